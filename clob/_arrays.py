@@ -1,0 +1,85 @@
+"""The checks on arrays at the batch door, before anything of them is executed; both books use them.
+
+NumPy is imported here and nowhere else in the engine, and only once an array is in sight.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from clob import records
+from clob.errors import InvalidArrayError, InvalidKindError
+from clob.records import Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Records = npt.NDArray[np.void]
+    Status = npt.NDArray[np.uint8]
+
+
+def check_arrays(events: "Records", fills: "Records | None", status: "Status | None") -> None:
+    """Refuse arrays that the batch door cannot work on.
+
+    Args:
+        events: must be a one-dimensional contiguous aligned array of ``EVENT``.
+        fills: None, or a writable one of ``FILL``, of any length.
+        status: None, or a writable one of ``uint8``, at least as long as events.
+
+    Raises:
+        InvalidArrayError: which array, what it is, what it must be; or two of them overlap.
+    """
+    import numpy as np  # noqa: PLC0415 - only where arrays are used
+
+    _check_one("events", events, records.EVENT, writable=False)
+    if fills is not None:
+        _check_one("fills", fills, records.FILL, writable=True)
+    if status is not None:
+        _check_one("status", status, np.dtype(np.uint8), writable=True)
+        if len(status) < len(events):
+            raise InvalidArrayError(
+                f"status must be at least as long as events, {len(events)}, not {len(status)}"
+            )
+    arrays = [array for array in (events, fills, status) if array is not None]
+    for place, one in enumerate(arrays):
+        if any(np.may_share_memory(one, other) for other in arrays[place + 1 :]):
+            raise InvalidArrayError("events, fills and status must not share memory")
+
+
+def check_seed(events: "Records") -> None:
+    """Refuse an array that is not all orders to be rested.
+
+    Raises:
+        InvalidArrayError: the array has the wrong type, dtype or layout.
+        InvalidKindError: an event is no ``SEED``.
+    """
+    check_arrays(events, None, None)
+    strangers = (events["kind"] != Kind.SEED).nonzero()[0]
+    if len(strangers):
+        index = int(strangers[0])
+        raise InvalidKindError(
+            f"kind must be {Kind.SEED!r}, not {events['kind'][index]} at event {index}"
+        )
+
+
+def empty_fills(count: int) -> "Records":
+    """Make an array for so many fills."""
+    import numpy as np  # noqa: PLC0415 - only where arrays are used
+
+    return np.empty(count, records.FILL)
+
+
+def _check_one(name: str, array: Any, dtype: "np.dtype[Any]", *, writable: bool) -> None:
+    """Refuse one array by its type, dtype or layout."""
+    import numpy as np  # noqa: PLC0415 - only where arrays are used
+
+    if not isinstance(array, np.ndarray):
+        raise InvalidArrayError(f"{name} must be a NumPy array, not {type(array).__name__}")
+    if array.dtype != dtype:
+        raise InvalidArrayError(f"{name} must have the dtype {dtype}, not {array.dtype}")
+    if array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
+        raise InvalidArrayError(
+            f"{name} must be one-dimensional, contiguous and aligned, not of shape {array.shape} "
+            f"with strides {array.strides}"
+        )
+    if writable and not array.flags.writeable:
+        raise InvalidArrayError(f"{name} must be writable, it is read-only")

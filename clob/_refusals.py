@@ -1,0 +1,51 @@
+"""The refusals that need a look at the book, worded once for both books."""
+
+from clob._checks import show
+from clob.errors import (
+    DuplicateOrderError,
+    FokNotFillableError,
+    OrderExpiredError,
+    PostOnlyWouldCrossError,
+    RejectedError,
+    SeedWouldCrossError,
+    SizeNotReducedError,
+    UnknownOrderError,
+)
+from clob.order import Side
+
+
+def duplicate(order_id: str | int) -> RejectedError:
+    """An order of this id rests."""
+    return DuplicateOrderError(f"an order {show(order_id)} rests in this book already")
+
+
+def unknown(order_id: str | int) -> RejectedError:
+    """No order of this id rests."""
+    return UnknownOrderError(f"no order {show(order_id)} rests in this book")
+
+
+def expired(expiration_s: int, now_s: int) -> RejectedError:
+    """The expiration has passed."""
+    return OrderExpiredError(f"the order expired after second {expiration_s}, it is {now_s}")
+
+
+def not_reduced(size: int, remaining: int) -> RejectedError:
+    """The size of a reduction is not below what remains."""
+    return SizeNotReducedError(f"size must be below the {remaining} wei that remain, not {size}")
+
+
+def would_cross(side: Side, price: int, resting_price: int) -> RejectedError:
+    """A post-only order would trade."""
+    return PostOnlyWouldCrossError(
+        f"a post-only {side.name} at {price} would trade at {resting_price}"
+    )
+
+
+def seed_would_cross(side: Side, price: int, resting_price: int) -> RejectedError:
+    """An order to be rested reaches the other side."""
+    return SeedWouldCrossError(f"a {side.name} at {price} cannot rest against {resting_price}")
+
+
+def not_fillable(price: int, found: int, size: int) -> RejectedError:
+    """A fill-or-kill order does not find all of its size."""
+    return FokNotFillableError(f"only {found} wei can trade at {price} or better, not {size}")

@@ -1,0 +1,205 @@
+"""The batch door of the plain-Python Book: records in, fills out."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from clob import _checks, records
+from clob._arrays import check_arrays
+from clob._queues_py import Queued
+from clob.errors import (
+    AmountTooLargeError,
+    FillsFull,
+    InvalidAmountError,
+    InvalidInstructionError,
+    InvalidKindError,
+    InvalidSideError,
+    RejectedError,
+    RunRefused,
+)
+from clob.events import RemovalReason
+from clob.order import SelfTrade, Side, maker_of
+from clob.records import SELF_TRADE_SHIFT, Flag, Kind
+from clob.units import SIZE_MAX
+
+if TYPE_CHECKING:
+    from clob._arrays import Records, Status
+    from clob._book_py import Book
+
+# A plain integer: inverting a Flag would forget the bits it does not know.
+KNOWN_FLAGS = int(Flag.POST_ONLY | Flag.FOK | Flag.SELF_TRADE | Flag.SNAPSHOT | Flag.SYNTHETIC)
+REFERENCE_KINDS = frozenset({Kind.TRADE, Kind.FILL, Kind.BBO, Kind.SETTLE})
+
+
+class Row(NamedTuple):
+    """One event, field by field; see :data:`clob.records.EVENT_FIELDS`."""
+
+    ts_ns: int
+    recv_ns: int
+    seq: int
+    order_id: int
+    size: int
+    owner: int
+    price: int
+    instrument: int
+    kind: int
+    side: int
+    flags: int
+
+    @property
+    def now_s(self) -> int:
+        """The second of the event."""
+        return self.ts_ns // 1_000_000_000
+
+    @property
+    def policy(self) -> SelfTrade:
+        """The self-trade policy in its flags."""
+        return SelfTrade((self.flags & Flag.SELF_TRADE) >> SELF_TRADE_SHIFT)
+
+
+class FillWriter:
+    """Takes down the trades of a run as rows of ``FILL``."""
+
+    def __init__(self, book: "Book", room: int | None) -> None:
+        """Remember whose lots they are, and how many rows there is room for; None is any."""
+        self.book = book
+        self.room = room
+        self.rows: list[tuple[int, int, int, int, int, int]] = []
+        self.index = 0
+        self.ts_ns = 0
+
+    def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
+        """Take down one trade."""
+        lots = size // self.book.lot_wei
+        ids = (resting.number, incoming.number)
+        self.rows.append((self.index, *ids, lots, resting.price, self.ts_ns))
+
+    def departure(self, order: Queued) -> None:
+        """Remember the text id of an order that left, for ``id_of``."""
+        if isinstance(order.id, str):
+            self.book._departed[order.number] = order.id
+
+    def fits(self, row: Row) -> bool:
+        """Say whether the fills of an event fit, by trying it on a copy where that is in doubt."""
+        if self.room is None or self.room - len(self.rows) >= len(self.book._orders):
+            return True
+        trial = self.book._copy()
+        counter = trial._recorder = FillWriter(trial, None)
+        try:
+            execute(trial, row)
+        except RejectedError:
+            return True
+        return len(self.rows) + len(counter.rows) <= self.room
+
+    def array(self, buffer: "Records | None") -> "Records":
+        """Give the rows as an array, at the head of the caller's buffer if there is one."""
+        import numpy as np  # noqa: PLC0415 - only where arrays are used
+
+        if buffer is None:
+            return np.array(self.rows, dtype=records.FILL)
+        buffer[: len(self.rows)] = self.rows
+        return buffer[: len(self.rows)]
+
+
+def run(
+    book: "Book", events: "Records", fills: "Records | None", status: "Status | None"
+) -> "Records":
+    """Execute events one by one; see :meth:`clob.Book.run`."""
+    check_arrays(events, fills, status)
+    book._departed.clear()
+    writer = book._recorder = FillWriter(book, None if fills is None else len(fills))
+    try:
+        for index, fields in enumerate(events.tolist()):
+            row = Row(*fields)
+            writer.index, writer.ts_ns = index, row.ts_ns
+            if not writer.fits(row):
+                raise FillsFull(index, writer.array(fills))
+            number = _attempt(book, row)
+            if status is not None:
+                status[index] = number.number if number else 0
+            elif number:
+                raise RunRefused(index, number.code, writer.array(fills))
+    finally:
+        book._recorder = None
+    return writer.array(fills)
+
+
+def _attempt(book: "Book", row: Row) -> RejectedError | None:
+    """Execute one event, and give back what refused it."""
+    try:
+        execute(book, row)
+    except RejectedError as refusal:
+        return refusal
+    return None
+
+
+def execute(book: "Book", row: Row) -> None:
+    """Execute one event, or raise what refuses it."""
+    match row.kind:
+        case Kind.LIMIT | Kind.IOC | Kind.SEED:
+            _enter(book, row)
+        case Kind.CANCEL:
+            book._remove(book._find(row.order_id), RemovalReason.CANCELLED, [])
+        case Kind.REDUCE:
+            size = _size(book, row)
+            book._reduce(book._find(row.order_id), size)
+        case Kind.REPLACE:
+            _replace(book, row)
+        case Kind.CLEAR:
+            book._remove_all(list(book._queued()), RemovalReason.CANCELLED)
+        case kind if kind not in REFERENCE_KINDS:
+            raise InvalidKindError(f"kind must be one that run executes or skips, not {kind}")
+
+
+def _enter(book: "Book", row: Row) -> None:
+    """Bring in a new order: match it, or only rest it."""
+    _check_flags(row)
+    if row.side > 1:
+        raise InvalidSideError(f"side must be 0 or 1, not {row.side}")
+    _checks.check_new_id(row.order_id)
+    _checks.check_owner(row.owner)
+    _checks.check_price(row.price, book.lo, book.hi)
+    size = _size(book, row)
+    incoming = Queued(row.order_id, maker_of(row.owner), Side(row.side), row.price, size, 0)
+    rests = row.kind != Kind.IOC and not row.flags & Flag.FOK
+    if rests:
+        book._refuse_duplicate(row.order_id)
+    if row.kind == Kind.SEED:
+        book._refuse_seed(incoming)
+        book._add(incoming, [])
+        return
+    if row.flags & Flag.POST_ONLY:
+        book._refuse_post_only(incoming, row.now_s)
+    if row.flags & Flag.FOK:
+        book._refuse_unfillable(incoming, row.policy, row.now_s)
+    book._execute(incoming, row.policy, row.now_s, rests=rests)
+
+
+def _replace(book: "Book", row: Row) -> None:
+    """Give a resting order another price or size."""
+    _check_flags(row)
+    _checks.check_price(row.price, book.lo, book.hi)
+    size = _size(book, row)
+    post_only = bool(row.flags & Flag.POST_ONLY)
+    order = book._find(row.order_id)
+    book._replace(order, row.price, size, row.now_s, post_only=post_only, policy=row.policy)
+
+
+def _check_flags(row: Row) -> None:
+    """Refuse flags that are unknown or contradict the kind or each other."""
+    if row.flags & ~KNOWN_FLAGS:
+        raise InvalidInstructionError(f"flags must be within {KNOWN_FLAGS:#x}, not {row.flags:#x}")
+    if (row.flags & Flag.SELF_TRADE) >> SELF_TRADE_SHIFT > max(SelfTrade):
+        raise InvalidInstructionError(f"no self-trade policy in flags {row.flags:#x}")
+    must_rest = row.flags & Flag.POST_ONLY or row.kind in (Kind.SEED, Kind.REPLACE)
+    if must_rest and (row.flags & Flag.FOK or row.kind == Kind.IOC):
+        raise InvalidInstructionError(f"kind {row.kind} contradicts flags {row.flags:#x}")
+
+
+def _size(book: "Book", row: Row) -> int:
+    """Read a size in lots as wei."""
+    if row.size <= 0:
+        raise InvalidAmountError(f"size must be 1 lot or more, not {row.size}")
+    if row.size * book.lot_wei > SIZE_MAX:
+        raise AmountTooLargeError(
+            f"size must be at most {SIZE_MAX // book.lot_wei} lots, not {row.size}"
+        )
+    return row.size * book.lot_wei

@@ -1,0 +1,78 @@
+"""The canonical bytes of a book: equal bytes mean equal futures. One format for both books.
+
+Integers are little-endian, a text is its UTF-8 length in 4 bytes and its UTF-8 (lone surrogates
+passed through).
+
+====================  =========================================================================
+bytes                 what
+====================  =========================================================================
+``CLOBBOOK`` 1        magic and version, 9 bytes
+4, 4, 16              ``lo`` and ``hi`` (signed), ``lot_wei``
+text, text            token, market
+8, 8                  ``seq``, the number the next text id will get
+4                     how many levels of buy orders, best price first; then of sell orders
+. 4, 4                a level: price (signed), how many orders, the oldest first
+. . 1, 8 or text, 8   an order: 0 and its integer id, or 1, its text id and its number
+. . 16, text, 8       what remains of it in wei, its maker, its expiration in seconds
+====================  =========================================================================
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+MAGIC = b"CLOBBOOK\x01"
+"""What the canonical bytes begin with: eight letters and the version."""
+
+
+class Queued(Protocol):
+    """What the canonical bytes say of an order."""
+
+    id: str | int
+    number: int
+    remaining: int
+    maker: str
+    expiration_s: int
+
+
+Levels = Sequence[tuple[int, Sequence[Queued]]]
+"""The levels of one side, best first, as their price and their orders, oldest first."""
+
+
+def digest(state: bytes) -> bytes:
+    """Hash canonical bytes, BLAKE2b of 32 bytes."""
+    return hashlib.blake2b(state, digest_size=32).digest()
+
+
+def encode_text(text: str) -> bytes:
+    """Write a text as its length and its bytes."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return len(raw).to_bytes(4, "little") + raw
+
+
+def encode_head(
+    lo: int, hi: int, lot_wei: int, token: str, market: str, seq: int, next_number: int
+) -> bytes:
+    """Write what the book is, up to its levels."""
+    grid = lo.to_bytes(4, "little", signed=True) + hi.to_bytes(4, "little", signed=True)
+    counters = seq.to_bytes(8, "little") + next_number.to_bytes(8, "little")
+    names = encode_text(token) + encode_text(market)
+    return MAGIC + grid + lot_wei.to_bytes(16, "little") + names + counters
+
+
+def encode_side(levels: Levels) -> Iterable[bytes]:
+    """Write one side, best price first, in pieces."""
+    yield len(levels).to_bytes(4, "little")
+    for price, orders in levels:
+        yield price.to_bytes(4, "little", signed=True)
+        yield len(orders).to_bytes(4, "little")
+        for order in orders:
+            yield _encode_order(order)
+
+
+def _encode_order(order: Queued) -> bytes:
+    """Write one order."""
+    number = order.number.to_bytes(8, "little")
+    name = b"\x00" if isinstance(order.id, int) else b"\x01" + encode_text(order.id)
+    rest = encode_text(order.maker) + order.expiration_s.to_bytes(8, "little")
+    return name + number + order.remaining.to_bytes(16, "little") + rest
