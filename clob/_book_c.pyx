@@ -1,0 +1,2706 @@
+# cython: language_level=3, cdivision=True, embedsignature=True, embedsignature.format=python
+"""The compiled Book: what `_book_py.py` says, done fast. The twin has the full documentation.
+
+From the bottom up: words of C, records, price ladder, slab, index, matching, batch door, and
+the Book itself. Everything above the Book is plain C that neither holds the GIL nor raises:
+functions return 0 or the number of a refusal, and whatever can fail for want of memory is done
+before anything changes. Sizes are counted in lots, so that records need no conversion.
+"""
+
+cimport cython
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from clob import _arrays, _checks, _refusals, _state_py, errors, ladder, records
+from clob.depth import Ahead, Depth, Resting
+from clob.depth import Level as DepthLevel
+from clob.errors import BookBusy, FillsFull, InvalidKindError, InvariantError, RunRefused
+from clob.events import OrderAdded, OrderReduced, OrderRemoved, RemovalReason, Trade
+from clob.order import Order, SelfTrade, Side, TimeInForce, maker_of, owner_number
+
+# ----- words of C ---------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #include "structmember.h"
+    #if defined(__SSE2__)
+    #include <emmintrin.h>
+    #endif
+
+    typedef unsigned __int128 u128;
+
+    #define clob_ctz(x) __builtin_ctzll(x)
+    #define clob_likely(x) __builtin_expect(!!(x), 1)
+    #define clob_unlikely(x) __builtin_expect(!!(x), 0)
+    #define clob_prefetch(p) __builtin_prefetch(p)
+
+    static inline u128 clob_join(uint64_t lo, uint64_t hi) { return ((u128)hi << 64) | lo; }
+    static inline uint64_t clob_lo(u128 v) { return (uint64_t)v; }
+    static inline uint64_t clob_hi(u128 v) { return (uint64_t)(v >> 64); }
+
+    /* The records of the batch door, laid out as clob.records says. */
+    typedef struct {
+        int64_t ts_ns, recv_ns; uint64_t seq, order_id; int64_t size; uint32_t owner;
+        int32_t price; uint16_t instrument; uint8_t kind, side; uint16_t flags;
+    } ClobEvent;
+    typedef struct {
+        uint64_t event, resting_id, incoming_id; int64_t size; int32_t price; int64_t ts_ns;
+    } ClobFill;
+
+    /* Another thread may write to the array while a run reads it. A volatile read happens once,
+       so that what was checked is what is used. */
+    static inline ClobEvent clob_load(const ClobEvent *at) {
+        const volatile ClobEvent *e = at;
+        ClobEvent copy;
+        copy.ts_ns = e->ts_ns; copy.order_id = e->order_id; copy.size = e->size;
+        copy.owner = e->owner; copy.price = e->price; copy.kind = e->kind; copy.side = e->side;
+        copy.flags = e->flags;
+        return copy;
+    }
+
+    /* Which of a bucket's twelve tags equal one tag: a mask of twelve bits. */
+    static inline uint32_t clob_tags_equal(const uint8_t *tags, uint8_t tag) {
+    #if defined(__SSE2__)
+        __m128i all = _mm_load_si128((const __m128i *)tags);
+        return _mm_movemask_epi8(_mm_cmpeq_epi8(all, _mm_set1_epi8((char)tag))) & 0xFFF;
+    #else
+        uint32_t mask = 0;
+        for (int i = 0; i < 12; i++) mask |= (uint32_t)(tags[i] == tag) << i;
+        return mask;
+    #endif
+    }
+
+    /* A text that went through PyObject_Hash once keeps its hash; it can be read without the
+       GIL from then on. */
+    static inline uint64_t clob_text_hash(const PyObject *text) {
+        return (uint64_t)((const PyASCIIObject *)text)->hash;
+    }
+
+    static inline int clob_text_equal(PyObject *a, PyObject *b) {
+        if (a == b) return 1;
+        Py_ssize_t length = PyUnicode_GET_LENGTH(a);
+        if (length != PyUnicode_GET_LENGTH(b) || PyUnicode_KIND(a) != PyUnicode_KIND(b)) return 0;
+        return !memcmp(PyUnicode_DATA(a), PyUnicode_DATA(b), length * PyUnicode_KIND(a));
+    }
+
+    /* The offset of a slot of a Struct type, or -1 where there is no such slot. */
+    static inline Py_ssize_t clob_slot_offset(PyObject *descriptor) {
+        if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
+        return ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    }
+    """
+    ctypedef unsigned long long u128 "u128"
+    int ctz "clob_ctz"(uint64_t x) noexcept nogil
+    bint likely "clob_likely"(bint x) noexcept nogil
+    bint unlikely "clob_unlikely"(bint x) noexcept nogil
+    void prefetch "clob_prefetch"(const void* p) noexcept nogil
+    u128 join "clob_join"(uint64_t lo, uint64_t hi) noexcept nogil
+    uint64_t low "clob_lo"(u128 v) noexcept nogil
+    uint64_t high "clob_hi"(u128 v) noexcept nogil
+
+    ctypedef struct Event "ClobEvent":
+        int64_t ts_ns
+        uint64_t order_id
+        int64_t size
+        uint32_t owner
+        int32_t price
+        uint8_t kind
+        uint8_t side
+        uint16_t flags
+
+    ctypedef struct Fill "ClobFill":
+        uint64_t event
+        uint64_t resting_id
+        uint64_t incoming_id
+        int64_t size
+        int32_t price
+        int64_t ts_ns
+
+    Event load "clob_load"(const Event* at) noexcept nogil
+    uint32_t tags_equal "clob_tags_equal"(const uint8_t* tags, uint8_t tag) noexcept nogil
+    uint64_t text_hash "clob_text_hash"(const PyObject* text) noexcept nogil
+    bint text_equal "clob_text_equal"(PyObject* a, PyObject* b) noexcept
+    Py_ssize_t slot_offset "clob_slot_offset"(PyObject* descriptor) noexcept
+
+# ----- records ------------------------------------------------------------------------------
+
+cdef enum:
+    DONE = 0
+    # Refusals, by their numbers in clob.errors.
+    BAD_KIND = 2
+    BAD_INSTRUCTION = 3
+    BAD_SIDE = 4
+    BAD_ID = 5
+    BAD_OWNER = 6
+    BAD_PRICE = 8
+    BAD_SIZE = 9
+    SIZE_TOO_LARGE = 10
+    EXPIRED_ORDER = 11
+    DUPLICATE = 12
+    UNKNOWN = 13
+    NOT_REDUCED = 14
+    POST_ONLY_CROSSES = 15
+    SEED_CROSSES = 16
+    NOT_FILLABLE = 17
+    # What ends a run without being a refusal.
+    NO_MEMORY = 100
+    FILLS_DO_NOT_FIT = 101
+
+    KIND_LIMIT = 0
+    KIND_CANCEL = 1
+    KIND_REDUCE = 2
+    KIND_IOC = 3
+    KIND_REPLACE = 4
+    KIND_CLEAR = 5
+    KIND_SEED = 6
+    KIND_TRADE = 16
+    KIND_SETTLE = 19
+
+    FLAG_POST_ONLY = 1
+    FLAG_FOK = 2
+    FLAG_POLICY = 0x70
+    FLAG_SILENT = 256 | 512
+
+    POLICY_NONE = 0
+    CANCEL_RESTING = 1
+    CANCEL_INCOMING = 2
+    CANCEL_BOTH = 3
+    DECREMENT = 4
+
+    TRADED = 0
+    REMOVED = 1
+    REDUCED = 2
+
+    FILLED = 0
+    CANCELLED = 1
+    EXPIRED = 2
+    SELF_TRADE = 3
+    REPLACED = 4
+
+    BUY = 0
+    SELL = 1
+
+cdef enum:
+    NIL = 0                     # no slot; slot 0 of the slab is never used
+    NOBODY = 0                  # the owner of an order without one
+    BUCKET_ENTRIES = 12
+    BUCKET_FILL_MAX = 8         # entries a bucket on average, before the table doubles
+    WINDOW_MIN = 1024
+    WINDOW_STEP = 4096          # how far one id may move the window
+    PREFETCH_FROM = 24_000      # resting orders from which look-ahead pays: the book leaves L2
+
+cdef extern from *:
+    # Constants of a width of their own, which an enumeration would not keep.
+    uint32_t NO_LEVEL "0xFFFFFFFFu"             # above every level: the best of an empty side
+    uint32_t LEVEL_MASK "0x00FFFFFFu"           # in Node.place: the level
+    uint32_t EXPIRES "0x40000000u"              # in Node.place: the order has an expiration
+    uint32_t ON_ASK_SIDE "0x80000000u"          # in Node.place: the order sells
+    uint32_t FIRST_NAMED_OWNER "0x80000000u"    # owners from here on have a name
+    uint32_t STRANGER "0xFFFFFFFFu"             # an owner who has nothing resting
+    uint64_t FIRST_NUMBER "0x8000000000000000u" # ids from here on are numbers of text ids
+    uint64_t NO_ID "0xFFFFFFFFFFFFFFFFu"        # the id in a free slot
+
+
+cdef struct Node:
+    # A resting order, 40 bytes.
+    uint64_t size_lo
+    uint32_t size_hi
+    uint32_t next
+    uint64_t id
+    uint32_t prev
+    uint32_t place
+    uint32_t owner
+    uint32_t spare
+
+
+cdef struct Extra:
+    # What only orders with a text id or an expiration have.
+    PyObject* name
+    int64_t expiration_s
+
+
+cdef struct Level:
+    u128 total
+    uint32_t head
+    uint32_t tail
+    uint32_t num_orders
+    uint32_t spare
+
+
+cdef struct Ladder:
+    # The levels of one side, the best price at the lowest index, and which of them hold orders:
+    # a bit a level, a bit a word of those, and a bit a word of those in turn.
+    Level* levels
+    uint64_t* words
+    uint64_t* groups
+    uint64_t top
+    uint64_t num_orders
+    uint32_t best
+
+
+cdef struct Bucket:
+    # 64 bytes: twelve entries; the last four tags hold how many entries were passed on.
+    uint8_t tags[12]
+    uint32_t passed
+    uint32_t slots[12]
+
+
+cdef struct Table:
+    # Buckets by a hash of the id, or of the name.
+    void* memory
+    Bucket* buckets
+    uint64_t mask
+    uint64_t count
+    int shift
+
+
+cdef struct Window:
+    # The slots of the ids from base on, for ids that come densely and in order.
+    uint32_t* slots
+    uint64_t base
+    uint64_t size
+    uint64_t count
+
+
+cdef struct Owner:
+    PyObject* name
+    uint64_t num_orders
+    uint32_t next_free
+
+
+cdef struct Departed:
+    PyObject* name
+    uint64_t number
+    uint32_t owner
+
+
+cdef struct Effect:
+    # What happened to one resting order, for the events.
+    u128 size
+    u128 resting_left
+    u128 incoming_left
+    uint64_t id
+    PyObject* name
+    uint32_t owner
+    int32_t price
+    uint8_t kind
+    uint8_t reason
+
+
+cdef struct Core:
+    Node* nodes
+    Extra* extras
+    uint64_t capacity           # of nodes and extras, slot 0 included
+    uint64_t top                # slots handed out so far
+    uint32_t free_slot
+    Ladder sides[2]
+    uint64_t num_expiring       # resting orders with an expiration
+    uint64_t num_held           # resting orders with a text id or a named owner
+    Window window
+    Window numbers
+    Table by_id
+    Table by_name
+    uint64_t greatest_in_table
+    uint64_t seq
+    uint64_t next_number
+    Owner* owners
+    uint64_t owners_capacity
+    uint64_t owners_top
+    uint32_t owners_free
+    Effect* effects
+    size_t effects_count
+    size_t effects_capacity
+    Departed* departed
+    size_t departed_count
+    size_t departed_capacity
+    uint64_t lots_max           # SIZE_MAX in lots, as far as a record can say it
+    u128 lot_wei
+    uint64_t planned            # the capacity asked for
+    uint32_t num_levels
+    int32_t lo
+
+
+cdef struct Incoming:
+    uint64_t id
+    u128 left
+    uint32_t limit              # the last level of the other side it reaches
+    uint32_t owner              # NOBODY where nothing is to be prevented
+    int side
+    int policy
+    int64_t now_s
+
+
+cdef struct Output:
+    # Where trades go during a run; outside of one, effects are written instead.
+    Fill* fills
+    size_t count
+    size_t room
+    uint64_t index
+    int64_t ts_ns
+    bint runs
+    bint owned
+    int code
+
+
+cdef inline u128 size_of(const Node* node) noexcept nogil:
+    return join(node.size_lo, node.size_hi)
+
+
+cdef inline void set_size(Node* node, u128 size) noexcept nogil:
+    node.size_lo = low(size)
+    node.size_hi = <uint32_t>high(size)
+
+
+cdef inline int side_of(const Node* node) noexcept nogil:
+    return <int>(node.place >> 31)
+
+
+cdef inline uint32_t level_of(const Node* node) noexcept nogil:
+    return node.place & LEVEL_MASK
+
+
+cdef inline int32_t price_at(const Core* core, int side, uint32_t level) noexcept nogil:
+    # Level 0 is the best there could be: the highest bid, the lowest ask.
+    if side == BUY:
+        level = core.num_levels - 1 - level
+    return core.lo + <int32_t>level
+
+
+cdef inline uint32_t level_at(const Core* core, int side, int32_t price) noexcept nogil:
+    cdef uint32_t tick = <uint32_t>price - <uint32_t>core.lo
+    return core.num_levels - 1 - tick if side == BUY else tick
+
+
+# ----- price ladder -------------------------------------------------------------------------
+
+cdef bint ladder_create(Ladder* ladder, uint32_t num_levels) noexcept nogil:
+    memset(ladder, 0, sizeof(Ladder))
+    ladder.best = NO_LEVEL
+    ladder.levels = <Level*>calloc(num_levels, sizeof(Level))
+    ladder.words = <uint64_t*>calloc((num_levels >> 6) + 1, sizeof(uint64_t))
+    ladder.groups = <uint64_t*>calloc((num_levels >> 12) + 1, sizeof(uint64_t))
+    return ladder.levels != NULL and ladder.words != NULL and ladder.groups != NULL
+
+
+cdef void ladder_destroy(Ladder* ladder) noexcept nogil:
+    free(ladder.levels)
+    free(ladder.words)
+    free(ladder.groups)
+
+
+cdef inline void ladder_raise(Ladder* ladder, uint32_t level) noexcept nogil:
+    # A level got its first order.
+    ladder.words[level >> 6] |= 1ULL << (level & 63)
+    ladder.groups[level >> 12] |= 1ULL << (level >> 6 & 63)
+    ladder.top |= 1ULL << (level >> 12)
+    if level < ladder.best:
+        ladder.best = level
+
+
+cdef uint32_t ladder_next(const Ladder* ladder, uint32_t level) noexcept nogil:
+    # The first level after this one that holds orders.
+    cdef uint32_t place = level >> 6
+    cdef uint64_t bits = ladder.words[place] >> 1 >> (level & 63)
+    if bits:
+        return level + 1 + ctz(bits)
+    bits = ladder.groups[place >> 6] >> 1 >> (place & 63)
+    if bits:
+        place += 1 + ctz(bits)
+        return place << 6 | ctz(ladder.words[place])
+    place >>= 6
+    bits = ladder.top >> 1 >> place
+    if not bits:
+        return NO_LEVEL
+    place += 1 + ctz(bits)
+    place = place << 6 | ctz(ladder.groups[place])
+    return place << 6 | ctz(ladder.words[place])
+
+
+cdef void ladder_lower(Ladder* ladder, uint32_t level) noexcept nogil:
+    # A level lost its last order.
+    cdef uint32_t place = level >> 6
+    ladder.words[place] &= ~(1ULL << (level & 63))
+    if not ladder.words[place]:
+        ladder.groups[place >> 6] &= ~(1ULL << (place & 63))
+        if not ladder.groups[place >> 6]:
+            ladder.top &= ~(1ULL << (place >> 6))
+    if level == ladder.best:
+        ladder.best = ladder_next(ladder, level)
+
+
+# ----- slab ---------------------------------------------------------------------------------
+
+cdef bint slab_grow(Core* core, uint64_t capacity) noexcept nogil:
+    cdef Node* nodes
+    cdef Extra* extras
+    if capacity > 0xFFFFFFFEULL:
+        return False
+    nodes = <Node*>realloc(core.nodes, capacity * sizeof(Node))
+    if nodes == NULL:
+        return False
+    core.nodes = nodes
+    if core.extras != NULL:
+        extras = <Extra*>realloc(core.extras, capacity * sizeof(Extra))
+        if extras == NULL:
+            return False
+        core.extras = extras
+    core.capacity = capacity
+    return True
+
+
+cdef inline bint slab_reserve(Core* core) noexcept nogil:
+    # Make sure that one more order finds a slot.
+    if likely(core.free_slot != NIL or core.top < core.capacity):
+        return True
+    return slab_grow(core, core.capacity * 2)
+
+
+cdef bint extras_reserve(Core* core) noexcept nogil:
+    if core.extras == NULL:
+        core.extras = <Extra*>malloc(core.capacity * sizeof(Extra))
+    return core.extras != NULL
+
+
+cdef inline uint32_t slab_take(Core* core) noexcept nogil:
+    cdef uint32_t slot = core.free_slot
+    if slot != NIL:
+        core.free_slot = core.nodes[slot].next
+    else:
+        slot = <uint32_t>core.top
+        core.top += 1
+    return slot
+
+
+cdef inline void slab_give(Core* core, uint32_t slot) noexcept nogil:
+    # An id that no order has tells a free slot from a used one.
+    core.nodes[slot].id = NO_ID
+    core.nodes[slot].next = core.free_slot
+    core.free_slot = slot
+
+
+# ----- index: tables of buckets --------------------------------------------------------------
+
+cdef inline uint64_t mix(uint64_t id) noexcept nogil:
+    return (id ^ id >> 32) * 0x9E3779B97F4A7C15ULL
+
+
+cdef inline uint64_t mix_name(PyObject* name) noexcept nogil:
+    return text_hash(name) * 0x9E3779B97F4A7C15ULL
+
+
+cdef inline uint8_t tag_of(const Table* table, uint64_t mixed) noexcept nogil:
+    # Eight bits that did not choose the bucket; 0 marks an empty entry.
+    cdef uint8_t tag = <uint8_t>(mixed >> (table.shift - 8))
+    return tag + (tag == 0)
+
+
+cdef bint table_create(Table* table, uint64_t orders) noexcept nogil:
+    cdef uint64_t buckets = 16
+    while buckets * BUCKET_FILL_MAX < orders:
+        buckets *= 2
+    table.memory = calloc(buckets + 1, sizeof(Bucket))
+    if table.memory == NULL:
+        return False
+    table.buckets = <Bucket*>((<uintptr_t>table.memory + 63) & ~<uintptr_t>63)
+    table.mask = buckets - 1
+    table.count = 0
+    table.shift = 64 - ctz(buckets)
+    return True
+
+
+cdef inline void table_insert(Table* table, uint64_t mixed, uint32_t slot) noexcept nogil:
+    # There is room: the fill of the table is bounded.
+    cdef uint64_t place = mixed >> table.shift
+    cdef uint8_t tag = tag_of(table, mixed)
+    cdef Bucket* bucket = table.buckets + place
+    cdef uint32_t empty = tags_equal(bucket.tags, 0)
+    while unlikely(empty == 0):
+        bucket.passed += 1
+        place = (place + 1) & table.mask
+        bucket = table.buckets + place
+        empty = tags_equal(bucket.tags, 0)
+    bucket.tags[ctz(empty)] = tag
+    bucket.slots[ctz(empty)] = slot
+    table.count += 1
+
+
+cdef inline void table_remove(Table* table, uint64_t mixed, uint32_t slot) noexcept nogil:
+    # The slot is in the table.
+    cdef uint64_t place = mixed >> table.shift
+    cdef uint8_t tag = tag_of(table, mixed)
+    cdef Bucket* bucket
+    cdef uint32_t found
+    while True:
+        bucket = table.buckets + place
+        found = tags_equal(bucket.tags, tag)
+        while found:
+            if bucket.slots[ctz(found)] == slot:
+                bucket.tags[ctz(found)] = 0
+                table.count -= 1
+                return
+            found &= found - 1
+        bucket.passed -= 1
+        place = (place + 1) & table.mask
+
+
+cdef inline uint32_t table_find(const Core* core, uint64_t mixed, uint64_t id) noexcept nogil:
+    cdef const Table* table = &core.by_id
+    cdef uint64_t place = mixed >> table.shift
+    cdef uint8_t tag = tag_of(table, mixed)
+    cdef const Bucket* bucket
+    cdef uint32_t found
+    while True:
+        bucket = table.buckets + place
+        found = tags_equal(bucket.tags, tag)
+        while found:
+            if likely(core.nodes[bucket.slots[ctz(found)]].id == id):
+                return bucket.slots[ctz(found)]
+            found &= found - 1
+        if likely(bucket.passed == 0):
+            return NIL
+        place = (place + 1) & table.mask
+
+
+cdef uint32_t name_find(const Core* core, PyObject* name) noexcept:
+    cdef const Table* table = &core.by_name
+    cdef uint64_t mixed, place
+    cdef uint8_t tag
+    cdef const Bucket* bucket
+    cdef uint32_t found
+    if table.count == 0:
+        return NIL
+    mixed = mix_name(name)
+    place = mixed >> table.shift
+    tag = tag_of(table, mixed)
+    while True:
+        bucket = table.buckets + place
+        found = tags_equal(bucket.tags, tag)
+        while found:
+            if text_equal(core.extras[bucket.slots[ctz(found)]].name, name):
+                return bucket.slots[ctz(found)]
+            found &= found - 1
+        if likely(bucket.passed == 0):
+            return NIL
+        place = (place + 1) & table.mask
+
+
+cdef bint table_grow(Core* core, Table* table, bint by_name, uint64_t orders) noexcept nogil:
+    cdef Table grown
+    cdef uint64_t place
+    cdef int entry
+    cdef uint32_t slot
+    if not table_create(&grown, orders):
+        return False
+    if table.memory != NULL:
+        for place in range(table.mask + 1):
+            for entry in range(BUCKET_ENTRIES):
+                if table.buckets[place].tags[entry]:
+                    slot = table.buckets[place].slots[entry]
+                    table_insert(
+                        &grown,
+                        mix_name(core.extras[slot].name) if by_name else mix(core.nodes[slot].id),
+                        slot,
+                    )
+        free(table.memory)
+    table[0] = grown
+    return True
+
+
+cdef inline bint table_reserve(
+    Core* core, Table* table, bint by_name, uint64_t more
+) noexcept nogil:
+    # Make sure that so many more entries find room.
+    if likely(table.count + more <= (table.mask + 1) * BUCKET_FILL_MAX and table.memory != NULL):
+        return True
+    return table_grow(core, table, by_name, max(table.count + more, core.planned))
+
+
+# ----- index: windows of dense ids ------------------------------------------------------------
+
+cdef inline Window* window_of(Core* core, uint64_t id) noexcept nogil:
+    # Text ids have numbers of their own, given in order from FIRST_NUMBER on.
+    return &core.numbers if id >= FIRST_NUMBER else &core.window
+
+
+cdef bint window_resize(Window* window, uint64_t size) noexcept nogil:
+    cdef uint64_t offset, id
+    cdef uint32_t* slots = <uint32_t*>calloc(size, sizeof(uint32_t))
+    if slots == NULL:
+        return False
+    for offset in range(window.size if window.count else 0):
+        id = window.base + offset
+        slots[id & (size - 1)] = window.slots[id & (window.size - 1)]
+    free(window.slots)
+    window.slots = slots
+    window.size = size
+    return True
+
+
+cdef bint window_create(Core* core, Window* window) noexcept nogil:
+    cdef uint64_t size = WINDOW_MIN
+    while size < 2 * core.planned:
+        size *= 2
+    return window_resize(window, size)
+
+
+cdef void window_slide(Core* core, Window* window, uint64_t steps) noexcept nogil:
+    # Orders that stay behind move into the table, where there is room for them.
+    cdef uint64_t id, last = window.base + steps
+    cdef uint32_t* slot
+    for id in range(window.base, last):
+        slot = window.slots + (id & (window.size - 1))
+        if slot[0] != NIL:
+            table_insert(&core.by_id, mix(id), slot[0])
+            core.greatest_in_table = max(core.greatest_in_table, id)
+            slot[0] = NIL
+            window.count -= 1
+    window.base = last
+
+
+cdef bint window_follow(Core* core, Window* window, uint64_t id) noexcept nogil:
+    # Bring the window to an id ahead of it, if it is near or the window is empty. False is
+    # want of memory; where the window does not come, the id goes into the table.
+    cdef uint64_t limit, ahead, steps
+    if window.slots == NULL and not window_create(core, window):
+        return False
+    if window.count == 0:
+        window.base = id
+        return True
+    ahead = id - window.base
+    if id < window.base or ahead >= window.size + WINDOW_STEP:
+        return True
+    limit = 4 * max(core.capacity, core.planned)
+    while ahead >= window.size and window.size < limit:
+        if not window_resize(window, window.size * 2):
+            return False
+    if ahead >= window.size:
+        steps = ((ahead - window.size) & ~<uint64_t>63) + 64
+        if not table_reserve(core, &core.by_id, False, steps):
+            return False
+        window_slide(core, window, steps)
+    return True
+
+
+cdef inline uint32_t index_find(Core* core, uint64_t id) noexcept nogil:
+    cdef Window* window = window_of(core, id)
+    cdef uint64_t offset = id - window.base
+    cdef uint32_t slot
+    if offset < window.size:
+        slot = window.slots[id & (window.size - 1)]
+        if slot != NIL or id > core.greatest_in_table:
+            return slot
+    if core.by_id.count == 0:
+        return NIL
+    return table_find(core, mix(id), id)
+
+
+cdef inline bint index_reserve(Core* core, uint64_t id) noexcept nogil:
+    # Make sure that index_insert finds room for an id.
+    cdef Window* window = window_of(core, id)
+    if likely(id - window.base < window.size and window.count != 0):
+        return True
+    if not window_follow(core, window, id):
+        return False
+    if id - window.base < window.size:
+        return True
+    return table_reserve(core, &core.by_id, False, 1)
+
+
+cdef inline void index_insert(Core* core, uint64_t id, uint32_t slot) noexcept nogil:
+    cdef Window* window = window_of(core, id)
+    if id - window.base < window.size:
+        window.slots[id & (window.size - 1)] = slot
+        window.count += 1
+        return
+    table_insert(&core.by_id, mix(id), slot)
+    if id > core.greatest_in_table:
+        core.greatest_in_table = id
+
+
+cdef inline void index_remove(Core* core, uint64_t id, uint32_t slot) noexcept nogil:
+    cdef Window* window = window_of(core, id)
+    cdef uint32_t* place
+    if id - window.base < window.size:
+        place = window.slots + (id & (window.size - 1))
+        if place[0] == slot:
+            place[0] = NIL
+            window.count -= 1
+            return
+    table_remove(&core.by_id, mix(id), slot)
+    if core.by_id.count == 0:
+        core.greatest_in_table = 0
+
+
+# ----- queues -------------------------------------------------------------------------------
+
+cdef inline void queue_append(Core* core, int side, uint32_t level, uint32_t slot) noexcept nogil:
+    # Link an order whose node is written, last at its level.
+    cdef Ladder* ladder = &core.sides[side]
+    cdef Level* at = ladder.levels + level
+    cdef Node* node = core.nodes + slot
+    node.next = NIL
+    node.prev = at.tail
+    if at.tail != NIL:
+        core.nodes[at.tail].next = slot
+    else:
+        at.head = slot
+        ladder_raise(ladder, level)
+    at.tail = slot
+    at.num_orders += 1
+    at.total += size_of(node)
+    ladder.num_orders += 1
+
+
+cdef inline void queue_unlink(Core* core, uint32_t slot) noexcept nogil:
+    cdef Node* node = core.nodes + slot
+    cdef Ladder* ladder = &core.sides[side_of(node)]
+    cdef Level* at = ladder.levels + level_of(node)
+    if node.prev != NIL:
+        core.nodes[node.prev].next = node.next
+    else:
+        at.head = node.next
+    if node.next != NIL:
+        core.nodes[node.next].prev = node.prev
+    else:
+        at.tail = node.prev
+    at.total -= size_of(node)
+    at.num_orders -= 1
+    ladder.num_orders -= 1
+    if at.num_orders == 0:
+        ladder_lower(ladder, level_of(node))
+
+
+cdef inline void node_write(
+    Core* core, uint32_t slot, const Incoming* incoming, uint32_t level, uint32_t owner
+) noexcept nogil:
+    cdef Node* node = core.nodes + slot
+    set_size(node, incoming.left)
+    node.id = incoming.id
+    node.place = level | (ON_ASK_SIDE if incoming.side == SELL else 0)
+    node.owner = owner
+
+
+cdef inline bint holds(const Node* node) noexcept nogil:
+    # Whether Python objects hang on the order, its text id or its named owner.
+    return node.id >= FIRST_NUMBER or node.owner >= FIRST_NAMED_OWNER
+
+
+cdef inline void forget(Core* core, uint32_t slot) noexcept nogil:
+    # Give up an order that is out of its queue; its name and owner are the caller's to release.
+    cdef Node* node = core.nodes + slot
+    index_remove(core, node.id, slot)
+    if node.place & EXPIRES:
+        core.num_expiring -= 1
+    if core.num_held and holds(node):
+        core.num_held -= 1
+        if node.id >= FIRST_NUMBER:
+            table_remove(&core.by_name, mix_name(core.extras[slot].name), slot)
+    slab_give(core, slot)
+
+
+cdef void note(
+    Core* core, int kind, int reason, uint32_t slot, u128 size, u128 resting_left, u128 left
+) noexcept nogil:
+    # Take down what happened to an order; there is room for it.
+    cdef Node* node = core.nodes + slot
+    cdef Effect* effect = core.effects + core.effects_count
+    core.effects_count += 1
+    effect.kind = <uint8_t>kind
+    effect.reason = <uint8_t>reason
+    effect.size = size
+    effect.resting_left = resting_left
+    effect.incoming_left = left
+    effect.id = node.id
+    effect.name = core.extras[slot].name if node.id >= FIRST_NUMBER else NULL
+    effect.owner = node.owner
+    effect.price = price_at(core, side_of(node), level_of(node))
+
+
+cdef inline void depart(Core* core, uint32_t slot) noexcept nogil:
+    # During a run: keep what the GIL is needed to release. There is room for every such order.
+    cdef Departed* departed
+    cdef Node* node = core.nodes + slot
+    if core.num_held and holds(node):
+        departed = core.departed + core.departed_count
+        core.departed_count += 1
+        departed.name = core.extras[slot].name if node.id >= FIRST_NUMBER else NULL
+        departed.number = node.id
+        departed.owner = node.owner
+
+
+cdef inline void leave(
+    Core* core, uint32_t slot, int reason, u128 left, const Output* out
+) noexcept nogil:
+    # Announce that an order leaves, and give it up. It is out of its queue, or will be.
+    core.seq += 1
+    if out.runs:
+        depart(core, slot)
+    else:
+        note(core, REMOVED, reason, slot, 0, left, 0)
+    forget(core, slot)
+
+
+# ----- matching -----------------------------------------------------------------------------
+
+cdef inline bint is_expired(const Core* core, uint32_t slot, int64_t now_s) noexcept nogil:
+    return core.nodes[slot].place & EXPIRES and core.extras[slot].expiration_s < now_s
+
+
+cdef inline bint crosses(const Core* core, const Incoming* incoming) noexcept nogil:
+    return core.sides[1 - incoming.side].best <= incoming.limit
+
+
+cdef inline void trade(
+    Core* core, uint32_t slot, const Incoming* incoming, int32_t price, u128 size,
+    u128 resting_left, u128 left, Output* out
+) noexcept nogil:
+    cdef Fill* fill
+    core.seq += 1
+    if likely(out.runs):
+        fill = out.fills + out.count
+        out.count += 1
+        fill.event = out.index
+        fill.resting_id = core.nodes[slot].id
+        fill.incoming_id = incoming.id
+        fill.size = <int64_t>size
+        fill.price = price
+        fill.ts_ns = out.ts_ns
+    else:
+        note(core, TRADED, 0, slot, size, resting_left, left)
+
+
+cdef u128 prevent(
+    Core* core, uint32_t slot, const Incoming* incoming, u128 left, const Output* out
+) noexcept nogil:
+    # The incoming order met its owner's own. Returns what is left of it; the resting order may
+    # have left the book, or shrunk.
+    cdef Node* node = core.nodes + slot
+    cdef u128 have = size_of(node)
+    if incoming.policy == CANCEL_INCOMING:
+        return 0
+    if incoming.policy == DECREMENT and left < have:
+        set_size(node, have - left)
+        core.seq += 1
+        if not out.runs:
+            note(core, REDUCED, 0, slot, 0, have - left, 0)
+        return 0
+    leave(core, slot, SELF_TRADE, have, out)
+    if incoming.policy == CANCEL_BOTH:
+        return 0
+    return left - have if incoming.policy == DECREMENT else left
+
+
+cdef uint32_t match_level(
+    Core* core, Incoming* incoming, uint32_t level, bint careful, Output* out
+) noexcept nogil:
+    # Trade with the orders of one level, oldest first. Returns the first that is left.
+    cdef Ladder* ladder = &core.sides[1 - incoming.side]
+    cdef Level* at = ladder.levels + level
+    cdef int32_t price = price_at(core, 1 - incoming.side, level)
+    cdef uint32_t slot = at.head, following, gone = 0
+    cdef u128 left = incoming.left, total = at.total, have, size
+    cdef Node* node
+    while slot != NIL and left:
+        node = core.nodes + slot
+        following = node.next
+        prefetch(core.nodes + following)
+        have = size_of(node)
+        if careful:
+            if is_expired(core, slot, incoming.now_s):
+                leave(core, slot, EXPIRED, have, out)
+                total -= have
+                gone += 1
+                slot = following
+                continue
+            if incoming.owner != NOBODY and node.owner == incoming.owner:
+                left = prevent(core, slot, incoming, left, out)
+                if node.id != NO_ID:
+                    total -= have - size_of(node)
+                    break
+                total -= have
+                gone += 1
+                slot = following
+                continue
+        size = have if have < left else left
+        left -= size
+        total -= size
+        trade(core, slot, incoming, price, size, have - size, left, out)
+        if size < have:
+            set_size(node, have - size)
+            break
+        leave(core, slot, FILLED, 0, out)
+        gone += 1
+        slot = following
+    incoming.left = left
+    at.total = total
+    at.num_orders -= gone
+    ladder.num_orders -= gone
+    return slot
+
+
+cdef inline void match_order(Core* core, Incoming* incoming, Output* out) noexcept nogil:
+    # Meet the best resting order as long as there is one within the limit.
+    cdef Ladder* ladder = &core.sides[1 - incoming.side]
+    cdef bint careful = incoming.owner != NOBODY or core.num_expiring != 0
+    cdef uint32_t level, slot
+    while incoming.left and ladder.best <= incoming.limit:
+        level = ladder.best
+        slot = match_level(core, incoming, level, careful, out)
+        ladder.levels[level].head = slot
+        if slot != NIL:
+            core.nodes[slot].prev = NIL
+        else:
+            ladder.levels[level].tail = NIL
+            ladder_lower(ladder, level)
+
+
+cdef struct Prospect:
+    # What an order would meet.
+    u128 found                  # how much it would trade
+    size_t trades
+    size_t effects
+
+
+cdef void foresee(
+    Core* core, const Incoming* incoming, bint notes, Prospect* prospect
+) noexcept nogil:
+    # Walk the way match would go, changing nothing; the effects are taken down if asked for.
+    cdef const Ladder* ladder = &core.sides[1 - incoming.side]
+    cdef uint32_t level = ladder.best, slot
+    cdef u128 left = incoming.left, have, size
+    cdef const Node* node
+    prospect.found = 0
+    prospect.trades = prospect.effects = 0
+    while left and level <= incoming.limit:
+        slot = ladder.levels[level].head
+        while slot != NIL and left:
+            node = core.nodes + slot
+            have = size_of(node)
+            size = 0
+            if not is_expired(core, slot, incoming.now_s):
+                size = have if have < left else left
+                if incoming.owner != NOBODY and node.owner == incoming.owner:
+                    if incoming.policy in (CANCEL_INCOMING, CANCEL_BOTH):
+                        left = 0
+                    elif incoming.policy == DECREMENT:
+                        left -= size
+                    size = 0
+            if size:
+                left -= size
+                prospect.found += size
+                prospect.trades += 1
+                prospect.effects += 1
+                if notes:
+                    note(core, TRADED, 0, slot, size, have - size, left)
+            if not size or size == have:
+                # It may leave: an effect more, of which only the place in the sequence counts.
+                prospect.effects += 1
+                if notes and not (
+                    incoming.policy == CANCEL_INCOMING and not size
+                    and not is_expired(core, slot, incoming.now_s)
+                ):
+                    note(core, REMOVED, FILLED, slot, 0, 0, 0)
+            slot = node.next
+        level = ladder_next(ladder, level)
+
+
+cdef uint32_t first_unexpired(const Core* core, const Incoming* incoming) noexcept nogil:
+    # The first order that a limit reaches and that could trade.
+    cdef const Ladder* ladder = &core.sides[1 - incoming.side]
+    cdef uint32_t level = ladder.best, slot
+    while level <= incoming.limit:
+        slot = ladder.levels[level].head
+        while slot != NIL:
+            if not is_expired(core, slot, incoming.now_s):
+                return slot
+            slot = core.nodes[slot].next
+        level = ladder_next(ladder, level)
+    return NIL
+
+
+cdef u128 fillable(Core* core, Incoming* incoming) noexcept nogil:
+    # How much of a fill-or-kill order could trade. Meeting an own order ends it, unless that
+    # is only cancelled.
+    cdef int policy = incoming.policy
+    cdef Prospect prospect
+    if policy != CANCEL_RESTING:
+        incoming.policy = CANCEL_INCOMING
+    foresee(core, incoming, False, &prospect)
+    incoming.policy = policy
+    return prospect.found
+
+
+cdef inline void rest(
+    Core* core, const Incoming* incoming, uint32_t level, uint32_t owner, uint32_t slot
+) noexcept nogil:
+    # Put what is left of an order into the book; slab and index have room for it.
+    node_write(core, slot, incoming, level, owner)
+    queue_append(core, incoming.side, level, slot)
+    index_insert(core, incoming.id, slot)
+    core.seq += 1
+
+
+cdef inline void remove(Core* core, uint32_t slot, int reason, const Output* out) noexcept nogil:
+    queue_unlink(core, slot)
+    leave(core, slot, reason, size_of(core.nodes + slot), out)
+
+
+cdef inline void reduce(Core* core, uint32_t slot, u128 size) noexcept nogil:
+    cdef Node* node = core.nodes + slot
+    core.sides[side_of(node)].levels[level_of(node)].total -= size_of(node) - size
+    set_size(node, size)
+    core.seq += 1
+
+
+cdef void replace(
+    Core* core, uint32_t slot, uint32_t level, Incoming* incoming, Output* out
+) noexcept nogil:
+    # Take an order out and bring it in again; its slot, name and place in the index stay.
+    cdef Node* node = core.nodes + slot
+    core.seq += 1
+    if not out.runs:
+        note(core, REMOVED, REPLACED, slot, 0, size_of(node), 0)
+    queue_unlink(core, slot)
+    match_order(core, incoming, out)
+    if incoming.left:
+        set_size(node, incoming.left)
+        node.place = (node.place & ~LEVEL_MASK) | level
+        queue_append(core, incoming.side, level, slot)
+        core.seq += 1
+        return
+    if out.runs:
+        depart(core, slot)
+    forget(core, slot)
+
+
+cdef void clear(Core* core, int reason, const Output* out) noexcept nogil:
+    # Bids first, best price first, oldest first.
+    cdef int side
+    cdef Ladder* ladder
+    for side in range(2):
+        ladder = &core.sides[side]
+        while ladder.best != NO_LEVEL:
+            remove(core, ladder.levels[ladder.best].head, reason, out)
+
+
+# ----- batch door ---------------------------------------------------------------------------
+
+cdef inline bint fits(Core* core, const Incoming* incoming, Output* out) noexcept nogil:
+    # Make sure that the fills of an order find room.
+    cdef Prospect prospect
+    cdef size_t room = out.room - out.count
+    cdef Fill* fills
+    if likely(room >= core.sides[1 - incoming.side].num_orders):
+        return True
+    foresee(core, incoming, False, &prospect)
+    if prospect.trades <= room:
+        return True
+    if not out.owned:
+        return False
+    room = 2 * out.room + prospect.trades
+    fills = <Fill*>realloc(out.fills, room * sizeof(Fill))
+    if fills == NULL:
+        return False
+    out.fills = fills
+    out.room = room
+    return True
+
+
+cdef inline int64_t second_of(int64_t ts_ns) noexcept nogil:
+    # Rounded down, also before 1970.
+    return ts_ns // 1_000_000_000 - (1 if ts_ns % 1_000_000_000 < 0 else 0)
+
+
+cdef inline int check_flags(uint32_t flags, int kind) noexcept nogil:
+    # Unknown or contradictory flags, or none that speak to the book.
+    cdef bint must_rest
+    if likely((flags & ~<uint32_t>FLAG_SILENT) == 0):
+        return DONE
+    if flags & ~<uint32_t>(FLAG_POST_ONLY | FLAG_FOK | FLAG_POLICY | FLAG_SILENT):
+        return BAD_INSTRUCTION
+    if (flags & FLAG_POLICY) >> 4 > DECREMENT:
+        return BAD_INSTRUCTION
+    must_rest = flags & FLAG_POST_ONLY or kind == KIND_SEED or kind == KIND_REPLACE
+    if must_rest and (flags & FLAG_FOK or kind == KIND_IOC):
+        return BAD_INSTRUCTION
+    return DONE
+
+
+cdef inline int check_shape(const Core* core, const Event* event) noexcept nogil:
+    # The price and size of a record.
+    if unlikely(<uint32_t>event.price - <uint32_t>core.lo >= core.num_levels):
+        return BAD_PRICE
+    if unlikely(event.size <= 0):
+        return BAD_SIZE
+    if unlikely(<uint64_t>event.size > core.lots_max):
+        return SIZE_TOO_LARGE
+    return DONE
+
+
+cdef inline void instruct(
+    const Core* core, Incoming* incoming, const Event* event, uint32_t owner
+) noexcept nogil:
+    # The parts of an incoming order that a new and a replaced one have in common.
+    incoming.left = <u128>event.size
+    incoming.limit = core.num_levels - 1 - level_at(core, incoming.side, event.price)
+    incoming.policy = (event.flags & FLAG_POLICY) >> 4
+    incoming.owner = owner if incoming.policy != POLICY_NONE else <uint32_t>NOBODY
+    incoming.now_s = second_of(event.ts_ns) if core.num_expiring else 0
+
+
+cdef inline int run_enter(Core* core, const Event* event, Output* out) noexcept nogil:
+    # A new order: LIMIT, IOC or SEED.
+    cdef Incoming incoming
+    cdef bint rests
+    cdef uint32_t level
+    cdef int refusal = check_flags(event.flags, event.kind)
+    if unlikely(refusal):
+        return refusal
+    if unlikely(event.side > SELL):
+        return BAD_SIDE
+    if unlikely(event.order_id >= FIRST_NUMBER):
+        return BAD_ID
+    if unlikely(event.owner >= FIRST_NAMED_OWNER):
+        return BAD_OWNER
+    refusal = check_shape(core, event)
+    if unlikely(refusal):
+        return refusal
+    rests = event.kind != KIND_IOC and not event.flags & FLAG_FOK
+    if rests:
+        if unlikely(index_find(core, event.order_id) != NIL):
+            return DUPLICATE
+        if unlikely(not slab_reserve(core) or not index_reserve(core, event.order_id)):
+            return NO_MEMORY
+    incoming.id = event.order_id
+    incoming.side = event.side
+    level = level_at(core, event.side, event.price)
+    instruct(core, &incoming, event, event.owner)
+    if crosses(core, &incoming):
+        if event.kind == KIND_SEED:
+            return SEED_CROSSES
+        if event.flags & FLAG_POST_ONLY and first_unexpired(core, &incoming) != NIL:
+            return POST_ONLY_CROSSES
+        if event.flags & FLAG_FOK and fillable(core, &incoming) < incoming.left:
+            return NOT_FILLABLE
+        if unlikely(not fits(core, &incoming, out)):
+            return FILLS_DO_NOT_FIT
+        match_order(core, &incoming, out)
+    elif event.flags & FLAG_FOK:
+        return NOT_FILLABLE
+    if rests and incoming.left:
+        rest(core, &incoming, level, event.owner, slab_take(core))
+    return DONE
+
+
+cdef int run_reduce(Core* core, const Event* event, uint32_t slot) noexcept nogil:
+    if event.size <= 0:
+        return BAD_SIZE
+    if <uint64_t>event.size > core.lots_max:
+        return SIZE_TOO_LARGE
+    if slot == NIL:
+        return UNKNOWN
+    if <u128>event.size >= size_of(core.nodes + slot):
+        return NOT_REDUCED
+    reduce(core, slot, <u128>event.size)
+    return DONE
+
+
+cdef int run_replace(Core* core, const Event* event, uint32_t slot, Output* out) noexcept nogil:
+    cdef Incoming incoming
+    cdef uint32_t level
+    cdef Node* node = core.nodes + slot
+    cdef int refusal = check_flags(event.flags, KIND_REPLACE)
+    if not refusal:
+        refusal = check_shape(core, event)
+    if refusal:
+        return refusal
+    if slot == NIL:
+        return UNKNOWN
+    if is_expired(core, slot, second_of(event.ts_ns)):
+        return EXPIRED_ORDER
+    incoming.id = node.id
+    incoming.side = side_of(node)
+    level = level_at(core, incoming.side, event.price)
+    if level == level_of(node) and <u128>event.size < size_of(node):
+        reduce(core, slot, <u128>event.size)
+        return DONE
+    instruct(core, &incoming, event, node.owner)
+    if crosses(core, &incoming):
+        if event.flags & FLAG_POST_ONLY and first_unexpired(core, &incoming) != NIL:
+            return POST_ONLY_CROSSES
+        if not fits(core, &incoming, out):
+            return FILLS_DO_NOT_FIT
+    replace(core, slot, level, &incoming, out)
+    return DONE
+
+
+cdef inline int run_one(
+    Core* core, const Event* event, uint32_t guess, Output* out
+) noexcept nogil:
+    # Execute one record. The guess is a slot that may hold its order, or NIL.
+    cdef uint32_t slot
+    if event.kind == KIND_LIMIT or event.kind == KIND_IOC or event.kind == KIND_SEED:
+        return run_enter(core, event, out)
+    if event.kind > KIND_REPLACE:
+        if event.kind == KIND_CLEAR:
+            clear(core, CANCELLED, out)
+            return DONE
+        return DONE if KIND_TRADE <= event.kind <= KIND_SETTLE else BAD_KIND
+    # An id that no order has marks a free slot, so that a match is always the order itself.
+    if guess != NIL and core.nodes[guess].id == event.order_id and event.order_id != NO_ID:
+        slot = guess
+    else:
+        slot = index_find(core, event.order_id)
+    if event.kind == KIND_CANCEL:
+        if unlikely(slot == NIL):
+            return UNKNOWN
+        remove(core, slot, CANCELLED, out)
+        return DONE
+    if event.kind == KIND_REDUCE:
+        return run_reduce(core, event, slot)
+    return run_replace(core, event, slot, out)
+
+
+cdef inline void look_16_ahead(const Core* core, const Event* event) noexcept nogil:
+    # Fetch the bucket, or the place in the window, of an order to come.
+    cdef uint64_t id = event.order_id
+    if id - core.window.base < core.window.size:
+        prefetch(core.window.slots + (id & (core.window.size - 1)))
+    if core.by_id.count:
+        prefetch(core.by_id.buckets + (mix(id) >> core.by_id.shift))
+
+
+cdef inline uint32_t look_8_ahead(const Core* core, const Event* event) noexcept nogil:
+    # Guess the slot of an order to come by its tag alone, and fetch its node.
+    cdef uint64_t id = event.order_id, mixed
+    cdef uint32_t slot = NIL, found
+    cdef const Bucket* bucket
+    if not KIND_CANCEL <= event.kind <= KIND_REPLACE or event.kind == KIND_IOC:
+        return NIL
+    if id - core.window.base < core.window.size:
+        slot = core.window.slots[id & (core.window.size - 1)]
+    if slot == NIL and core.by_id.count:
+        mixed = mix(id)
+        bucket = core.by_id.buckets + (mixed >> core.by_id.shift)
+        found = tags_equal(bucket.tags, tag_of(&core.by_id, mixed))
+        if found:
+            slot = bucket.slots[ctz(found)]
+    if slot != NIL:
+        prefetch(core.nodes + slot)
+    return slot
+
+
+cdef inline void look_4_ahead(const Core* core, uint32_t guess) noexcept nogil:
+    # Fetch the neighbours of an order to come, which its removal will relink.
+    if guess != NIL:
+        prefetch(core.nodes + core.nodes[guess].prev)
+        prefetch(core.nodes + core.nodes[guess].next)
+
+
+cdef Py_ssize_t run_events(
+    Core* core, const Event* events, Py_ssize_t count, uint8_t* status, Output* out
+) noexcept nogil:
+    # Returns how many events were executed or, with a status array, refused and passed over.
+    cdef Event event
+    cdef Py_ssize_t index
+    cdef uint32_t guesses[16]
+    cdef int code
+    cdef bint ahead
+    memset(guesses, 0, sizeof(guesses))
+    for index in range(count):
+        ahead = core.sides[BUY].num_orders + core.sides[SELL].num_orders >= PREFETCH_FROM
+        if ahead and index + 16 < count:
+            look_16_ahead(core, events + index + 16)
+            guesses[(index + 8) & 15] = look_8_ahead(core, events + index + 8)
+            look_4_ahead(core, guesses[(index + 4) & 15])
+        event = load(events + index)
+        out.index = <uint64_t>index
+        out.ts_ns = event.ts_ns
+        code = run_one(core, &event, guesses[index & 15] if ahead else NIL, out)
+        if status != NULL and code < NO_MEMORY:
+            status[index] = <uint8_t>code
+        elif unlikely(code):
+            out.code = code
+            return index
+    return count
+
+
+# ----- between Python and C -------------------------------------------------------------------
+
+cdef object GTC = TimeInForce.GTC
+cdef object GTD = TimeInForce.GTD
+cdef object IOC = TimeInForce.IOC
+cdef object FOK = TimeInForce.FOK
+cdef object SIDE_BUY = Side.BUY
+cdef object SIDE_SELL = Side.SELL
+cdef object NO_POLICY = SelfTrade.NONE
+cdef object REASON_CANCELLED = RemovalReason.CANCELLED
+cdef tuple REASONS = (
+    RemovalReason.FILLED,
+    RemovalReason.CANCELLED,
+    RemovalReason.EXPIRED,
+    RemovalReason.SELF_TRADE,
+    RemovalReason.REPLACED,
+)
+cdef u128 SIZE_MAX = join(0xFFFFFFFFFFFFFFFFULL, 0xFFFFFFFFULL)
+
+cdef enum:
+    # Places of the fields of an Order in ORDER_FIELDS.
+    AT_ID
+    AT_TOKEN
+    AT_MAKER
+    AT_SIDE
+    AT_PRICE
+    AT_SIZE
+    AT_TIF
+    AT_EXPIRATION
+    AT_POST_ONLY
+    AT_SELF_TRADE
+    NUM_FIELDS
+
+cdef tuple ORDER_FIELDS = (
+    "id",
+    "token",
+    "maker",
+    "side",
+    "price",
+    "size",
+    "time_in_force",
+    "expiration_s",
+    "post_only",
+    "self_trade",
+)
+cdef Py_ssize_t ORDER_OFFSETS[NUM_FIELDS]
+
+
+cdef bint find_offsets() except -1:
+    # Reading a field at its offset takes a fifth of an attribute lookup. Whether it may be done
+    # is tried on an order whose every field is an object of its own.
+    cdef int place
+    cdef object descriptor, value
+    cdef object trial = Order(**{name: object() for name in ORDER_FIELDS})
+    for place in range(NUM_FIELDS):
+        descriptor = Order.__dict__.get(ORDER_FIELDS[place])
+        ORDER_OFFSETS[place] = slot_offset(<PyObject*>descriptor) if descriptor is not None else -1
+        if ORDER_OFFSETS[place] < 0:
+            return False
+    for place in range(NUM_FIELDS):
+        value = getattr(trial, ORDER_FIELDS[place])
+        if (<PyObject**>(<char*><PyObject*>trial + ORDER_OFFSETS[place]))[0] != <PyObject*>value:
+            return False
+    return True
+
+
+cdef bint OFFSETS_KNOWN = find_offsets()
+
+
+cdef inline bint as_i64(object value, int64_t* result) noexcept:
+    # An integer from 0 to 2**63 - 1.
+    cdef int overflow = 0
+    if not PyLong_CheckExact(value):
+        return False
+    result[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
+    return overflow == 0 and result[0] >= 0
+
+
+cdef inline bint as_size(object value, u128* result) noexcept:
+    # A size in wei, 1 to SIZE_MAX.
+    cdef int overflow = 0
+    cdef int64_t small
+    if not PyLong_CheckExact(value):
+        return False
+    small = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow == 0:
+        result[0] = <u128>small
+        return small > 0
+    if overflow < 0:
+        return False
+    try:
+        result[0] = <u128>value
+    except OverflowError:
+        return False
+    return result[0] <= SIZE_MAX
+
+
+cdef void* replica(
+    void* old, const void* source, uint64_t capacity, uint64_t count, size_t size
+) except NULL:
+    # A copy of the first entries of an array, with its room, in place of the old one.
+    cdef void* copy = malloc(capacity * size)
+    if copy == NULL:
+        raise MemoryError
+    memcpy(copy, source, count * size)
+    free(old)
+    return copy
+
+
+cdef void copy_ladder(Ladder* to, const Ladder* source, uint32_t num_levels) noexcept:
+    # Both have the same number of levels.
+    memcpy(to.levels, source.levels, num_levels * sizeof(Level))
+    memcpy(to.words, source.words, ((num_levels >> 6) + 1) * sizeof(uint64_t))
+    memcpy(to.groups, source.groups, ((num_levels >> 12) + 1) * sizeof(uint64_t))
+    to.top, to.best, to.num_orders = source.top, source.best, source.num_orders
+
+
+cdef int copy_table(Table* to, const Table* source) except -1:
+    if source.memory == NULL:
+        return 0
+    if not table_create(to, (source.mask + 1) * BUCKET_FILL_MAX):
+        raise MemoryError
+    memcpy(to.buckets, source.buckets, (source.mask + 1) * sizeof(Bucket))
+    to.count = source.count
+    return 0
+
+
+cdef int copy_window(Window* to, const Window* source) except -1:
+    if source.slots == NULL:
+        return 0
+    to.slots = <uint32_t*>replica(
+        NULL, source.slots, source.size, source.size, sizeof(uint32_t)
+    )
+    to.base, to.size, to.count = source.base, source.size, source.count
+    return 0
+
+
+cdef struct Admission:
+    # A new order that broke no rule that can be judged without the resting orders.
+    Incoming incoming
+    PyObject* name              # its text id, or NULL
+    PyObject* maker
+    PyObject* size
+    int64_t expiration_s
+    uint32_t level
+    int32_t price
+    bint rests
+    bint post_only
+    bint fok
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class Book:
+    """The order book of one outcome token: price-time priority on a grid of integer prices.
+
+    Commands go in, events come out; a refused command raises and changes nothing. This is the
+    compiled book; every method is documented with its twin in the reference.
+    """
+
+    cdef Core core
+    cdef bint busy
+    cdef readonly int lo
+    """The lowest price of the grid, in ticks."""
+    cdef readonly int hi
+    """The highest price of the grid, in ticks."""
+    cdef readonly str token
+    """The token of the book; empty for any."""
+    cdef readonly str market
+    """What events and depth name as their market."""
+    cdef readonly object lot_wei
+    """What every size is a multiple of, in wei."""
+    cdef dict makers
+    cdef dict departed
+
+    def __cinit__(self, lo=1, hi=99, token="", lot_wei=1, capacity=0, market=""):
+        cdef Core* core = &self.core
+        _checks.check_book(lo, hi, token, lot_wei, capacity, market)
+        self.lo, self.hi, self.lot_wei = lo, hi, lot_wei
+        self.token, self.market = token, market
+        self.makers = {}
+        self.departed = {}
+        core.lo = lo
+        core.num_levels = hi - lo + 1
+        core.lot_wei = <u128>lot_wei
+        core.lots_max = min(<object>SIZE_MAX // lot_wei, 2**63 - 1)
+        core.planned = capacity
+        core.capacity = max(<uint64_t>capacity, 63) + 1
+        core.top = 1
+        core.next_number = FIRST_NUMBER
+        core.effects_capacity = 64
+        core.nodes = <Node*>malloc(core.capacity * sizeof(Node))
+        core.effects = <Effect*>malloc(core.effects_capacity * sizeof(Effect))
+        if core.nodes == NULL or core.effects == NULL:
+            raise MemoryError
+        if not ladder_create(&core.sides[BUY], core.num_levels):
+            raise MemoryError
+        if not ladder_create(&core.sides[SELL], core.num_levels):
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Core* core = &self.core
+        cdef uint64_t slot
+        if core.extras != NULL and core.nodes != NULL:
+            for slot in range(1, core.top):
+                if core.nodes[slot].id != NO_ID and core.nodes[slot].id >= FIRST_NUMBER:
+                    Py_XDECREF(core.extras[slot].name)
+        for slot in range(core.owners_top):
+            Py_XDECREF(core.owners[slot].name)
+        ladder_destroy(&core.sides[BUY])
+        ladder_destroy(&core.sides[SELL])
+        free(core.nodes)
+        free(core.extras)
+        free(core.window.slots)
+        free(core.numbers.slots)
+        free(core.by_id.memory)
+        free(core.by_name.memory)
+        free(core.owners)
+        free(core.effects)
+        free(core.departed)
+
+    # ----- helpers: values --------------------------------------------------------------------
+
+    cdef inline int enter(self) except -1:
+        if unlikely(self.busy):
+            raise BookBusy
+        self.busy = True
+        return 0
+
+    cdef inline object wei(self, u128 lots):
+        lots = lots * self.core.lot_wei
+        if high(lots) == 0:
+            return low(lots)
+        return lots
+
+    cdef inline u128 lots(self, object size):
+        # Of a size that was checked.
+        cdef u128 value = <u128>size
+        return value // self.core.lot_wei
+
+    cdef inline object id_at(self, uint32_t slot):
+        if self.core.nodes[slot].id >= FIRST_NUMBER:
+            return <object>self.core.extras[slot].name
+        return self.core.nodes[slot].id
+
+    cdef inline object maker_at(self, uint32_t owner):
+        if owner >= FIRST_NAMED_OWNER:
+            return <object>self.core.owners[owner - FIRST_NAMED_OWNER].name
+        return maker_of(owner)
+
+    cdef inline int64_t expiration_at(self, uint32_t slot):
+        if self.core.nodes[slot].place & EXPIRES:
+            return self.core.extras[slot].expiration_s
+        return 0
+
+    cdef object resting_at(self, uint32_t slot):
+        cdef Node* node = self.core.nodes + slot
+        return Resting(
+            self.id_at(slot),
+            SIDE_SELL if side_of(node) else SIDE_BUY,
+            price_at(&self.core, side_of(node), level_of(node)),
+            self.wei(size_of(node)),
+            self.maker_at(node.owner),
+            self.expiration_at(slot),
+        )
+
+    cdef uint32_t find(self, object order_id) except NIL:
+        # The slot of a resting order, by its id or its number.
+        cdef uint32_t slot
+        cdef uint64_t number
+        if PyUnicode_CheckExact(order_id):
+            hash(order_id)
+            slot = name_find(&self.core, <PyObject*>order_id)
+        else:
+            _checks.check_id(order_id)
+            number = order_id
+            slot = index_find(&self.core, number)
+        if unlikely(slot == NIL):
+            raise _refusals.unknown(order_id)
+        return slot
+
+    # ----- helpers: owners --------------------------------------------------------------------
+
+    cdef uint32_t find_owner(self, str maker) except? NIL:
+        # The number of a maker, STRANGER where he has nothing resting.
+        cdef object number
+        if not maker:
+            return NOBODY
+        number = self.makers.get(maker)
+        if number is None and maker[0] == "o":
+            number = owner_number(maker)
+        return STRANGER if number is None else number
+
+    cdef uint32_t hold_owner(self, str maker) except? NIL:
+        # The number of a maker who gets one more resting order.
+        cdef Core* core = &self.core
+        cdef uint32_t owner = self.find_owner(maker), place
+        cdef Owner* grown
+        cdef uint64_t capacity
+        if owner == STRANGER:
+            place = core.owners_free
+            if place == 0:
+                if core.owners_top == core.owners_capacity:
+                    capacity = max(<uint64_t>16, core.owners_capacity * 2)
+                    grown = <Owner*>realloc(core.owners, capacity * sizeof(Owner))
+                    if grown == NULL:
+                        raise MemoryError
+                    core.owners = grown
+                    core.owners_capacity = capacity
+                place = <uint32_t>core.owners_top + 1
+            self.makers[maker] = FIRST_NAMED_OWNER + place - 1
+            if place == core.owners_free:
+                core.owners_free = core.owners[place - 1].next_free
+            else:
+                core.owners_top += 1
+            Py_INCREF(maker)
+            core.owners[place - 1].name = <PyObject*>maker
+            core.owners[place - 1].num_orders = 0
+            owner = FIRST_NAMED_OWNER + place - 1
+        if owner >= FIRST_NAMED_OWNER:
+            core.owners[owner - FIRST_NAMED_OWNER].num_orders += 1
+        return owner
+
+    cdef int release(self, PyObject* name, uint32_t owner) except -1:
+        # Let go of what hung on an order that left.
+        cdef Owner* entry
+        cdef object maker
+        Py_XDECREF(name)
+        if owner < FIRST_NAMED_OWNER:
+            return 0
+        entry = self.core.owners + (owner - FIRST_NAMED_OWNER)
+        entry.num_orders -= 1
+        if entry.num_orders == 0:
+            maker = <object>entry.name
+            entry.name = NULL
+            entry.next_free = self.core.owners_free
+            self.core.owners_free = owner - FIRST_NAMED_OWNER + 1
+            Py_DECREF(maker)
+            del self.makers[maker]
+        return 0
+
+    cdef int drop(self, uint32_t slot) except -1:
+        # Take out an order whose removal is announced already.
+        cdef PyObject* name = NULL
+        cdef uint32_t owner = self.core.nodes[slot].owner
+        if self.core.nodes[slot].id >= FIRST_NUMBER:
+            name = self.core.extras[slot].name
+        queue_unlink(&self.core, slot)
+        forget(&self.core, slot)
+        self.core.seq += 1
+        return self.release(name, owner)
+
+    # ----- helpers: orders that come in -------------------------------------------------------
+
+    cdef bint read_order(self, PyObject* order, object now_ms, Admission* to) except -1:
+        # Read an Order field by field; False where any of it breaks a rule.
+        cdef PyObject* fields[NUM_FIELDS]
+        cdef int place
+        cdef int64_t price = 0, now = 0
+        cdef object item
+        for place in range(NUM_FIELDS):
+            fields[place] = (<PyObject**>(<char*>order + ORDER_OFFSETS[place]))[0]
+            if fields[place] == NULL:
+                return False
+        if not as_i64(now_ms, &now):
+            return False
+        to.incoming.now_s = now // 1000
+        if not self.read_instructions(fields, to):
+            return False
+        if fields[AT_SIDE] == <PyObject*>SIDE_BUY:
+            to.incoming.side = BUY
+        elif fields[AT_SIDE] == <PyObject*>SIDE_SELL:
+            to.incoming.side = SELL
+        else:
+            return False
+        item = <object>fields[AT_ID]
+        to.name = NULL
+        if PyUnicode_CheckExact(item):
+            if len(<str>item) == 0:
+                return False
+            hash(item)
+            to.name = fields[AT_ID]
+        elif not as_i64(item, <int64_t*>&to.incoming.id):
+            return False
+        if not PyUnicode_CheckExact(<object>fields[AT_MAKER]):
+            return False
+        to.maker = fields[AT_MAKER]
+        if fields[AT_TOKEN] != <PyObject*>self.token:
+            if len(self.token) and <object>fields[AT_TOKEN] != self.token:
+                return False
+        item = <object>fields[AT_PRICE]
+        if not PyLong_CheckExact(item):
+            return False
+        price = PyLong_AsLongLongAndOverflow(item, &place)
+        if place or not self.lo <= price <= self.hi:
+            return False
+        to.price = <int32_t>price
+        to.size = fields[AT_SIZE]
+        if not as_size(<object>to.size, &to.incoming.left):
+            return False
+        if self.core.lot_wei != 1:
+            if to.incoming.left % self.core.lot_wei != 0:
+                return False
+            to.incoming.left = to.incoming.left // self.core.lot_wei
+        return to.expiration_s == 0 or to.incoming.now_s <= to.expiration_s
+
+    cdef inline bint read_instructions(self, PyObject** fields, Admission* to) except -1:
+        cdef object item = <object>fields[AT_TIF]
+        to.fok = item is FOK
+        to.rests = item is GTC or item is GTD
+        if not to.rests and not to.fok and item is not IOC:
+            return False
+        if <object>fields[AT_POST_ONLY] is False:
+            to.post_only = False
+        elif <object>fields[AT_POST_ONLY] is True and to.rests:
+            to.post_only = True
+        else:
+            return False
+        to.expiration_s = 0
+        if not as_i64(<object>fields[AT_EXPIRATION], &to.expiration_s):
+            if not PyLong_CheckExact(<object>fields[AT_EXPIRATION]):
+                return False
+            if <object>fields[AT_EXPIRATION] < 0:
+                return False
+            to.expiration_s = 0x7FFFFFFFFFFFFFFF
+        if item is GTD and to.expiration_s == 0:
+            return False
+        to.incoming.policy = POLICY_NONE
+        item = <object>fields[AT_SELF_TRADE]
+        if item is not None and item is not NO_POLICY:
+            if type(item) is not SelfTrade:
+                return False
+            to.incoming.policy = item
+        return True
+
+    cdef int admit(self, object order, object now_ms, Admission* to) except -1:
+        # Check a new order by the rules that need no look at the resting ones.
+        if not (OFFSETS_KNOWN and type(order) is Order):
+            _checks.check_order(order, self, now_ms)
+            order = Order(**{name: getattr(order, name) for name in Order.__struct_fields__})
+        if unlikely(not self.read_order(<PyObject*>order, now_ms, to)):
+            # The checks know the order of precedence and the words.
+            _checks.check_order(order, self, now_ms)
+            raise InvariantError(f"the checks let pass what the book cannot read: {order!r}")
+        to.level = level_at(&self.core, to.incoming.side, to.price)
+        to.incoming.limit = self.core.num_levels - 1 - to.level
+        return 0
+
+    cdef int refuse_duplicate(self, Admission* order) except -1:
+        cdef uint32_t slot
+        if order.name != NULL:
+            slot = name_find(&self.core, order.name)
+        else:
+            slot = index_find(&self.core, order.incoming.id)
+        if unlikely(slot != NIL):
+            raise _refusals.duplicate(
+                <object>order.name if order.name != NULL else order.incoming.id
+            )
+        return 0
+
+    cdef int refuse_crossing(
+        self, const Incoming* incoming, int32_t price, bint post_only
+    ) except -1:
+        # A post-only order that would trade, or an order to be rested that reaches the others.
+        cdef Core* core = &self.core
+        cdef uint32_t level = core.sides[1 - incoming.side].best
+        cdef uint32_t slot
+        cdef object refusal = _refusals.would_cross if post_only else _refusals.seed_would_cross
+        if not crosses(core, incoming):
+            return 0
+        if post_only:
+            slot = first_unexpired(core, incoming)
+            if slot == NIL:
+                return 0
+            level = level_of(core.nodes + slot)
+        raise refusal(
+            SIDE_SELL if incoming.side else SIDE_BUY,
+            price,
+            price_at(core, 1 - incoming.side, level),
+        )
+
+    cdef int refuse_by_book(self, Admission* order) except -1:
+        # What only the resting orders can refuse.
+        cdef u128 found
+        if order.rests:
+            self.refuse_duplicate(order)
+        if order.post_only:
+            self.refuse_crossing(&order.incoming, order.price, True)
+        if order.fok:
+            found = fillable(&self.core, &order.incoming)
+            if found < order.incoming.left:
+                raise _refusals.not_fillable(order.price, self.wei(found), <object>order.size)
+        return 0
+
+    cdef int reserve_place(self, Admission* order) except -1:
+        # Make sure that resting the order cannot fail.
+        cdef Core* core = &self.core
+        if not slab_reserve(core):
+            raise MemoryError
+        if order.name != NULL:
+            order.incoming.id = core.next_number
+            if not table_reserve(core, &core.by_name, True, 1):
+                raise MemoryError
+        if not index_reserve(core, order.incoming.id):
+            raise MemoryError
+        if (order.name != NULL or order.expiration_s) and not extras_reserve(core):
+            raise MemoryError
+        return 0
+
+    cdef int reserve_effects(self, const Incoming* incoming, size_t more) except -1:
+        # Make sure that what happens to the orders met can be taken down.
+        cdef Prospect prospect
+        cdef size_t needed = more
+        cdef Effect* effects
+        self.core.effects_count = 0
+        if crosses(&self.core, incoming):
+            foresee(&self.core, incoming, False, &prospect)
+            needed += prospect.effects
+        if likely(needed <= self.core.effects_capacity):
+            return 0
+        effects = <Effect*>realloc(self.core.effects, 2 * needed * sizeof(Effect))
+        if effects == NULL:
+            raise MemoryError
+        self.core.effects = effects
+        self.core.effects_capacity = 2 * needed
+        return 0
+
+    cdef uint32_t place(self, Admission* order, uint32_t owner) noexcept:
+        # Rest what is left of an order.
+        cdef Core* core = &self.core
+        cdef uint32_t slot = slab_take(core)
+        rest(core, &order.incoming, order.level, owner, slot)
+        if order.name != NULL or order.expiration_s:
+            core.extras[slot].name = order.name
+            core.extras[slot].expiration_s = order.expiration_s
+        if order.name != NULL:
+            Py_INCREF(<object>order.name)
+            table_insert(&core.by_name, mix_name(order.name), slot)
+            core.next_number += 1
+        if order.expiration_s:
+            core.nodes[slot].place |= EXPIRES
+            core.num_expiring += 1
+        if holds(core.nodes + slot):
+            core.num_held += 1
+        return slot
+
+    cdef object added(self, uint32_t slot, object remaining):
+        cdef Node* node = self.core.nodes + slot
+        return OrderAdded(
+            self.core.seq,
+            self.market,
+            self.token,
+            self.id_at(slot),
+            SIDE_SELL if side_of(node) else SIDE_BUY,
+            price_at(&self.core, side_of(node), level_of(node)),
+            remaining,
+        )
+
+    cdef list announce(self, uint64_t seq, object order_id, object maker, int side):
+        # Turn the effects into events, numbered from seq + 1 on.
+        cdef list events = []
+        cdef size_t place
+        for place in range(self.core.effects_count):
+            seq += 1
+            events.append(self.event(self.core.effects + place, seq, order_id, maker, side))
+        return events
+
+    cdef object event(
+        self, const Effect* effect, uint64_t seq, object order_id, object maker, int side
+    ):
+        cdef object resting_id, resting_maker, resting_left
+        resting_id = <object>effect.name if effect.name != NULL else effect.id
+        resting_left = self.wei(effect.resting_left)
+        if effect.kind == TRADED:
+            resting_maker = self.maker_at(effect.owner)
+            return Trade(
+                seq,
+                self.market,
+                self.token,
+                resting_id,
+                order_id,
+                effect.price,
+                self.wei(effect.size),
+                resting_maker if side else maker,
+                maker if side else resting_maker,
+                resting_left,
+                self.wei(effect.incoming_left),
+                SIDE_SELL if side else SIDE_BUY,
+            )
+        if effect.kind == REDUCED:
+            return OrderReduced(seq, self.market, self.token, resting_id, resting_left)
+        return OrderRemoved(
+            seq,
+            self.market,
+            self.token,
+            resting_id,
+            REASONS[effect.reason],
+            resting_left,
+        )
+
+    cdef int release_effects(self) except -1:
+        # Let go of the orders that left; a replaced one has not.
+        cdef size_t place
+        cdef Effect* effect
+        for place in range(self.core.effects_count):
+            effect = self.core.effects + place
+            if effect.kind == REMOVED and effect.reason != REPLACED:
+                self.release(effect.name, effect.owner)
+        self.core.effects_count = 0
+        return 0
+
+    # ----- commands ---------------------------------------------------------------------------
+
+    def submit(self, order, now_ms=0):
+        """Match an order against the book; rest what is left of it."""
+        self.enter()
+        try:
+            return self._submit(order, now_ms)
+        finally:
+            self.busy = False
+
+    cdef list _submit(self, object order, object now_ms):
+        cdef Admission new
+        cdef Output out
+        cdef uint32_t owner = NOBODY, slot
+        cdef uint64_t seq
+        cdef u128 size
+        cdef list events
+        self.admit(order, now_ms, &new)
+        if new.incoming.policy != POLICY_NONE:
+            owner = self.find_owner(<str>new.maker)
+        new.incoming.owner = owner
+        self.refuse_by_book(&new)
+        if new.rests:
+            self.reserve_place(&new)
+        self.reserve_effects(&new.incoming, 0)
+        if new.rests:
+            owner = self.hold_owner(<str>new.maker)
+            if new.incoming.policy != POLICY_NONE:
+                new.incoming.owner = owner
+        seq = self.core.seq
+        size = new.incoming.left
+        out.runs = False
+        match_order(&self.core, &new.incoming, &out)
+        slot = self.place(&new, owner) if new.rests and new.incoming.left else <uint32_t>NIL
+        try:
+            if self.core.effects_count:
+                events = self.announce(
+                    seq, order.id, <object>new.maker, new.incoming.side
+                )
+            else:
+                events = []
+            if slot != NIL:
+                events.append(
+                    self.added(
+                        slot,
+                        <object>new.size if new.incoming.left == size
+                        else self.wei(new.incoming.left),
+                    )
+                )
+        finally:
+            self.release_effects()
+            if new.rests and slot == NIL:
+                self.release(NULL, owner)
+        return events
+
+    def rest(self, order, now_ms=0):
+        """Rest an order without matching, as when a book is restored from a snapshot."""
+        self.enter()
+        try:
+            return self._rest(order, now_ms)
+        finally:
+            self.busy = False
+
+    cdef list _rest(self, object order, object now_ms):
+        cdef Admission new
+        cdef uint32_t owner
+        self.admit(order, now_ms, &new)
+        if not new.rests:
+            raise errors.InvalidInstructionError(
+                f"an order to rest cannot be {order.time_in_force!r}"
+            )
+        self.refuse_duplicate(&new)
+        self.refuse_crossing(&new.incoming, new.price, False)
+        self.reserve_place(&new)
+        owner = self.hold_owner(<str>new.maker)
+        return [self.added(self.place(&new, owner), <object>new.size)]
+
+    def cancel(self, order_id, now_ms=0, reason=RemovalReason.CANCELLED):
+        """Take an order out of the book."""
+        self.enter()
+        try:
+            return self._cancel(order_id, now_ms, reason)
+        finally:
+            self.busy = False
+
+    cdef list _cancel(self, object order_id, object now_ms, object reason):
+        cdef int64_t now
+        cdef uint32_t slot
+        cdef object event
+        if not as_i64(now_ms, &now):
+            _checks.check_time(now_ms)
+        if reason is not REASON_CANCELLED:
+            _checks.check_reason(reason)
+        slot = self.find(order_id)
+        event = OrderRemoved(
+            self.core.seq + 1,
+            self.market,
+            self.token,
+            self.id_at(slot),
+            reason,
+            self.wei(size_of(self.core.nodes + slot)),
+        )
+        self.drop(slot)
+        return [event]
+
+    def reduce(self, order_id, size, now_ms=0):
+        """Make an order smaller; it keeps its place in the queue."""
+        self.enter()
+        try:
+            _checks.check_time(now_ms)
+            _checks.check_id(order_id)
+            _checks.check_size(size, self.lot_wei)
+            return self._reduce(self.find(order_id), size)
+        finally:
+            self.busy = False
+
+    cdef list _reduce(self, uint32_t slot, object size):
+        cdef object event
+        if self.lots(size) >= size_of(self.core.nodes + slot):
+            raise _refusals.not_reduced(size, self.wei(size_of(self.core.nodes + slot)))
+        event = OrderReduced(
+            self.core.seq + 1, self.market, self.token, self.id_at(slot), size
+        )
+        reduce(&self.core, slot, self.lots(size))
+        return [event]
+
+    def replace(self, order_id, price, size, now_ms=0, post_only=False, self_trade=None):
+        """Give an order another price or size."""
+        self.enter()
+        try:
+            _checks.check_time(now_ms)
+            _checks.check_policy(post_only, self_trade)
+            _checks.check_id(order_id)
+            _checks.check_price(price, self.lo, self.hi)
+            _checks.check_size(size, self.lot_wei)
+            return self._replace(
+                self.find(order_id), price, size, now_ms // 1000, post_only, self_trade or 0
+            )
+        finally:
+            self.busy = False
+
+    cdef list _replace(
+        self, uint32_t slot, int32_t price, object size, int64_t now_s, bint post_only, int policy
+    ):
+        cdef Core* core = &self.core
+        cdef Node* node = core.nodes + slot
+        cdef Incoming incoming
+        cdef Output out
+        cdef uint32_t level
+        cdef uint64_t seq
+        cdef uint32_t owner = node.owner
+        cdef PyObject* name = core.extras[slot].name if node.id >= FIRST_NUMBER else NULL
+        cdef list events
+        if is_expired(core, slot, now_s):
+            raise _refusals.expired(core.extras[slot].expiration_s, now_s)
+        incoming.id = node.id
+        incoming.side = side_of(node)
+        incoming.left = self.lots(size)
+        incoming.policy = policy
+        incoming.owner = node.owner if policy != POLICY_NONE else <uint32_t>NOBODY
+        incoming.now_s = now_s
+        level = level_at(core, incoming.side, price)
+        incoming.limit = core.num_levels - 1 - level
+        if level == level_of(node) and incoming.left < size_of(node):
+            return self._reduce(slot, size)
+        if post_only:
+            self.refuse_crossing(&incoming, price, True)
+        self.reserve_effects(&incoming, 1)
+        seq = core.seq
+        out.runs = False
+        replace(core, slot, level, &incoming, &out)
+        try:
+            events = self.announce(
+                seq,
+                <object>name if name != NULL else incoming.id,
+                self.maker_at(owner),
+                incoming.side,
+            )
+            if incoming.left:
+                events.append(self.added(slot, self.wei(incoming.left)))
+        finally:
+            self.release_effects()
+            if not incoming.left:
+                self.release(name, owner)
+        return events
+
+    def expire(self, now_ms):
+        """Remove every order whose expiration has passed."""
+        self.enter()
+        try:
+            _checks.check_time(now_ms)
+            if self.core.num_expiring == 0:
+                return []
+            return self.remove_all(True, now_ms // 1000, RemovalReason.EXPIRED)
+        finally:
+            self.busy = False
+
+    def clear(self, reason=RemovalReason.CANCELLED):
+        """Remove every order."""
+        self.enter()
+        try:
+            _checks.check_reason(reason)
+            return self.remove_all(False, 0, reason)
+        finally:
+            self.busy = False
+
+    cdef list remove_all(self, bint expired_only, int64_t now_s, object reason):
+        # Announce first: building events can fail, taking the orders out cannot.
+        cdef list slots = self.slots(expired_only, now_s)
+        cdef list events = []
+        cdef uint64_t seq = self.core.seq
+        cdef uint32_t slot
+        for slot in slots:
+            seq += 1
+            events.append(
+                OrderRemoved(
+                    seq,
+                    self.market,
+                    self.token,
+                    self.id_at(slot),
+                    reason,
+                    self.wei(size_of(self.core.nodes + slot)),
+                )
+            )
+        for slot in slots:
+            self.drop(slot)
+        return events
+
+    cdef list slots(self, bint expired_only=False, int64_t now_s=0):
+        # The resting orders: bids first, best price first, oldest first.
+        cdef Core* core = &self.core
+        cdef list slots = []
+        cdef int side
+        cdef uint32_t level, slot
+        for side in range(2):
+            level = core.sides[side].best
+            while level != NO_LEVEL:
+                slot = core.sides[side].levels[level].head
+                while slot != NIL:
+                    if not expired_only or is_expired(core, slot, now_s):
+                        slots.append(slot)
+                    slot = core.nodes[slot].next
+                level = ladder_next(&core.sides[side], level)
+        return slots
+
+    # ----- the batch door ---------------------------------------------------------------------
+
+    def run(self, events, fills=None, status=None):
+        """Execute a batch of records."""
+        self.enter()
+        try:
+            _arrays.check_arrays(events, fills, status)
+            return self._run(events, fills, status)
+        finally:
+            self.busy = False
+
+    def seed(self, events):
+        """Rest a batch of orders without matching."""
+        self.enter()
+        try:
+            _arrays.check_seed(events)
+            self._run(events, None, None)
+            return len(events)
+        finally:
+            self.busy = False
+
+    cdef object _run(self, object events, object fills, object status):
+        cdef Core* core = &self.core
+        cdef Py_buffer event_view, fill_view, status_view
+        cdef Output out
+        cdef Py_ssize_t count = len(events), done
+        cdef uint8_t* marks = NULL
+        cdef Event* rows
+        self.departed = {}
+        self.reserve_departed()
+        memset(&out, 0, sizeof(out))
+        out.runs = True
+        out.owned = fills is None
+        if out.owned:
+            out.room = max(1024, count // 4)
+            out.fills = <Fill*>malloc(out.room * sizeof(Fill))
+            if out.fills == NULL:
+                raise MemoryError
+        PyObject_GetBuffer(events, &event_view, PyBUF_SIMPLE)
+        if not out.owned:
+            PyObject_GetBuffer(fills, &fill_view, PyBUF_WRITABLE)
+            out.fills = <Fill*>fill_view.buf
+            out.room = len(fills)
+        if status is not None:
+            PyObject_GetBuffer(status, &status_view, PyBUF_WRITABLE)
+            marks = <uint8_t*>status_view.buf
+        rows = <Event*>event_view.buf
+        with nogil:
+            done = run_events(core, rows, count, marks, &out)
+        PyBuffer_Release(&event_view)
+        if not out.owned:
+            PyBuffer_Release(&fill_view)
+        if status is not None:
+            PyBuffer_Release(&status_view)
+        self.release_departed()
+        fills = self.filled(&out, fills)
+        if done < count:
+            if out.code == NO_MEMORY:
+                raise MemoryError(f"the book cannot grow; the run stopped before event {done}")
+            if out.code == FILLS_DO_NOT_FIT:
+                raise FillsFull(done, fills)
+            raise RunRefused(done, errors.REFUSALS[out.code].code, fills)
+        return fills
+
+    cdef object filled(self, Output* out, object fills):
+        # The fills of a run as an array, at the head of the caller's if there is one.
+        cdef Py_buffer view
+        if not out.owned:
+            return fills[: out.count]
+        try:
+            fills = _arrays.empty_fills(out.count)
+            PyObject_GetBuffer(fills, &view, PyBUF_WRITABLE)
+            memcpy(view.buf, out.fills, out.count * sizeof(Fill))
+            PyBuffer_Release(&view)
+        finally:
+            free(out.fills)
+        return fills
+
+    cdef int reserve_departed(self) except -1:
+        # A run cannot bring in orders that hold Python objects, so no more of them can leave.
+        cdef Core* core = &self.core
+        cdef Departed* departed
+        core.departed_count = 0
+        if core.num_held > core.departed_capacity:
+            departed = <Departed*>realloc(core.departed, core.num_held * sizeof(Departed))
+            if departed == NULL:
+                raise MemoryError
+            core.departed = departed
+            core.departed_capacity = core.num_held
+        return 0
+
+    cdef int release_departed(self) except -1:
+        # Keep the text ids of the orders that left, and let go of all else of them.
+        cdef size_t place
+        cdef Departed* departed
+        for place in range(self.core.departed_count):
+            departed = self.core.departed + place
+            if departed.name != NULL:
+                self.departed[departed.number] = <object>departed.name
+            self.release(departed.name, departed.owner)
+        self.core.departed_count = 0
+        return 0
+
+    # ----- what would be ----------------------------------------------------------------------
+
+    def simulate(self, order, now_ms=0):
+        """Say which trades an order would get; nothing changes."""
+        self.enter()
+        try:
+            return self._simulate(order, now_ms)
+        finally:
+            self.busy = False
+
+    cdef list _simulate(self, object order, object now_ms):
+        cdef Admission new
+        cdef Prospect prospect
+        cdef list events
+        self.admit(order, now_ms, &new)
+        new.incoming.owner = NOBODY
+        if new.incoming.policy != POLICY_NONE:
+            new.incoming.owner = self.find_owner(<str>new.maker)
+        self.refuse_by_book(&new)
+        self.reserve_effects(&new.incoming, 0)
+        foresee(&self.core, &new.incoming, True, &prospect)
+        events = self.announce(
+            self.core.seq, order.id, <object>new.maker, new.incoming.side
+        )
+        self.core.effects_count = 0
+        return [event for event in events if type(event) is Trade]
+
+    def fork(self):
+        """Make an independent copy, with the same state and hash."""
+        self.enter()
+        try:
+            return self._fork()
+        finally:
+            self.busy = False
+
+    def __copy__(self):
+        """Make an independent copy, with the same state and hash."""
+        return self.fork()
+
+    cdef Book _fork(self):
+        cdef Book twin = Book(
+            self.lo, self.hi, self.token, self.lot_wei, 0, self.market
+        )
+        cdef Core* core = &twin.core
+        cdef Core* own = &self.core
+        cdef uint64_t slot
+        cdef int side
+        copy_table(&core.by_id, &own.by_id)
+        copy_table(&core.by_name, &own.by_name)
+        copy_window(&core.window, &own.window)
+        copy_window(&core.numbers, &own.numbers)
+        core.greatest_in_table = own.greatest_in_table
+        for side in range(2):
+            copy_ladder(&core.sides[side], &own.sides[side], own.num_levels)
+        core.nodes = <Node*>replica(core.nodes, own.nodes, own.capacity, own.top, sizeof(Node))
+        core.capacity = own.capacity
+        if own.extras != NULL:
+            core.extras = <Extra*>replica(
+                NULL, own.extras, own.capacity, own.top, sizeof(Extra)
+            )
+        if own.owners != NULL:
+            core.owners = <Owner*>replica(
+                NULL, own.owners, own.owners_capacity, own.owners_top, sizeof(Owner)
+            )
+            core.owners_capacity = own.owners_capacity
+        twin.makers = self.makers.copy()
+        twin.departed = self.departed.copy()
+        # From here on nothing can fail, so that every reference counted is one held.
+        core.top = own.top
+        core.free_slot = own.free_slot
+        core.num_expiring = own.num_expiring
+        core.num_held = own.num_held
+        core.seq = own.seq
+        core.next_number = own.next_number
+        core.owners_top = own.owners_top
+        core.owners_free = own.owners_free
+        core.planned = own.planned
+        for slot in range(1, core.top):
+            if core.nodes[slot].id != NO_ID and core.nodes[slot].id >= FIRST_NUMBER:
+                Py_INCREF(<object>core.extras[slot].name)
+        for slot in range(core.owners_top):
+            if core.owners[slot].name != NULL:
+                Py_INCREF(<object>core.owners[slot].name)
+        return twin
+
+    # ----- questions --------------------------------------------------------------------------
+
+    @property
+    def seq(self):
+        """The number of the last event; 0 before the first."""
+        self.enter()
+        self.busy = False
+        return self.core.seq
+
+    @property
+    def best_bid(self):
+        """The highest price of a resting buy order, or None."""
+        return self.best(BUY)
+
+    @property
+    def best_ask(self):
+        """The lowest price of a resting sell order, or None."""
+        return self.best(SELL)
+
+    cdef object best(self, int side):
+        self.enter()
+        self.busy = False
+        if self.core.sides[side].best == NO_LEVEL:
+            return None
+        return price_at(&self.core, side, self.core.sides[side].best)
+
+    cdef uint64_t num_orders(self):
+        return self.core.sides[BUY].num_orders + self.core.sides[SELL].num_orders
+
+    def __len__(self):
+        """How many orders rest."""
+        self.enter()
+        self.busy = False
+        return self.num_orders()
+
+    def __contains__(self, order_id):
+        """Whether an order rests, asked by its id or its number."""
+        self.enter()
+        self.busy = False
+        if type(order_id) is str:
+            hash(order_id)
+            return name_find(&self.core, <PyObject*>order_id) != NIL
+        if type(order_id) is not int or not 0 <= order_id < 2**64:
+            return False
+        return index_find(&self.core, order_id) != NIL
+
+    def depth(self, limit=None):
+        """Take a picture of the book."""
+        self.enter()
+        try:
+            if limit is not None and limit < 0:
+                raise ValueError(f"limit must be 0 or more, not {limit}")
+            return self._depth(limit)
+        finally:
+            self.busy = False
+
+    cdef object _depth(self, object limit):
+        return Depth(
+            self.market,
+            self.token,
+            self.core.seq,
+            self.levels(BUY, limit),
+            self.levels(SELL, limit),
+        )
+
+    cdef tuple levels(self, int side, object limit):
+        cdef const Ladder* own = &self.core.sides[side]
+        cdef uint32_t level = own.best
+        cdef const Level* at
+        cdef list levels = []
+        while level != NO_LEVEL and (limit is None or len(levels) < limit):
+            at = own.levels + level
+            levels.append(
+                DepthLevel(price_at(&self.core, side, level), self.total(at.total), at.num_orders)
+            )
+            level = ladder_next(own, level)
+        return tuple(levels)
+
+    cdef object total(self, u128 lots):
+        # A sum of sizes may be too large for wei in 128 bits, never for lots.
+        cdef object total = lots
+        return total * self.lot_wei
+
+    def order(self, order_id):
+        """Look at one resting order."""
+        self.enter()
+        try:
+            return self.resting_at(self.find(order_id))
+        finally:
+            self.busy = False
+
+    def orders(self):
+        """List all resting orders: bids first, best price first, oldest first."""
+        self.enter()
+        try:
+            return [self.resting_at(slot) for slot in self.slots()]
+        finally:
+            self.busy = False
+
+    def ahead(self, order_id):
+        """Say what stands in front of an order at its price."""
+        cdef uint32_t slot
+        cdef uint64_t num_orders = 0
+        cdef u128 lots = 0
+        self.enter()
+        try:
+            slot = self.core.nodes[self.find(order_id)].prev
+            while slot != NIL:
+                num_orders += 1
+                lots += size_of(self.core.nodes + slot)
+                slot = self.core.nodes[slot].prev
+            return Ahead(num_orders, self.total(lots))
+        finally:
+            self.busy = False
+
+    def number_of(self, order_id):
+        """Give the number that stands for an order in records."""
+        self.enter()
+        try:
+            _checks.check_id(order_id)
+            if type(order_id) is int and order_id < 2**63:
+                return order_id
+            return self.core.nodes[self.find(order_id)].id
+        finally:
+            self.busy = False
+
+    def id_of(self, number):
+        """Give the id that a number in a record stands for."""
+        self.enter()
+        try:
+            _checks.check_number(number)
+            if number < 2**63:
+                return number
+            if number in self.departed:
+                return self.departed[number]
+            return self.id_at(self.find(number))
+        finally:
+            self.busy = False
+
+    def check(self):
+        """Check all invariants of the book."""
+        self.enter()
+        try:
+            self._check()
+        finally:
+            self.busy = False
+
+    cdef int _check(self) except -1:
+        cdef Core* core = &self.core
+        cdef uint64_t expiring = 0, held = 0, named = 0, free_slots = 0
+        cdef uint32_t slot, place
+        cdef list slots = self.slots()
+        cdef dict owners = {}
+        self.check_ladder(BUY)
+        self.check_ladder(SELL)
+        if core.sides[BUY].num_orders and core.sides[SELL].num_orders and not (
+            price_at(core, BUY, core.sides[BUY].best) < price_at(core, SELL, core.sides[SELL].best)
+        ):
+            raise InvariantError("the book is crossed")
+        for slot in slots:
+            expiring += core.nodes[slot].place & EXPIRES != 0
+            held += holds(core.nodes + slot)
+            named += core.nodes[slot].id >= FIRST_NUMBER
+            if core.nodes[slot].owner >= FIRST_NAMED_OWNER:
+                owners[core.nodes[slot].owner] = owners.get(core.nodes[slot].owner, 0) + 1
+            if index_find(core, core.nodes[slot].id) != slot:
+                raise InvariantError(f"slot {slot} is queued but not indexed")
+            if core.nodes[slot].id >= FIRST_NUMBER and (
+                name_find(core, core.extras[slot].name) != slot
+            ):
+                raise InvariantError(f"slot {slot} is not found by its text id")
+        if (expiring, held) != (core.num_expiring, core.num_held):
+            raise InvariantError("the counts of orders that expire or hold objects are off")
+        if core.by_name.count != named:
+            raise InvariantError("the table of text ids has entries of no order")
+        if core.by_id.count + core.window.count + core.numbers.count != len(slots):
+            raise InvariantError("the index of ids has entries of no order")
+        slot = core.free_slot
+        while slot != NIL:
+            free_slots += 1
+            slot = core.nodes[slot].next
+        if free_slots + len(slots) + 1 != core.top:
+            raise InvariantError("a slot is neither used nor free")
+        for owner in owners:
+            place = owner
+            if core.owners[place - FIRST_NAMED_OWNER].num_orders != owners[owner]:
+                raise InvariantError(f"the orders of owner {owner} are miscounted")
+        if sorted(self.makers.values()) != sorted(owners):
+            raise InvariantError("the owners are not those of the resting orders")
+        return 0
+
+    cdef int check_ladder(self, int side) except -1:
+        cdef const Ladder* own = &self.core.sides[side]
+        cdef uint32_t level, slot, prev, best = NO_LEVEL
+        cdef uint64_t num_orders, all_orders = 0
+        cdef u128 total
+        cdef const Node* node
+        for level in range(self.core.num_levels):
+            num_orders = 0
+            total = 0
+            prev = NIL
+            slot = own.levels[level].head
+            while slot != NIL:
+                node = self.core.nodes + slot
+                if node.prev != prev or side_of(node) != side or level_of(node) != level:
+                    raise InvariantError(f"slot {slot} is linked wrongly")
+                if size_of(node) == 0:
+                    raise InvariantError(f"slot {slot} has nothing left")
+                num_orders += 1
+                total += size_of(node)
+                prev = slot
+                slot = node.next
+            if own.levels[level].tail != prev or own.levels[level].num_orders != num_orders:
+                raise InvariantError(f"level {level} is miscounted")
+            if own.levels[level].total != total:
+                raise InvariantError(f"the total of level {level} is off")
+            if (own.words[level >> 6] >> (level & 63) & 1) != (num_orders != 0):
+                raise InvariantError(f"the bit of level {level} is wrong")
+            if num_orders and best == NO_LEVEL:
+                best = level
+            all_orders += num_orders
+        for level in range((self.core.num_levels >> 6) + 1):
+            if (own.groups[level >> 6] >> (level & 63) & 1) != (own.words[level] != 0):
+                raise InvariantError(f"the bit of word {level} is wrong")
+        for level in range((self.core.num_levels >> 12) + 1):
+            if (own.top >> level & 1) != (own.groups[level] != 0):
+                raise InvariantError(f"the bit of group {level} is wrong")
+        if own.best != best or own.num_orders != all_orders:
+            raise InvariantError("the best level or the number of orders of a side is wrong")
+        return 0
+
+    def state_bytes(self):
+        """Write the whole state in canonical bytes, queue order included."""
+        self.enter()
+        try:
+            return self._state_bytes()
+        finally:
+            self.busy = False
+
+    def state_hash(self):
+        """Hash the canonical bytes, BLAKE2b of 32 bytes; equal hashes mean equal futures."""
+        return _state_py.digest(self.state_bytes())
+
+    cdef bytes _state_bytes(self):
+        cdef Core* core = &self.core
+        cdef list pieces = [
+            _state_py.encode_head(
+                self.lo,
+                self.hi,
+                self.lot_wei,
+                self.token,
+                self.market,
+                core.seq,
+                core.next_number,
+            )
+        ]
+        cdef dict makers = {}
+        cdef int side
+        cdef uint32_t level, count
+        for side in range(2):
+            count = 0
+            level = core.sides[side].best
+            while level != NO_LEVEL:
+                count += 1
+                level = ladder_next(&core.sides[side], level)
+            pieces.append(PyBytes_FromStringAndSize(<char*>&count, 4))
+            level = core.sides[side].best
+            while level != NO_LEVEL:
+                self.encode_level(pieces, makers, side, level)
+                level = ladder_next(&core.sides[side], level)
+        return b"".join(pieces)
+
+    cdef int encode_level(self, list pieces, dict makers, int side, uint32_t level) except -1:
+        cdef const Level* at = self.core.sides[side].levels + level
+        cdef int32_t price = price_at(&self.core, side, level)
+        cdef uint32_t slot = at.head
+        cdef char head[8]
+        memcpy(head, &price, 4)
+        memcpy(head + 4, &at.num_orders, 4)
+        pieces.append(PyBytes_FromStringAndSize(head, 8))
+        while slot != NIL:
+            self.encode_order(pieces, makers, slot)
+            slot = self.core.nodes[slot].next
+        return 0
+
+    cdef int encode_order(self, list pieces, dict makers, uint32_t slot) except -1:
+        # The canonical bytes are little-endian; so are the machines this is compiled for.
+        cdef const Node* node = self.core.nodes + slot
+        cdef u128 wei = size_of(node) * self.core.lot_wei
+        cdef int64_t expiration_s = self.expiration_at(slot)
+        cdef char fixed[24]
+        cdef bytes maker = makers.get(node.owner)
+        if maker is None:
+            maker = makers[node.owner] = _state_py.encode_text(self.maker_at(node.owner))
+        if node.id >= FIRST_NUMBER:
+            pieces.append(b"\x01")
+            pieces.append(_state_py.encode_text(<object>self.core.extras[slot].name))
+        else:
+            pieces.append(b"\x00")
+        memcpy(fixed, &node.id, 8)
+        memcpy(fixed + 8, &wei, 16)
+        pieces.append(PyBytes_FromStringAndSize(fixed, 24))
+        pieces.append(maker)
+        pieces.append(PyBytes_FromStringAndSize(<char*>&expiration_s, 8))
+        return 0
+
+    def __repr__(self):
+        """Draw the ladder of the best ten prices a side."""
+        self.enter()
+        try:
+            return ladder.ladder(self._depth(None), self.num_orders())
+        finally:
+            self.busy = False
+
+    def _repr_html_(self):
+        """Draw the ladder for a notebook."""
+        self.enter()
+        try:
+            return ladder.ladder_html(self._depth(None), self.num_orders())
+        finally:
+            self.busy = False
