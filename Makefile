@@ -1,0 +1,97 @@
+# Everything one does with the repository; `make help` lists it. No activated environment is needed.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+BIN := $(abspath $(VENV))/bin
+# cython-lint looks for pycodestyle on PATH.
+export PATH := $(BIN):$(PATH)
+
+INSTALLED := $(VENV)/.installed
+BUILT := $(VENV)/.built
+BUILD_CORE = $(BIN)/python setup.py -q build_ext --inplace
+
+.PHONY: build run test test-long check cover bench docs dist sanitize clean help
+
+build: $(BUILT)  ## Make the virtual environment, install the package editable, compile in place.
+
+$(INSTALLED): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	CLOB_PURE_PYTHON=1 $(BIN)/pip install -q --disable-pip-version-check \
+		-e '.[dev]' --config-settings editable_mode=compat
+	touch $@
+
+# pip hides what a build says; this one shows it.
+$(BUILT): $(INSTALLED) setup.py $(wildcard clob/*.pyx clob/*.pxd)
+	rm -f "clob/_book_c$$($(BIN)/python -c \
+		'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')"
+	$(BUILD_CORE)
+	touch $@
+
+run: build  ## Replay the bundled sample.
+	$(BIN)/clob replay
+
+test: build  ## Run the tests and the examples of README and docs: about three minutes.
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+# A single long test may take minutes; only after an hour does it count as hung.
+test-long: build  ## Run the tests that take longer.
+	CLOB_LONG=1 $(BIN)/pytest -m long -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+
+check: build  ## Lint, format, types, floors.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint $(wildcard clob/*.pyx clob/*.pxd)
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob --ignoreexternal
+	$(BIN)/lint-imports --no-logo
+
+# The compiled Book is built twice: traced, and afterwards as it was. The report reads the traced C.
+cover: build  ## Measure what the tests reach, in Python and in the .pyx.
+	CLOB_TRACE=1 $(BUILD_CORE) --force
+	status=0; \
+		$(BIN)/coverage run $(BIN)/pytest $(PYTEST_ARGS) || status=$$?; \
+		$(BIN)/coverage report || status=$$?; \
+		$(BUILD_CORE) --force; exit $$status
+
+bench: build  ## Run the benchmarks.
+	$(BIN)/python -m benchmarks
+
+docs: build  ## Build the documentation into build/docs; a warning is an error.
+	$(BIN)/sphinx-build -q -E -W --keep-going -n -b html docs build/docs
+
+# The tests run in a folder without clob/, so that only the installed wheel can answer.
+WHEEL_DIR := build/wheel
+dist: build  ## Make sdist and wheel, and test the wheel in an environment of its own.
+	rm -rf dist $(WHEEL_DIR)
+	CLOB_REQUIRE_ALL=1 $(BIN)/python -m build
+	$(BIN)/python -m venv $(WHEEL_DIR)/venv
+	$(WHEEL_DIR)/venv/bin/pip install -q --disable-pip-version-check \
+		"$$(echo dist/*.whl)[test]"
+	cp -r pyproject.toml conftest.py README.md benchmarks docs tests $(WHEEL_DIR)
+	cd $(WHEEL_DIR) && venv/bin/pytest README.md docs tests
+
+# A copy of the package, compiled for the sanitizers, with the differential test beside it.
+# What a sanitizer says goes past Python, so pytest must not hold back the real stderr.
+SANITIZE_DIR := build/sanitize
+SANITIZE_TESTS ?= tests/differential/test_differential.py
+sanitize: build  ## Run the differential test under the address and undefined-behaviour sanitizers.
+	rm -rf $(SANITIZE_DIR)
+	CLOB_SANITIZE=1 CLOB_REQUIRE_ALL=1 $(BIN)/python setup.py -q \
+		build --build-base build/sanitize-objects --build-lib $(SANITIZE_DIR)
+	cp -r pyproject.toml conftest.py benchmarks tests $(SANITIZE_DIR)
+	cd $(SANITIZE_DIR) && PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
+		$(BIN)/python -m pytest --capture=sys $(SANITIZE_TESTS) $(PYTEST_ARGS)
+
+clean:  ## Remove what was built, the virtual environment included.
+	rm -rf build dist site *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache \
+		.ruff_cache .import_linter_cache $(VENV)
+	rm -f clob/*.c clob/*.so
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+help:  ## Say what there is.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' \
+		| while IFS="$$(printf '\t')" read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done

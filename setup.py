@@ -1,0 +1,86 @@
+"""Builds the one compiled module; all else about the package is in pyproject.toml.
+
+What the environment says:
+
+==================  ===============================================================================
+CLOB_PURE_PYTHON=1  build no compiled module; the Python twin does the work
+CLOB_REQUIRE_ALL=1  a compiled module that cannot be built is an error
+CLOB_TRACE=1        compile line tracing in, so that coverage.py sees into the .pyx
+CLOB_SANITIZE=1     compile for the address and undefined-behaviour sanitizers
+CFLAGS              more flags for the C compiler, ``-march=native`` for example
+==================  ===============================================================================
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
+
+SANITIZERS = "-fsanitize=address,undefined"
+
+
+def asked(name: str) -> bool:
+    """Tell whether the environment sets this switch."""
+    return os.environ.get(name) == "1"
+
+
+def optimise(ext: Extension) -> None:
+    """Set the flags of a compiler that speaks as gcc and clang do."""
+    if asked("CLOB_SANITIZE"):
+        ext.extra_compile_args += ["-O1", "-g", "-fno-omit-frame-pointer", SANITIZERS]
+        ext.extra_link_args += [SANITIZERS]
+    else:
+        # What is to be inlined says so; a function called once would bloat the hot loops.
+        ext.extra_compile_args += ["-O3", "-fno-inline-functions-called-once"]
+
+
+def translate(ext: Extension) -> list[str]:
+    """Turn the .pyx into C, and return the C sources."""
+    from Cython.Build import cythonize  # noqa: PLC0415 - its absence is no error, see below
+
+    trace = asked("CLOB_TRACE")
+    if trace:
+        # Cython 3.3 on Python 3.13 would trace through sys.monitoring, which the plugin of
+        # coverage.py cannot read.
+        ext.define_macros += [("CYTHON_TRACE", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+    translated = cythonize(
+        [ext],
+        # Cython looks at file times and not at directives; a traced .c would linger.
+        force=True,
+        compiler_directives={"linetrace": trace},
+    )
+    sources: list[str] = translated[0].sources
+    return sources
+
+
+class BuildOptional(build_ext):
+    """Builds the compiled module if it can, and says so if it cannot."""
+
+    def build_extension(self, ext: Extension) -> None:
+        """Translate and compile; without Cython or a compiler, leave the module out."""
+        # A build that fails must not pass an older module on.
+        Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+        if self.compiler.compiler_type == "unix":
+            optimise(ext)
+        try:
+            ext.sources = translate(ext)
+            super().build_extension(ext)
+        except (ImportError, CCompilerError, BaseError) as error:
+            if asked("CLOB_REQUIRE_ALL"):
+                raise
+            sys.stderr.write(
+                f"\nclob: the compiled Book was not built ({error}).\n"
+                "clob: the package works without it, on the Python twin, only slower.\n"
+                "clob: with a C compiler and the headers of Python, install it again.\n\n"
+            )
+
+
+core = Extension("clob._book_c", ["clob/_book_c.pyx"], optional=not asked("CLOB_REQUIRE_ALL"))
+
+setup(
+    ext_modules=[] if asked("CLOB_PURE_PYTHON") else [core],
+    cmdclass={"build_ext": BuildOptional},
+)
