@@ -23,14 +23,23 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from clob import _arrays, _checks, _refusals, _state_py, errors, ladder, records
-from clob.depth import Ahead, Depth, Resting
-from clob.depth import Level as DepthLevel
-from clob.errors import BookBusy, FillsFull, InvalidKindError, InvariantError, RunRefused
-from clob.events import OrderAdded, OrderReduced, OrderRemoved, RemovalReason, Trade
-from clob.order import Order, SelfTrade, Side, TimeInForce, maker_of, owner_number
+from clob import _arrays, _checks, _refusals, _state_py, errors
+from clob import depth as _depth
+from clob import events as _events
+from clob import ladder as _ladder
+from clob import order as _order
+from clob.errors import BookBusy, FillsFull, InvariantError, RunRefused
+from clob.events import RemovalReason
 
 # ----- words of C ---------------------------------------------------------------------------
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        unsigned long tp_flags
+    object PyObject_New "(PyObject *)_PyObject_New"(PyTypeObject* kind)
+    unsigned long Py_TPFLAGS_HAVE_GC
+    void PyObject_GC_UnTrack(void* op)
+
 
 cdef extern from *:
     """
@@ -42,6 +51,11 @@ cdef extern from *:
     #endif
 
     typedef unsigned __int128 u128;
+
+    /* What is declared inline below is meant to be: a matching loop is compiled several times,
+       for what is known where it is called. */
+    #undef CYTHON_INLINE
+    #define CYTHON_INLINE inline __attribute__((always_inline))
 
     #define clob_ctz(x) __builtin_ctzll(x)
     #define clob_likely(x) __builtin_expect(!!(x), 1)
@@ -63,14 +77,14 @@ cdef extern from *:
 
     /* Another thread may write to the array while a run reads it. A volatile read happens once,
        so that what was checked is what is used. */
-    static inline ClobEvent clob_load(const ClobEvent *at) {
-        const volatile ClobEvent *e = at;
-        ClobEvent copy;
-        copy.ts_ns = e->ts_ns; copy.order_id = e->order_id; copy.size = e->size;
-        copy.owner = e->owner; copy.price = e->price; copy.kind = e->kind; copy.side = e->side;
-        copy.flags = e->flags;
-        return copy;
-    }
+    #define clob_once(type, field) (*(const volatile type *)&(field))
+    static inline uint8_t clob_kind(const ClobEvent *e) { return clob_once(uint8_t, e->kind); }
+    static inline uint8_t clob_side(const ClobEvent *e) { return clob_once(uint8_t, e->side); }
+    static inline uint16_t clob_flags(const ClobEvent *e) { return clob_once(uint16_t, e->flags); }
+    static inline int32_t clob_price(const ClobEvent *e) { return clob_once(int32_t, e->price); }
+    static inline uint32_t clob_owner(const ClobEvent *e) { return clob_once(uint32_t, e->owner); }
+    static inline int64_t clob_size(const ClobEvent *e) { return clob_once(int64_t, e->size); }
+    static inline uint64_t clob_id(const ClobEvent *e) { return clob_once(uint64_t, e->order_id); }
 
     /* Which of a bucket's twelve tags equal one tag: a mask of twelve bits. */
     static inline uint32_t clob_tags_equal(const uint8_t *tags, uint8_t tag) {
@@ -114,13 +128,6 @@ cdef extern from *:
 
     ctypedef struct Event "ClobEvent":
         int64_t ts_ns
-        uint64_t order_id
-        int64_t size
-        uint32_t owner
-        int32_t price
-        uint8_t kind
-        uint8_t side
-        uint16_t flags
 
     ctypedef struct Fill "ClobFill":
         uint64_t event
@@ -130,7 +137,13 @@ cdef extern from *:
         int32_t price
         int64_t ts_ns
 
-    Event load "clob_load"(const Event* at) noexcept nogil
+    uint8_t kind_of "clob_kind"(const Event* event) noexcept nogil
+    uint8_t side_asked "clob_side"(const Event* event) noexcept nogil
+    uint16_t flags_of "clob_flags"(const Event* event) noexcept nogil
+    int32_t price_of "clob_price"(const Event* event) noexcept nogil
+    uint32_t owner_of "clob_owner"(const Event* event) noexcept nogil
+    int64_t lots_of "clob_size"(const Event* event) noexcept nogil
+    uint64_t id_of "clob_id"(const Event* event) noexcept nogil
     uint32_t tags_equal "clob_tags_equal"(const uint8_t* tags, uint8_t tag) noexcept nogil
     uint64_t text_hash "clob_text_hash"(const PyObject* text) noexcept nogil
     bint text_equal "clob_text_equal"(PyObject* a, PyObject* b) noexcept
@@ -199,7 +212,7 @@ cdef enum:
     NOBODY = 0                  # the owner of an order without one
     BUCKET_ENTRIES = 12
     BUCKET_FILL_MAX = 8         # entries a bucket on average, before the table doubles
-    WINDOW_MIN = 1024
+    WINDOW_MIN = 64
     WINDOW_STEP = 4096          # how far one id may move the window
     PREFETCH_FROM = 24_000      # resting orders from which look-ahead pays: the book leaves L2
 
@@ -208,11 +221,15 @@ cdef extern from *:
     uint32_t NO_LEVEL "0xFFFFFFFFu"             # above every level: the best of an empty side
     uint32_t LEVEL_MASK "0x00FFFFFFu"           # in Node.place: the level
     uint32_t EXPIRES "0x40000000u"              # in Node.place: the order has an expiration
+    uint32_t HOLDS "0x20000000u"                # in Node.place: a text id or a named owner
+    uint32_t SPECIAL "0x60000000u"              # in Node.place: any of the two
     uint32_t ON_ASK_SIDE "0x80000000u"          # in Node.place: the order sells
     uint32_t FIRST_NAMED_OWNER "0x80000000u"    # owners from here on have a name
     uint32_t STRANGER "0xFFFFFFFFu"             # an owner who has nothing resting
-    uint64_t FIRST_NUMBER "0x8000000000000000u" # ids from here on are numbers of text ids
+    uint64_t FIRST_NUMBER "0x8000000000000000u"  # ids from here on are numbers of text ids
     uint64_t NO_ID "0xFFFFFFFFFFFFFFFFu"        # the id in a free slot
+    uint32_t IN_WINDOW "0xFFFFFFFFu"            # in Node.where: not in the table
+    uint32_t DISPLACED "0x80000000u"            # in Node.where: not in the bucket of its hash
 
 
 cdef struct Node:
@@ -224,7 +241,7 @@ cdef struct Node:
     uint32_t prev
     uint32_t place
     uint32_t owner
-    uint32_t spare
+    uint32_t where              # its place in the index
 
 
 cdef struct Extra:
@@ -243,13 +260,13 @@ cdef struct Level:
 
 cdef struct Ladder:
     # The levels of one side, the best price at the lowest index, and which of them hold orders:
-    # a bit a level, a bit a word of those, and a bit a word of those in turn.
+    # a bit a level, a bit a word of those, and a bit a word of those in turn. 64 bytes.
     Level* levels
     uint64_t* words
     uint64_t* groups
     uint64_t top
-    uint64_t num_orders
     uint32_t best
+    uint32_t spare[7]
 
 
 cdef struct Bucket:
@@ -265,6 +282,7 @@ cdef struct Table:
     Bucket* buckets
     uint64_t mask
     uint64_t count
+    uint64_t limit              # how many entries before it doubles
     int shift
 
 
@@ -272,7 +290,8 @@ cdef struct Window:
     # The slots of the ids from base on, for ids that come densely and in order.
     uint32_t* slots
     uint64_t base
-    uint64_t size
+    uint64_t mask               # its size, a power of two, less one
+    uint64_t reach              # how far ahead of base an id may move it
     uint64_t count
 
 
@@ -342,6 +361,7 @@ cdef struct Incoming:
     int side
     int policy
     int64_t now_s
+    int64_t ts_ns
 
 
 cdef struct Output:
@@ -350,7 +370,6 @@ cdef struct Output:
     size_t count
     size_t room
     uint64_t index
-    int64_t ts_ns
     bint runs
     bint owned
     int code
@@ -373,16 +392,19 @@ cdef inline uint32_t level_of(const Node* node) noexcept nogil:
     return node.place & LEVEL_MASK
 
 
+cdef inline uint32_t mirrored(const Core* core, uint32_t side, uint32_t tick) noexcept nogil:
+    # The same tick for a sell order, counted from the other end for a buy order; without a
+    # branch, which would be mispredicted every other time.
+    return tick ^ ((tick ^ (core.num_levels - 1 - tick)) & (side - 1))
+
+
 cdef inline int32_t price_at(const Core* core, int side, uint32_t level) noexcept nogil:
     # Level 0 is the best there could be: the highest bid, the lowest ask.
-    if side == BUY:
-        level = core.num_levels - 1 - level
-    return core.lo + <int32_t>level
+    return core.lo + <int32_t>mirrored(core, <uint32_t>side, level)
 
 
 cdef inline uint32_t level_at(const Core* core, int side, int32_t price) noexcept nogil:
-    cdef uint32_t tick = <uint32_t>price - <uint32_t>core.lo
-    return core.num_levels - 1 - tick if side == BUY else tick
+    return mirrored(core, <uint32_t>side, <uint32_t>price - <uint32_t>core.lo)
 
 
 # ----- price ladder -------------------------------------------------------------------------
@@ -502,9 +524,9 @@ cdef inline uint64_t mix_name(PyObject* name) noexcept nogil:
     return text_hash(name) * 0x9E3779B97F4A7C15ULL
 
 
-cdef inline uint8_t tag_of(const Table* table, uint64_t mixed) noexcept nogil:
+cdef inline uint8_t tag_of(uint64_t mixed) noexcept nogil:
     # Eight bits that did not choose the bucket; 0 marks an empty entry.
-    cdef uint8_t tag = <uint8_t>(mixed >> (table.shift - 8))
+    cdef uint8_t tag = <uint8_t>(mixed >> 24)
     return tag + (tag == 0)
 
 
@@ -512,36 +534,42 @@ cdef bint table_create(Table* table, uint64_t orders) noexcept nogil:
     cdef uint64_t buckets = 16
     while buckets * BUCKET_FILL_MAX < orders:
         buckets *= 2
+    if buckets > 1 << 26:
+        # The place of an entry would not fit Node.where any more.
+        return False
     table.memory = calloc(buckets + 1, sizeof(Bucket))
     if table.memory == NULL:
         return False
     table.buckets = <Bucket*>((<uintptr_t>table.memory + 63) & ~<uintptr_t>63)
     table.mask = buckets - 1
     table.count = 0
+    table.limit = buckets * BUCKET_FILL_MAX
     table.shift = 64 - ctz(buckets)
     return True
 
 
-cdef inline void table_insert(Table* table, uint64_t mixed, uint32_t slot) noexcept nogil:
-    # There is room: the fill of the table is bounded.
+cdef inline uint32_t table_insert(Table* table, uint64_t mixed, uint32_t slot) noexcept nogil:
+    # There is room: the fill of the table is bounded. Returns where it went.
     cdef uint64_t place = mixed >> table.shift
-    cdef uint8_t tag = tag_of(table, mixed)
     cdef Bucket* bucket = table.buckets + place
     cdef uint32_t empty = tags_equal(bucket.tags, 0)
+    cdef uint32_t displaced = 0
     while unlikely(empty == 0):
         bucket.passed += 1
         place = (place + 1) & table.mask
         bucket = table.buckets + place
         empty = tags_equal(bucket.tags, 0)
-    bucket.tags[ctz(empty)] = tag
+        displaced = DISPLACED
+    bucket.tags[ctz(empty)] = tag_of(mixed)
     bucket.slots[ctz(empty)] = slot
     table.count += 1
+    return <uint32_t>place << 4 | ctz(empty) | displaced
 
 
 cdef inline void table_remove(Table* table, uint64_t mixed, uint32_t slot) noexcept nogil:
     # The slot is in the table.
     cdef uint64_t place = mixed >> table.shift
-    cdef uint8_t tag = tag_of(table, mixed)
+    cdef uint8_t tag = tag_of(mixed)
     cdef Bucket* bucket
     cdef uint32_t found
     while True:
@@ -560,7 +588,7 @@ cdef inline void table_remove(Table* table, uint64_t mixed, uint32_t slot) noexc
 cdef inline uint32_t table_find(const Core* core, uint64_t mixed, uint64_t id) noexcept nogil:
     cdef const Table* table = &core.by_id
     cdef uint64_t place = mixed >> table.shift
-    cdef uint8_t tag = tag_of(table, mixed)
+    cdef uint8_t tag = tag_of(mixed)
     cdef const Bucket* bucket
     cdef uint32_t found
     while True:
@@ -585,11 +613,12 @@ cdef uint32_t name_find(const Core* core, PyObject* name) noexcept:
         return NIL
     mixed = mix_name(name)
     place = mixed >> table.shift
-    tag = tag_of(table, mixed)
+    tag = tag_of(mixed)
     while True:
         bucket = table.buckets + place
         found = tags_equal(bucket.tags, tag)
         while found:
+            prefetch(core.nodes + bucket.slots[ctz(found)])
             if text_equal(core.extras[bucket.slots[ctz(found)]].name, name):
                 return bucket.slots[ctz(found)]
             found &= found - 1
@@ -605,17 +634,17 @@ cdef bint table_grow(Core* core, Table* table, bint by_name, uint64_t orders) no
     cdef uint32_t slot
     if not table_create(&grown, orders):
         return False
-    if table.memory != NULL:
-        for place in range(table.mask + 1):
-            for entry in range(BUCKET_ENTRIES):
-                if table.buckets[place].tags[entry]:
-                    slot = table.buckets[place].slots[entry]
-                    table_insert(
-                        &grown,
-                        mix_name(core.extras[slot].name) if by_name else mix(core.nodes[slot].id),
-                        slot,
+    for place in range(table.mask + 1):
+        for entry in range(BUCKET_ENTRIES):
+            if table.buckets[place].tags[entry]:
+                slot = table.buckets[place].slots[entry]
+                if by_name:
+                    table_insert(&grown, mix_name(core.extras[slot].name), slot)
+                else:
+                    core.nodes[slot].where = table_insert(
+                        &grown, mix(core.nodes[slot].id), slot
                     )
-        free(table.memory)
+    free(table.memory)
     table[0] = grown
     return True
 
@@ -624,7 +653,7 @@ cdef inline bint table_reserve(
     Core* core, Table* table, bint by_name, uint64_t more
 ) noexcept nogil:
     # Make sure that so many more entries find room.
-    if likely(table.count + more <= (table.mask + 1) * BUCKET_FILL_MAX and table.memory != NULL):
+    if likely(table.count + more <= table.limit):
         return True
     return table_grow(core, table, by_name, max(table.count + more, core.planned))
 
@@ -637,22 +666,23 @@ cdef inline Window* window_of(Core* core, uint64_t id) noexcept nogil:
 
 
 cdef bint window_resize(Window* window, uint64_t size) noexcept nogil:
-    cdef uint64_t offset, id
+    cdef uint64_t id
     cdef uint32_t* slots = <uint32_t*>calloc(size, sizeof(uint32_t))
     if slots == NULL:
         return False
-    for offset in range(window.size if window.count else 0):
-        id = window.base + offset
-        slots[id & (size - 1)] = window.slots[id & (window.size - 1)]
+    if window.count:
+        for id in range(window.base, window.base + window.mask + 1):
+            slots[id & (size - 1)] = window.slots[id & window.mask]
     free(window.slots)
     window.slots = slots
-    window.size = size
+    window.mask = size - 1
+    window.reach = size + WINDOW_STEP
     return True
 
 
-cdef bint window_create(Core* core, Window* window) noexcept nogil:
+cdef bint window_create(Window* window, uint64_t planned) noexcept nogil:
     cdef uint64_t size = WINDOW_MIN
-    while size < 2 * core.planned:
+    while size < 2 * planned:
         size *= 2
     return window_resize(window, size)
 
@@ -660,155 +690,158 @@ cdef bint window_create(Core* core, Window* window) noexcept nogil:
 cdef void window_slide(Core* core, Window* window, uint64_t steps) noexcept nogil:
     # Orders that stay behind move into the table, where there is room for them.
     cdef uint64_t id, last = window.base + steps
-    cdef uint32_t* slot
+    cdef uint32_t* place
     for id in range(window.base, last):
-        slot = window.slots + (id & (window.size - 1))
-        if slot[0] != NIL:
-            table_insert(&core.by_id, mix(id), slot[0])
+        place = window.slots + (id & window.mask)
+        if place[0] != NIL:
+            core.nodes[place[0]].where = table_insert(&core.by_id, mix(id), place[0])
             core.greatest_in_table = max(core.greatest_in_table, id)
-            slot[0] = NIL
+            place[0] = NIL
             window.count -= 1
     window.base = last
 
 
 cdef bint window_follow(Core* core, Window* window, uint64_t id) noexcept nogil:
-    # Bring the window to an id ahead of it, if it is near or the window is empty. False is
-    # want of memory; where the window does not come, the id goes into the table.
-    cdef uint64_t limit, ahead, steps
-    if window.slots == NULL and not window_create(core, window):
-        return False
+    # Bring the window to an id within its reach, or to any if it is empty. False is want of
+    # memory.
+    cdef uint64_t limit = 4 * max(core.capacity, core.planned), ahead, steps
     if window.count == 0:
         window.base = id
         return True
     ahead = id - window.base
-    if id < window.base or ahead >= window.size + WINDOW_STEP:
-        return True
-    limit = 4 * max(core.capacity, core.planned)
-    while ahead >= window.size and window.size < limit:
-        if not window_resize(window, window.size * 2):
+    while ahead > window.mask and window.mask < limit:
+        if not window_resize(window, 2 * (window.mask + 1)):
             return False
-    if ahead >= window.size:
-        steps = ((ahead - window.size) & ~<uint64_t>63) + 64
+    if ahead > window.mask:
+        steps = ((ahead - window.mask - 1) & ~<uint64_t>63) + 64
         if not table_reserve(core, &core.by_id, False, steps):
             return False
         window_slide(core, window, steps)
     return True
 
 
-cdef inline uint32_t index_find(Core* core, uint64_t id) noexcept nogil:
-    cdef Window* window = window_of(core, id)
-    cdef uint64_t offset = id - window.base
+cdef inline uint32_t index_find_in(
+    const Core* core, const Window* window, uint64_t id
+) noexcept nogil:
     cdef uint32_t slot
-    if offset < window.size:
-        slot = window.slots[id & (window.size - 1)]
-        if slot != NIL or id > core.greatest_in_table:
+    if id - window.base <= window.mask:
+        slot = window.slots[id & window.mask]
+        if slot != NIL or likely(id > core.greatest_in_table):
             return slot
     if core.by_id.count == 0:
         return NIL
     return table_find(core, mix(id), id)
 
 
-cdef inline bint index_reserve(Core* core, uint64_t id) noexcept nogil:
+cdef inline uint32_t index_find(Core* core, uint64_t id) noexcept nogil:
+    return index_find_in(core, window_of(core, id), id)
+
+
+cdef inline bint index_reserve(Core* core, Window* window, uint64_t id) noexcept nogil:
     # Make sure that index_insert finds room for an id.
-    cdef Window* window = window_of(core, id)
-    if likely(id - window.base < window.size and window.count != 0):
+    cdef uint64_t ahead = id - window.base
+    if likely(ahead <= window.mask):
         return True
-    if not window_follow(core, window, id):
-        return False
-    if id - window.base < window.size:
-        return True
+    if unlikely(ahead < window.reach or window.count == 0):
+        return window_follow(core, window, id)
     return table_reserve(core, &core.by_id, False, 1)
 
 
-cdef inline void index_insert(Core* core, uint64_t id, uint32_t slot) noexcept nogil:
-    cdef Window* window = window_of(core, id)
-    if id - window.base < window.size:
-        window.slots[id & (window.size - 1)] = slot
+cdef void index_insert_far(Core* core, uint64_t id, uint32_t slot) noexcept nogil:
+    core.nodes[slot].where = table_insert(&core.by_id, mix(id), slot)
+    core.greatest_in_table = max(core.greatest_in_table, id)
+
+
+cdef inline void index_insert(
+    Core* core, Window* window, uint64_t id, uint32_t slot
+) noexcept nogil:
+    if id - window.base <= window.mask:
+        window.slots[id & window.mask] = slot
         window.count += 1
+        core.nodes[slot].where = IN_WINDOW
+    else:
+        index_insert_far(core, id, slot)
+
+
+cdef inline void index_remove(Core* core, uint32_t slot) noexcept nogil:
+    # The order is in the index.
+    cdef uint64_t id = core.nodes[slot].id
+    cdef uint32_t where = core.nodes[slot].where
+    cdef Window* window
+    if where == IN_WINDOW:
+        window = window_of(core, id)
+        window.slots[id & window.mask] = NIL
+        window.count -= 1
         return
-    table_insert(&core.by_id, mix(id), slot)
-    if id > core.greatest_in_table:
-        core.greatest_in_table = id
-
-
-cdef inline void index_remove(Core* core, uint64_t id, uint32_t slot) noexcept nogil:
-    cdef Window* window = window_of(core, id)
-    cdef uint32_t* place
-    if id - window.base < window.size:
-        place = window.slots + (id & (window.size - 1))
-        if place[0] == slot:
-            place[0] = NIL
-            window.count -= 1
-            return
-    table_remove(&core.by_id, mix(id), slot)
-    if core.by_id.count == 0:
+    if likely(where < DISPLACED):
+        core.by_id.buckets[where >> 4].tags[where & 15] = 0
+        core.by_id.count -= 1
+    else:
+        table_remove(&core.by_id, mix(id), slot)
+    if unlikely(core.by_id.count == 0):
         core.greatest_in_table = 0
 
 
 # ----- queues -------------------------------------------------------------------------------
 
-cdef inline void queue_append(Core* core, int side, uint32_t level, uint32_t slot) noexcept nogil:
-    # Link an order whose node is written, last at its level.
-    cdef Ladder* ladder = &core.sides[side]
+cdef inline uint64_t num_orders(const Core* core) noexcept nogil:
+    return core.window.count + core.numbers.count + core.by_id.count
+
+
+cdef inline void queue_append(
+    Core* core, Ladder* ladder, uint32_t level, uint32_t slot, u128 size
+) noexcept nogil:
+    # Link an order last at its level.
     cdef Level* at = ladder.levels + level
     cdef Node* node = core.nodes + slot
+    set_size(node, size)
     node.next = NIL
     node.prev = at.tail
-    if at.tail != NIL:
+    if likely(at.tail != NIL):
         core.nodes[at.tail].next = slot
     else:
         at.head = slot
         ladder_raise(ladder, level)
     at.tail = slot
     at.num_orders += 1
-    at.total += size_of(node)
-    ladder.num_orders += 1
+    at.total += size
 
 
 cdef inline void queue_unlink(Core* core, uint32_t slot) noexcept nogil:
     cdef Node* node = core.nodes + slot
     cdef Ladder* ladder = &core.sides[side_of(node)]
     cdef Level* at = ladder.levels + level_of(node)
-    if node.prev != NIL:
+    if likely(node.prev != NIL):
         core.nodes[node.prev].next = node.next
     else:
         at.head = node.next
-    if node.next != NIL:
+    if likely(node.next != NIL):
         core.nodes[node.next].prev = node.prev
     else:
         at.tail = node.prev
     at.total -= size_of(node)
     at.num_orders -= 1
-    ladder.num_orders -= 1
-    if at.num_orders == 0:
+    if unlikely(at.num_orders == 0):
         ladder_lower(ladder, level_of(node))
 
 
-cdef inline void node_write(
-    Core* core, uint32_t slot, const Incoming* incoming, uint32_t level, uint32_t owner
-) noexcept nogil:
+cdef void forget_special(Core* core, uint32_t slot) noexcept nogil:
+    # An order with an expiration, a text id or a named owner; the last two are the caller's
+    # to release.
     cdef Node* node = core.nodes + slot
-    set_size(node, incoming.left)
-    node.id = incoming.id
-    node.place = level | (ON_ASK_SIDE if incoming.side == SELL else 0)
-    node.owner = owner
-
-
-cdef inline bint holds(const Node* node) noexcept nogil:
-    # Whether Python objects hang on the order, its text id or its named owner.
-    return node.id >= FIRST_NUMBER or node.owner >= FIRST_NAMED_OWNER
+    if node.place & EXPIRES:
+        core.num_expiring -= 1
+    if node.place & HOLDS:
+        core.num_held -= 1
+    if node.id >= FIRST_NUMBER:
+        table_remove(&core.by_name, mix_name(core.extras[slot].name), slot)
 
 
 cdef inline void forget(Core* core, uint32_t slot) noexcept nogil:
-    # Give up an order that is out of its queue; its name and owner are the caller's to release.
-    cdef Node* node = core.nodes + slot
-    index_remove(core, node.id, slot)
-    if node.place & EXPIRES:
-        core.num_expiring -= 1
-    if core.num_held and holds(node):
-        core.num_held -= 1
-        if node.id >= FIRST_NUMBER:
-            table_remove(&core.by_name, mix_name(core.extras[slot].name), slot)
+    # Give up an order that is out of its queue.
+    index_remove(core, slot)
+    if unlikely(core.nodes[slot].place & SPECIAL):
+        forget_special(core, slot)
     slab_give(core, slot)
 
 
@@ -830,11 +863,11 @@ cdef void note(
     effect.price = price_at(core, side_of(node), level_of(node))
 
 
-cdef inline void depart(Core* core, uint32_t slot) noexcept nogil:
+cdef void depart(Core* core, uint32_t slot) noexcept nogil:
     # During a run: keep what the GIL is needed to release. There is room for every such order.
     cdef Departed* departed
     cdef Node* node = core.nodes + slot
-    if core.num_held and holds(node):
+    if node.place & HOLDS:
         departed = core.departed + core.departed_count
         core.departed_count += 1
         departed.name = core.extras[slot].name if node.id >= FIRST_NUMBER else NULL
@@ -847,10 +880,10 @@ cdef inline void leave(
 ) noexcept nogil:
     # Announce that an order leaves, and give it up. It is out of its queue, or will be.
     core.seq += 1
-    if out.runs:
-        depart(core, slot)
-    else:
+    if unlikely(not out.runs):
         note(core, REMOVED, reason, slot, 0, left, 0)
+    elif unlikely(core.nodes[slot].place & HOLDS):
+        depart(core, slot)
     forget(core, slot)
 
 
@@ -864,55 +897,45 @@ cdef inline bint crosses(const Core* core, const Incoming* incoming) noexcept no
     return core.sides[1 - incoming.side].best <= incoming.limit
 
 
-cdef inline void trade(
-    Core* core, uint32_t slot, const Incoming* incoming, int32_t price, u128 size,
-    u128 resting_left, u128 left, Output* out
+cdef bint meet(
+    Core* core, uint32_t slot, const Incoming* incoming, u128* left, const Output* out
 ) noexcept nogil:
-    cdef Fill* fill
-    core.seq += 1
-    if likely(out.runs):
-        fill = out.fills + out.count
-        out.count += 1
-        fill.event = out.index
-        fill.resting_id = core.nodes[slot].id
-        fill.incoming_id = incoming.id
-        fill.size = <int64_t>size
-        fill.price = price
-        fill.ts_ns = out.ts_ns
-    else:
-        note(core, TRADED, 0, slot, size, resting_left, left)
-
-
-cdef u128 prevent(
-    Core* core, uint32_t slot, const Incoming* incoming, u128 left, const Output* out
-) noexcept nogil:
-    # The incoming order met its owner's own. Returns what is left of it; the resting order may
-    # have left the book, or shrunk.
+    # Deal with a resting order that must not trade: one that expired, or the owner's own. False
+    # if there is nothing in the way. The resting order may have left the book, or shrunk.
     cdef Node* node = core.nodes + slot
     cdef u128 have = size_of(node)
-    if incoming.policy == CANCEL_INCOMING:
-        return 0
-    if incoming.policy == DECREMENT and left < have:
-        set_size(node, have - left)
+    if is_expired(core, slot, incoming.now_s):
+        leave(core, slot, EXPIRED, have, out)
+        return True
+    if incoming.owner == NOBODY or node.owner != incoming.owner:
+        return False
+    if incoming.policy == DECREMENT and left[0] < have:
+        set_size(node, have - left[0])
         core.seq += 1
         if not out.runs:
-            note(core, REDUCED, 0, slot, 0, have - left, 0)
-        return 0
-    leave(core, slot, SELF_TRADE, have, out)
-    if incoming.policy == CANCEL_BOTH:
-        return 0
-    return left - have if incoming.policy == DECREMENT else left
+            note(core, REDUCED, 0, slot, 0, have - left[0], 0)
+        left[0] = 0
+        return True
+    if incoming.policy != CANCEL_INCOMING:
+        leave(core, slot, SELF_TRADE, have, out)
+    if incoming.policy == DECREMENT:
+        left[0] -= have
+    elif incoming.policy != CANCEL_RESTING:
+        left[0] = 0
+    return True
 
 
-cdef uint32_t match_level(
-    Core* core, Incoming* incoming, uint32_t level, bint careful, Output* out
+cdef inline uint32_t match_level(
+    Core* core, Incoming* incoming, uint32_t level, bint careful, bint runs, Output* out
 ) noexcept nogil:
-    # Trade with the orders of one level, oldest first. Returns the first that is left.
-    cdef Ladder* ladder = &core.sides[1 - incoming.side]
-    cdef Level* at = ladder.levels + level
+    # Trade with the orders of one level, oldest first. Returns the first that is left. What
+    # every trade would change in memory is counted here and written at the end.
+    cdef Level* at = core.sides[1 - incoming.side].levels + level
     cdef int32_t price = price_at(core, 1 - incoming.side, level)
-    cdef uint32_t slot = at.head, following, gone = 0
+    cdef uint32_t slot = at.head, following, gone = 0, filled = 0, trades = 0
+    cdef uint32_t free_slot = core.free_slot
     cdef u128 left = incoming.left, total = at.total, have, size
+    cdef Fill* fill = out.fills + out.count
     cdef Node* node
     while slot != NIL and left:
         node = core.nodes + slot
@@ -920,52 +943,92 @@ cdef uint32_t match_level(
         prefetch(core.nodes + following)
         have = size_of(node)
         if careful:
-            if is_expired(core, slot, incoming.now_s):
-                leave(core, slot, EXPIRED, have, out)
+            core.free_slot = free_slot
+            if meet(core, slot, incoming, &left, out):
+                free_slot = core.free_slot
                 total -= have
-                gone += 1
-                slot = following
-                continue
-            if incoming.owner != NOBODY and node.owner == incoming.owner:
-                left = prevent(core, slot, incoming, left, out)
                 if node.id != NO_ID:
-                    total -= have - size_of(node)
+                    total += size_of(node)
                     break
-                total -= have
                 gone += 1
                 slot = following
                 continue
         size = have if have < left else left
         left -= size
         total -= size
-        trade(core, slot, incoming, price, size, have - size, left, out)
+        trades += 1
+        if runs:
+            fill.event = out.index
+            fill.resting_id = node.id
+            fill.incoming_id = incoming.id
+            fill.size = <int64_t>low(size)
+            fill.price = price
+            fill.ts_ns = incoming.ts_ns
+            fill += 1
+        else:
+            note(core, TRADED, 0, slot, size, have - size, left)
         if size < have:
             set_size(node, have - size)
             break
-        leave(core, slot, FILLED, 0, out)
-        gone += 1
+        if not runs:
+            note(core, REMOVED, FILLED, slot, 0, 0, 0)
+        index_remove(core, slot)
+        if unlikely(node.place & SPECIAL):
+            if runs:
+                depart(core, slot)
+            forget_special(core, slot)
+        node.id = NO_ID
+        node.next = free_slot
+        free_slot = slot
+        filled += 1
         slot = following
+    core.free_slot = free_slot
+    core.seq += trades + filled
+    if runs:
+        out.count += trades
     incoming.left = left
     at.total = total
-    at.num_orders -= gone
-    ladder.num_orders -= gone
+    at.num_orders -= gone + filled
     return slot
 
 
-cdef inline void match_order(Core* core, Incoming* incoming, Output* out) noexcept nogil:
+cdef inline void match_with(
+    Core* core, Incoming* incoming, bint careful, bint runs, Output* out
+) noexcept nogil:
     # Meet the best resting order as long as there is one within the limit.
     cdef Ladder* ladder = &core.sides[1 - incoming.side]
-    cdef bint careful = incoming.owner != NOBODY or core.num_expiring != 0
     cdef uint32_t level, slot
     while incoming.left and ladder.best <= incoming.limit:
         level = ladder.best
-        slot = match_level(core, incoming, level, careful, out)
+        slot = match_level(core, incoming, level, careful, runs, out)
         ladder.levels[level].head = slot
         if slot != NIL:
             core.nodes[slot].prev = NIL
         else:
             ladder.levels[level].tail = NIL
             ladder_lower(ladder, level)
+
+
+cdef void match_carefully(Core* core, Incoming* incoming, Output* out) noexcept nogil:
+    match_with(core, incoming, True, out.runs, out)
+
+
+cdef void match_in_run(Core* core, Incoming* incoming, Output* out) noexcept nogil:
+    match_with(core, incoming, False, True, out)
+
+
+cdef void match_for_events(Core* core, Incoming* incoming, Output* out) noexcept nogil:
+    match_with(core, incoming, False, False, out)
+
+
+cdef inline void match_order(Core* core, Incoming* incoming, Output* out) noexcept nogil:
+    # One source, compiled three times for what is known beforehand.
+    if unlikely(incoming.owner != NOBODY or core.num_expiring != 0):
+        match_carefully(core, incoming, out)
+    elif out.runs:
+        match_in_run(core, incoming, out)
+    else:
+        match_for_events(core, incoming, out)
 
 
 cdef struct Prospect:
@@ -1044,14 +1107,19 @@ cdef u128 fillable(Core* core, Incoming* incoming) noexcept nogil:
     return prospect.found
 
 
-cdef inline void rest(
-    Core* core, const Incoming* incoming, uint32_t level, uint32_t owner, uint32_t slot
+cdef inline uint32_t rest(
+    Core* core, Window* window, uint64_t id, int side, uint32_t level, u128 size, uint32_t owner
 ) noexcept nogil:
-    # Put what is left of an order into the book; slab and index have room for it.
-    node_write(core, slot, incoming, level, owner)
-    queue_append(core, incoming.side, level, slot)
-    index_insert(core, incoming.id, slot)
+    # Put an order into the book; slab and index have room for it.
+    cdef uint32_t slot = slab_take(core)
+    cdef Node* node = core.nodes + slot
+    node.id = id
+    node.place = level | <uint32_t>side << 31
+    node.owner = owner
+    queue_append(core, &core.sides[side], level, slot, size)
+    index_insert(core, window, id, slot)
     core.seq += 1
+    return slot
 
 
 cdef inline void remove(Core* core, uint32_t slot, int reason, const Output* out) noexcept nogil:
@@ -1077,9 +1145,8 @@ cdef void replace(
     queue_unlink(core, slot)
     match_order(core, incoming, out)
     if incoming.left:
-        set_size(node, incoming.left)
         node.place = (node.place & ~LEVEL_MASK) | level
-        queue_append(core, incoming.side, level, slot)
+        queue_append(core, &core.sides[incoming.side], level, slot, incoming.left)
         core.seq += 1
         return
     if out.runs:
@@ -1104,7 +1171,7 @@ cdef inline bint fits(Core* core, const Incoming* incoming, Output* out) noexcep
     cdef Prospect prospect
     cdef size_t room = out.room - out.count
     cdef Fill* fills
-    if likely(room >= core.sides[1 - incoming.side].num_orders):
+    if likely(room >= num_orders(core)):
         return True
     foresee(core, incoming, False, &prospect)
     if prospect.trades <= room:
@@ -1140,107 +1207,151 @@ cdef inline int check_flags(uint32_t flags, int kind) noexcept nogil:
     return DONE
 
 
-cdef inline int check_shape(const Core* core, const Event* event) noexcept nogil:
-    # The price and size of a record.
-    if unlikely(<uint32_t>event.price - <uint32_t>core.lo >= core.num_levels):
-        return BAD_PRICE
-    if unlikely(event.size <= 0):
-        return BAD_SIZE
-    if unlikely(<uint64_t>event.size > core.lots_max):
-        return SIZE_TOO_LARGE
-    return DONE
+cdef inline int check_size(const Core* core, int64_t lots) noexcept nogil:
+    if <uint64_t>lots - 1 < core.lots_max:
+        return DONE
+    return BAD_SIZE if lots <= 0 else SIZE_TOO_LARGE
 
 
-cdef inline void instruct(
-    const Core* core, Incoming* incoming, const Event* event, uint32_t owner
+cdef int run_cross(
+    Core* core, Incoming* incoming, uint32_t flags, int kind, Output* out
 ) noexcept nogil:
-    # The parts of an incoming order that a new and a replaced one have in common.
-    incoming.left = <u128>event.size
-    incoming.limit = core.num_levels - 1 - level_at(core, incoming.side, event.price)
-    incoming.policy = (event.flags & FLAG_POLICY) >> 4
-    incoming.owner = owner if incoming.policy != POLICY_NONE else <uint32_t>NOBODY
-    incoming.now_s = second_of(event.ts_ns) if core.num_expiring else 0
-
-
-cdef inline int run_enter(Core* core, const Event* event, Output* out) noexcept nogil:
-    # A new order: LIMIT, IOC or SEED.
-    cdef Incoming incoming
-    cdef bint rests
-    cdef uint32_t level
-    cdef int refusal = check_flags(event.flags, event.kind)
-    if unlikely(refusal):
-        return refusal
-    if unlikely(event.side > SELL):
-        return BAD_SIDE
-    if unlikely(event.order_id >= FIRST_NUMBER):
-        return BAD_ID
-    if unlikely(event.owner >= FIRST_NAMED_OWNER):
-        return BAD_OWNER
-    refusal = check_shape(core, event)
-    if unlikely(refusal):
-        return refusal
-    rests = event.kind != KIND_IOC and not event.flags & FLAG_FOK
-    if rests:
-        if unlikely(index_find(core, event.order_id) != NIL):
-            return DUPLICATE
-        if unlikely(not slab_reserve(core) or not index_reserve(core, event.order_id)):
-            return NO_MEMORY
-    incoming.id = event.order_id
-    incoming.side = event.side
-    level = level_at(core, event.side, event.price)
-    instruct(core, &incoming, event, event.owner)
-    if crosses(core, &incoming):
-        if event.kind == KIND_SEED:
-            return SEED_CROSSES
-        if event.flags & FLAG_POST_ONLY and first_unexpired(core, &incoming) != NIL:
-            return POST_ONLY_CROSSES
-        if event.flags & FLAG_FOK and fillable(core, &incoming) < incoming.left:
-            return NOT_FILLABLE
-        if unlikely(not fits(core, &incoming, out)):
-            return FILLS_DO_NOT_FIT
-        match_order(core, &incoming, out)
-    elif event.flags & FLAG_FOK:
+    # An order that reaches the other side.
+    incoming.policy = (flags & FLAG_POLICY) >> 4
+    if incoming.policy == POLICY_NONE:
+        incoming.owner = NOBODY
+    incoming.now_s = second_of(incoming.ts_ns) if core.num_expiring else 0
+    if unlikely(kind == KIND_SEED):
+        return SEED_CROSSES
+    if flags & FLAG_POST_ONLY and first_unexpired(core, incoming) != NIL:
+        return POST_ONLY_CROSSES
+    if flags & FLAG_FOK and fillable(core, incoming) < incoming.left:
         return NOT_FILLABLE
-    if rests and incoming.left:
-        rest(core, &incoming, level, event.owner, slab_take(core))
+    if unlikely(not fits(core, incoming, out)):
+        return FILLS_DO_NOT_FIT
+    match_order(core, incoming, out)
     return DONE
 
 
-cdef int run_reduce(Core* core, const Event* event, uint32_t slot) noexcept nogil:
-    if event.size <= 0:
-        return BAD_SIZE
-    if <uint64_t>event.size > core.lots_max:
-        return SIZE_TOO_LARGE
-    if slot == NIL:
-        return UNKNOWN
-    if <u128>event.size >= size_of(core.nodes + slot):
-        return NOT_REDUCED
-    reduce(core, slot, <u128>event.size)
+cdef int admit_id(Core* core, uint64_t id) noexcept nogil:
+    # Make room for an id whose place in the window is not simply free.
+    if index_find_in(core, &core.window, id) != NIL:
+        return DUPLICATE
+    if not index_reserve(core, &core.window, id):
+        return NO_MEMORY
     return DONE
 
 
-cdef int run_replace(Core* core, const Event* event, uint32_t slot, Output* out) noexcept nogil:
+cdef int run_enter(
+    Core* core, const Event* event, int kind, uint64_t index, Output* out
+) noexcept nogil:
+    # A new order: LIMIT, IOC or SEED.
+    cdef uint64_t id = id_of(event)
+    cdef uint32_t flags = flags_of(event), owner = owner_of(event), side = side_asked(event)
+    cdef uint32_t tick = <uint32_t>price_of(event) - <uint32_t>core.lo
+    cdef int64_t lots = lots_of(event)
+    cdef u128 left = <u128><uint64_t>lots
+    cdef uint32_t slot, level, limit
+    cdef bint rests = kind != KIND_IOC and not flags & FLAG_FOK
+    cdef Window* window = &core.window
+    cdef Node* node
     cdef Incoming incoming
-    cdef uint32_t level
-    cdef Node* node = core.nodes + slot
-    cdef int refusal = check_flags(event.flags, KIND_REPLACE)
-    if not refusal:
-        refusal = check_shape(core, event)
+    cdef int refusal
+    if unlikely(flags & ~<uint32_t>FLAG_SILENT):
+        refusal = check_flags(flags, kind)
+        if refusal:
+            return refusal
+    if unlikely(side > SELL):
+        return BAD_SIDE
+    if unlikely(id >= FIRST_NUMBER):
+        return BAD_ID
+    if unlikely(owner >= FIRST_NAMED_OWNER):
+        return BAD_OWNER
+    if unlikely(tick >= core.num_levels):
+        return BAD_PRICE
+    # One comparison finds what is too small and what is too large.
+    if unlikely(<uint64_t>lots - 1 >= core.lots_max):
+        return BAD_SIZE if lots <= 0 else SIZE_TOO_LARGE
+    if rests:
+        if (
+            id - window.base > window.mask
+            or window.slots[id & window.mask] != NIL
+            or id <= core.greatest_in_table
+        ):
+            refusal = admit_id(core, id)
+            if unlikely(refusal):
+                return refusal
+        if unlikely(not slab_reserve(core)):
+            return NO_MEMORY
+    level = mirrored(core, side, tick)
+    limit = core.num_levels - 1 - level
+    if core.sides[1 - side].best <= limit:
+        incoming.id, incoming.left, incoming.limit, incoming.side = id, left, limit, side
+        incoming.ts_ns, incoming.owner = event.ts_ns, owner
+        out.index = index
+        refusal = run_cross(core, &incoming, flags, kind, out)
+        left = incoming.left
+        if unlikely(refusal) or not left:
+            return refusal
+    elif unlikely(flags & FLAG_FOK):
+        return NOT_FILLABLE
+    if not rests:
+        return DONE
+    slot = slab_take(core)
+    node = core.nodes + slot
+    node.id = id
+    node.place = level | side << 31
+    node.owner = owner
+    queue_append(core, &core.sides[side], level, slot, left)
+    index_insert(core, window, id, slot)
+    core.seq += 1
+    return DONE
+
+
+cdef int run_reduce(Core* core, uint32_t slot, int64_t lots) noexcept nogil:
+    cdef int refusal = check_size(core, lots)
     if refusal:
         return refusal
     if slot == NIL:
         return UNKNOWN
-    if is_expired(core, slot, second_of(event.ts_ns)):
+    if <u128><uint64_t>lots >= size_of(core.nodes + slot):
+        return NOT_REDUCED
+    reduce(core, slot, <u128><uint64_t>lots)
+    return DONE
+
+
+cdef int run_replace(Core* core, const Event* event, uint32_t slot, Output* out) noexcept nogil:
+    cdef uint32_t flags = flags_of(event), level
+    cdef int32_t price = price_of(event)
+    cdef int64_t lots = lots_of(event), ts_ns = event.ts_ns
+    cdef Incoming incoming
+    cdef Node* node = core.nodes + slot
+    cdef int refusal = check_flags(flags, KIND_REPLACE)
+    if refusal:
+        return refusal
+    if <uint32_t>price - <uint32_t>core.lo >= core.num_levels:
+        return BAD_PRICE
+    refusal = check_size(core, lots)
+    if refusal:
+        return refusal
+    if slot == NIL:
+        return UNKNOWN
+    if is_expired(core, slot, second_of(ts_ns)):
         return EXPIRED_ORDER
     incoming.id = node.id
     incoming.side = side_of(node)
-    level = level_at(core, incoming.side, event.price)
-    if level == level_of(node) and <u128>event.size < size_of(node):
-        reduce(core, slot, <u128>event.size)
+    incoming.left = <u128><uint64_t>lots
+    incoming.ts_ns = ts_ns
+    level = level_at(core, incoming.side, price)
+    if level == level_of(node) and incoming.left < size_of(node):
+        reduce(core, slot, incoming.left)
         return DONE
-    instruct(core, &incoming, event, node.owner)
+    incoming.limit = core.num_levels - 1 - level
+    incoming.policy = (flags & FLAG_POLICY) >> 4
+    incoming.owner = node.owner if incoming.policy != POLICY_NONE else <uint32_t>NOBODY
+    incoming.now_s = second_of(ts_ns) if core.num_expiring else 0
     if crosses(core, &incoming):
-        if event.flags & FLAG_POST_ONLY and first_unexpired(core, &incoming) != NIL:
+        if flags & FLAG_POST_ONLY and first_unexpired(core, &incoming) != NIL:
             return POST_ONLY_CROSSES
         if not fits(core, &incoming, out):
             return FILLS_DO_NOT_FIT
@@ -1248,59 +1359,202 @@ cdef int run_replace(Core* core, const Event* event, uint32_t slot, Output* out)
     return DONE
 
 
-cdef inline int run_one(
-    Core* core, const Event* event, uint32_t guess, Output* out
-) noexcept nogil:
-    # Execute one record. The guess is a slot that may hold its order, or NIL.
-    cdef uint32_t slot
-    if event.kind == KIND_LIMIT or event.kind == KIND_IOC or event.kind == KIND_SEED:
-        return run_enter(core, event, out)
-    if event.kind > KIND_REPLACE:
-        if event.kind == KIND_CLEAR:
-            clear(core, CANCELLED, out)
-            return DONE
-        return DONE if KIND_TRADE <= event.kind <= KIND_SETTLE else BAD_KIND
-    # An id that no order has marks a free slot, so that a match is always the order itself.
-    if guess != NIL and core.nodes[guess].id == event.order_id and event.order_id != NO_ID:
-        slot = guess
-    else:
-        slot = index_find(core, event.order_id)
-    if event.kind == KIND_CANCEL:
+cdef uint32_t find_far(Core* core, uint64_t id) noexcept nogil:
+    return index_find(core, id)
+
+
+cdef int run_cancel(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
+    cdef Window* window = &core.window
+    cdef uint32_t slot = guess
+    if slot == NIL and id - window.base <= window.mask:
+        slot = window.slots[id & window.mask]
+    if slot == NIL:
+        slot = find_far(core, id)
         if unlikely(slot == NIL):
             return UNKNOWN
-        remove(core, slot, CANCELLED, out)
+    index_remove(core, slot)
+    queue_unlink(core, slot)
+    core.seq += 1
+    if unlikely(core.nodes[slot].place & SPECIAL):
+        depart(core, slot)
+        forget_special(core, slot)
+    slab_give(core, slot)
+    return DONE
+
+
+cdef bint cross_plain(
+    Core* core, const Event* event, uint64_t id, uint64_t lots, uint32_t side, uint32_t limit,
+    uint32_t level, uint32_t owner, uint64_t index, Output* out
+) noexcept nogil:
+    # The part of enter_plain that matches.
+    cdef Incoming incoming
+    cdef uint32_t slot
+    if core.num_expiring or out.room - out.count < num_orders(core):
+        return False
+    if index_find_in(core, &core.window, id) != NIL:
+        return False
+    if not index_reserve(core, &core.window, id):
+        return False
+    incoming.id, incoming.left, incoming.limit, incoming.side = id, <u128>lots, limit, side
+    incoming.ts_ns = event.ts_ns
+    out.index = index
+    match_with(core, &incoming, False, True, out)
+    if incoming.left:
+        slot = slab_take(core)
+        core.nodes[slot].id = id
+        core.nodes[slot].place = level | side << 31
+        core.nodes[slot].owner = owner
+        queue_append(core, &core.sides[side], level, slot, incoming.left)
+        index_insert(core, &core.window, id, slot)
+        core.seq += 1
+    return True
+
+
+cdef bint enter_plain(
+    Core* core, const Event* event, uint64_t index, Output* out
+) noexcept nogil:
+    # The ordinary case at full speed: a limit order without instructions, right in every way.
+    # False: nothing was done, and run_enter is to see to it.
+    cdef uint64_t id = id_of(event), ahead = id - core.window.base, mixed, bucket_place
+    cdef uint32_t side = side_asked(event), owner = owner_of(event)
+    cdef uint32_t tick = <uint32_t>price_of(event) - <uint32_t>core.lo
+    cdef uint64_t lots = <uint64_t>lots_of(event)
+    cdef uint32_t slot = core.free_slot, level, limit, found
+    cdef uint8_t tag
+    cdef Node* node
+    cdef Bucket* bucket
+    if flags_of(event) & ~<uint32_t>FLAG_SILENT or side > SELL or id >= FIRST_NUMBER:
+        return False
+    if owner >= FIRST_NAMED_OWNER or tick >= core.num_levels or lots - 1 >= core.lots_max:
+        return False
+    level = mirrored(core, side, tick)
+    limit = core.num_levels - 1 - level
+    if slot == NIL:
+        return False
+    if core.sides[1 - side].best <= limit:
+        return cross_plain(core, event, id, lots, side, limit, level, owner, index, out)
+    node = core.nodes + slot
+    if ahead <= core.window.mask:
+        if core.window.slots[id & core.window.mask] != NIL or id <= core.greatest_in_table:
+            return False
+        core.window.slots[id & core.window.mask] = slot
+        core.window.count += 1
+        node.where = IN_WINDOW
+    else:
+        if ahead < core.window.reach or core.window.count == 0:
+            return False
+        if core.by_id.count >= core.by_id.limit:
+            return False
+        mixed = mix(id)
+        tag = tag_of(mixed)
+        bucket_place = mixed >> core.by_id.shift
+        bucket = core.by_id.buckets + bucket_place
+        if tags_equal(bucket.tags, tag) or bucket.passed:
+            return False
+        found = tags_equal(bucket.tags, 0)
+        if found == 0:
+            return False
+        bucket.tags[ctz(found)] = tag
+        bucket.slots[ctz(found)] = slot
+        core.by_id.count += 1
+        core.greatest_in_table = max(core.greatest_in_table, id)
+        node.where = <uint32_t>bucket_place << 4 | ctz(found)
+    core.free_slot = node.next
+    node.id = id
+    node.place = level | side << 31
+    node.owner = owner
+    queue_append(core, &core.sides[side], level, slot, <u128>lots)
+    core.seq += 1
+    return True
+
+
+cdef bint cancel_plain(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
+    # The ordinary case at full speed: an order that is where its id says, without a text id,
+    # owner or expiration, and not alone at its price. False: nothing was done.
+    cdef uint32_t slot = guess, found
+    cdef uint64_t mixed
+    cdef Node* node
+    cdef Ladder* ladder
+    cdef Level* at
+    cdef Bucket* bucket
+    if slot == NIL:
+        if id - core.window.base <= core.window.mask:
+            slot = core.window.slots[id & core.window.mask]
+        elif core.by_id.count:
+            mixed = mix(id)
+            bucket = core.by_id.buckets + (mixed >> core.by_id.shift)
+            found = tags_equal(bucket.tags, tag_of(mixed))
+            if found:
+                slot = bucket.slots[ctz(found)]
+    node = core.nodes + slot
+    ladder = &core.sides[node.place >> 31]
+    at = ladder.levels + level_of(node)
+    if node.id != id or node.place & SPECIAL or at.num_orders == 1:
+        return False
+    if node.where == IN_WINDOW:
+        core.window.slots[id & core.window.mask] = NIL
+        core.window.count -= 1
+    else:
+        if node.where >= DISPLACED or core.by_id.count == 1:
+            return False
+        core.by_id.buckets[node.where >> 4].tags[node.where & 15] = 0
+        core.by_id.count -= 1
+    if node.prev != NIL:
+        core.nodes[node.prev].next = node.next
+    else:
+        at.head = node.next
+    if node.next != NIL:
+        core.nodes[node.next].prev = node.prev
+    else:
+        at.tail = node.prev
+    at.total -= size_of(node)
+    at.num_orders -= 1
+    core.seq += 1
+    slab_give(core, slot)
+    return True
+
+
+cdef int run_rare(
+    Core* core, const Event* event, int kind, uint32_t guess, Output* out
+) noexcept nogil:
+    cdef uint32_t slot = guess
+    if kind == KIND_CLEAR:
+        clear(core, CANCELLED, out)
         return DONE
-    if event.kind == KIND_REDUCE:
-        return run_reduce(core, event, slot)
+    if kind > KIND_REPLACE:
+        return DONE if KIND_TRADE <= kind <= KIND_SETTLE else BAD_KIND
+    if slot == NIL:
+        slot = index_find(core, id_of(event))
+    if kind == KIND_REDUCE:
+        return run_reduce(core, slot, lots_of(event))
     return run_replace(core, event, slot, out)
 
 
 cdef inline void look_16_ahead(const Core* core, const Event* event) noexcept nogil:
     # Fetch the bucket, or the place in the window, of an order to come.
-    cdef uint64_t id = event.order_id
-    if id - core.window.base < core.window.size:
-        prefetch(core.window.slots + (id & (core.window.size - 1)))
-    if core.by_id.count:
+    cdef uint64_t id = id_of(event)
+    if id - core.window.base <= core.window.mask:
+        prefetch(core.window.slots + (id & core.window.mask))
+    elif core.by_id.count:
         prefetch(core.by_id.buckets + (mix(id) >> core.by_id.shift))
 
 
 cdef inline uint32_t look_8_ahead(const Core* core, const Event* event) noexcept nogil:
     # Guess the slot of an order to come by its tag alone, and fetch its node.
-    cdef uint64_t id = event.order_id, mixed
+    cdef uint64_t id = id_of(event), mixed
     cdef uint32_t slot = NIL, found
     cdef const Bucket* bucket
-    if not KIND_CANCEL <= event.kind <= KIND_REPLACE or event.kind == KIND_IOC:
+    if kind_of(event) == KIND_LIMIT:
         return NIL
-    if id - core.window.base < core.window.size:
-        slot = core.window.slots[id & (core.window.size - 1)]
-    if slot == NIL and core.by_id.count:
+    if id - core.window.base <= core.window.mask:
+        slot = core.window.slots[id & core.window.mask]
+    elif core.by_id.count:
         mixed = mix(id)
         bucket = core.by_id.buckets + (mixed >> core.by_id.shift)
-        found = tags_equal(bucket.tags, tag_of(&core.by_id, mixed))
+        found = tags_equal(bucket.tags, tag_of(mixed))
         if found:
             slot = bucket.slots[ctz(found)]
-    if slot != NIL:
-        prefetch(core.nodes + slot)
+    prefetch(core.nodes + slot)
     return slot
 
 
@@ -1311,42 +1565,92 @@ cdef inline void look_4_ahead(const Core* core, uint32_t guess) noexcept nogil:
         prefetch(core.nodes + core.nodes[guess].next)
 
 
+cdef inline void look_around(Core* core, uint32_t slot) noexcept nogil:
+    # Fetch what the removal of an order will touch besides itself.
+    cdef Window* window = window_of(core, core.nodes[slot].id)
+    prefetch(window.slots + (core.nodes[slot].id & window.mask))
+    look_4_ahead(core, slot)
+
+
+cdef inline uint32_t look_ahead(
+    const Core* core, const Event* event, uint32_t* guesses, Py_ssize_t index
+) noexcept nogil:
+    # Returns a slot that holds the order of an event, or NIL where that is not known for sure.
+    cdef uint32_t guess = guesses[index & 15]
+    look_16_ahead(core, event + 16)
+    guesses[(index + 8) & 15] = look_8_ahead(core, event + 8)
+    look_4_ahead(core, guesses[(index + 4) & 15])
+    # An id that no order has marks a free slot, so that equal ids prove the guess.
+    if core.nodes[guess].id == id_of(event) and id_of(event) < NO_ID:
+        return guess
+    return NIL
+
+
 cdef Py_ssize_t run_events(
     Core* core, const Event* events, Py_ssize_t count, uint8_t* status, Output* out
 ) noexcept nogil:
     # Returns how many events were executed or, with a status array, refused and passed over.
-    cdef Event event
+    cdef const Event* event = events
     cdef Py_ssize_t index
     cdef uint32_t guesses[16]
-    cdef int code
-    cdef bint ahead
+    cdef uint32_t guess
+    cdef int code, kind
+    cdef bint ahead = False
     memset(guesses, 0, sizeof(guesses))
     for index in range(count):
-        ahead = core.sides[BUY].num_orders + core.sides[SELL].num_orders >= PREFETCH_FROM
-        if ahead and index + 16 < count:
-            look_16_ahead(core, events + index + 16)
-            guesses[(index + 8) & 15] = look_8_ahead(core, events + index + 8)
-            look_4_ahead(core, guesses[(index + 4) & 15])
-        event = load(events + index)
-        out.index = <uint64_t>index
-        out.ts_ns = event.ts_ns
-        code = run_one(core, &event, guesses[index & 15] if ahead else NIL, out)
-        if status != NULL and code < NO_MEMORY:
-            status[index] = <uint8_t>code
-        elif unlikely(code):
+        if unlikely((index & 511) == 0):
+            # Whether look-ahead pays is asked now and then; the last events do without.
+            ahead = num_orders(core) >= PREFETCH_FROM and index + 512 + 16 <= count
+        prefetch(event + 32)
+        guess = look_ahead(core, event, guesses, index) if ahead else <uint32_t>NIL
+        kind = kind_of(event)
+        code = DONE
+        if kind == KIND_LIMIT:
+            if not enter_plain(core, event, index, out):
+                code = run_enter(core, event, kind, index, out)
+        elif kind == KIND_CANCEL:
+            if not cancel_plain(core, id_of(event), guess):
+                code = run_cancel(core, id_of(event), guess)
+        elif kind == KIND_IOC or kind == KIND_SEED:
+            code = run_enter(core, event, kind, index, out)
+        else:
+            out.index = index
+            code = run_rare(core, event, kind, guess, out)
+        if unlikely(not mark(status, index, code)):
             out.code = code
             return index
+        event += 1
     return count
+
+
+cdef inline bint mark(uint8_t* status, Py_ssize_t index, int code) noexcept nogil:
+    # Write down what came of an event; False where the run cannot go on.
+    if unlikely(code >= NO_MEMORY):
+        return False
+    if status != NULL:
+        status[index] = <uint8_t>code
+        return True
+    return code == DONE
 
 
 # ----- between Python and C -------------------------------------------------------------------
 
-cdef object GTC = TimeInForce.GTC
-cdef object GTD = TimeInForce.GTD
-cdef object IOC = TimeInForce.IOC
-cdef object FOK = TimeInForce.FOK
-cdef object SIDE_BUY = Side.BUY
-cdef object SIDE_SELL = Side.SELL
+# As C variables these are there at once; a global name is looked up in a dictionary each time.
+cdef object Order = _order.Order
+cdef object SelfTrade = _order.SelfTrade
+cdef object OrderAdded = _events.OrderAdded
+cdef object OrderReduced = _events.OrderReduced
+cdef object OrderRemoved = _events.OrderRemoved
+cdef object Trade = _events.Trade
+cdef object Level_ = _depth.Level
+cdef object Resting = _depth.Resting
+cdef object maker_of = _order.maker_of
+cdef object GTC = _order.TimeInForce.GTC
+cdef object GTD = _order.TimeInForce.GTD
+cdef object IOC = _order.TimeInForce.IOC
+cdef object FOK = _order.TimeInForce.FOK
+cdef object SIDE_BUY = _order.Side.BUY
+cdef object SIDE_SELL = _order.Side.SELL
 cdef object NO_POLICY = SelfTrade.NONE
 cdef object REASON_CANCELLED = RemovalReason.CANCELLED
 cdef tuple REASONS = (
@@ -1356,6 +1660,7 @@ cdef tuple REASONS = (
     RemovalReason.SELF_TRADE,
     RemovalReason.REPLACED,
 )
+cdef object ZERO = 0
 cdef u128 SIZE_MAX = join(0xFFFFFFFFFFFFFFFFULL, 0xFFFFFFFFULL)
 
 cdef enum:
@@ -1387,30 +1692,69 @@ cdef tuple ORDER_FIELDS = (
 cdef Py_ssize_t ORDER_OFFSETS[NUM_FIELDS]
 
 
-cdef bint find_offsets() except -1:
-    # Reading a field at its offset takes a fifth of an attribute lookup. Whether it may be done
-    # is tried on an order whose every field is an object of its own.
+cdef bint find_offsets(object kind, tuple names, Py_ssize_t* offsets) except -1:
+    # Where a Struct keeps its fields. Reading one there takes a fifth of an attribute lookup, and
+    # writing all of them half of a constructor's call. Whether that may be done is tried on an
+    # instance whose every field is an object of its own.
     cdef int place
     cdef object descriptor, value
-    cdef object trial = Order(**{name: object() for name in ORDER_FIELDS})
-    for place in range(NUM_FIELDS):
-        descriptor = Order.__dict__.get(ORDER_FIELDS[place])
-        ORDER_OFFSETS[place] = slot_offset(<PyObject*>descriptor) if descriptor is not None else -1
-        if ORDER_OFFSETS[place] < 0:
+    cdef object trial = kind(**{name: object() for name in names})
+    for place in range(len(names)):
+        descriptor = kind.__dict__.get(names[place])
+        offsets[place] = slot_offset(<PyObject*>descriptor) if descriptor is not None else -1
+        if offsets[place] < 0:
             return False
-    for place in range(NUM_FIELDS):
-        value = getattr(trial, ORDER_FIELDS[place])
-        if (<PyObject**>(<char*><PyObject*>trial + ORDER_OFFSETS[place]))[0] != <PyObject*>value:
+    for place in range(len(names)):
+        value = getattr(trial, names[place])
+        if (<PyObject**>(<char*><PyObject*>trial + offsets[place]))[0] != <PyObject*>value:
             return False
     return True
 
 
-cdef bint OFFSETS_KNOWN = find_offsets()
+cdef struct Layout:
+    # A Struct type that can be built field by field, if its places are known.
+    Py_ssize_t offsets[12]
+    int count
+    bint known
+
+
+cdef int find_layout(object kind, Layout* layout) except -1:
+    cdef tuple names = kind.__struct_fields__
+    layout.count = len(names)
+    layout.known = False
+    if layout.count <= 12 and kind.__basicsize__ == sizeof(PyObject) + layout.count * sizeof(void*):
+        layout.known = not (<PyTypeObject*>kind).tp_flags & Py_TPFLAGS_HAVE_GC and find_offsets(
+            kind, names, layout.offsets
+        )
+    return 0
+
+
+cdef bint OFFSETS_KNOWN = find_offsets(Order, ORDER_FIELDS, ORDER_OFFSETS)
+cdef Layout ADDED_LAYOUT, REMOVED_LAYOUT, TRADE_LAYOUT
+find_layout(OrderAdded, &ADDED_LAYOUT)
+find_layout(OrderRemoved, &REMOVED_LAYOUT)
+find_layout(Trade, &TRADE_LAYOUT)
+
+
+cdef inline object build(object kind, const Layout* layout, PyObject** fields):
+    # An instance of a Struct type with these fields, in their order.
+    cdef int place
+    cdef object instance
+    if unlikely(not layout.known):
+        return kind(*[<object>fields[place] for place in range(layout.count)])
+    instance = PyObject_New(<PyTypeObject*>kind)
+    for place in range(layout.count):
+        Py_INCREF(<object>fields[place])
+        (<PyObject**>(<char*><PyObject*>instance + layout.offsets[place]))[0] = fields[place]
+    return instance
 
 
 cdef inline bint as_i64(object value, int64_t* result) noexcept:
-    # An integer from 0 to 2**63 - 1.
+    # An integer from 0 to 2**63 - 1; most often it is the one and only 0.
     cdef int overflow = 0
+    if value is ZERO:
+        result[0] = 0
+        return True
     if not PyLong_CheckExact(value):
         return False
     result[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
@@ -1453,27 +1797,34 @@ cdef void copy_ladder(Ladder* to, const Ladder* source, uint32_t num_levels) noe
     memcpy(to.levels, source.levels, num_levels * sizeof(Level))
     memcpy(to.words, source.words, ((num_levels >> 6) + 1) * sizeof(uint64_t))
     memcpy(to.groups, source.groups, ((num_levels >> 12) + 1) * sizeof(uint64_t))
-    to.top, to.best, to.num_orders = source.top, source.best, source.num_orders
+    to.top, to.best = source.top, source.best
 
 
 cdef int copy_table(Table* to, const Table* source) except -1:
-    if source.memory == NULL:
-        return 0
-    if not table_create(to, (source.mask + 1) * BUCKET_FILL_MAX):
+    cdef Table copy
+    if not table_create(&copy, (source.mask + 1) * BUCKET_FILL_MAX):
         raise MemoryError
+    free(to.memory)
+    to[0] = copy
     memcpy(to.buckets, source.buckets, (source.mask + 1) * sizeof(Bucket))
     to.count = source.count
     return 0
 
 
 cdef int copy_window(Window* to, const Window* source) except -1:
-    if source.slots == NULL:
-        return 0
     to.slots = <uint32_t*>replica(
-        NULL, source.slots, source.size, source.size, sizeof(uint32_t)
+        to.slots, source.slots, source.mask + 1, source.mask + 1, sizeof(uint32_t)
     )
-    to.base, to.size, to.count = source.base, source.size, source.count
+    to.base, to.mask, to.count = source.base, source.mask, source.count
+    to.reach = source.reach
     return 0
+
+
+cdef inline list unwatched(list events):
+    # The collector need not look at a list of events: none of them can be part of a cycle.
+    # Watched, a program that keeps its events would pay a third of its time for it.
+    PyObject_GC_UnTrack(<PyObject*>events)
+    return events
 
 
 cdef struct Admission:
@@ -1526,13 +1877,22 @@ cdef class Book:
         core.lot_wei = <u128>lot_wei
         core.lots_max = min(<object>SIZE_MAX // lot_wei, 2**63 - 1)
         core.planned = capacity
+        if not window_create(&core.window, capacity) or not window_create(&core.numbers, capacity):
+            raise MemoryError
         core.capacity = max(<uint64_t>capacity, 63) + 1
         core.top = 1
         core.next_number = FIRST_NUMBER
         core.effects_capacity = 64
         core.nodes = <Node*>malloc(core.capacity * sizeof(Node))
+        if core.nodes != NULL:
+            # Slot 0 is no order's; who looks before he asks finds one that is never plain.
+            memset(core.nodes, 0, sizeof(Node))
+            core.nodes[NIL].id = NO_ID
+            core.nodes[NIL].place = SPECIAL
         core.effects = <Effect*>malloc(core.effects_capacity * sizeof(Effect))
         if core.nodes == NULL or core.effects == NULL:
+            raise MemoryError
+        if not table_create(&core.by_id, 0) or not table_create(&core.by_name, 0):
             raise MemoryError
         if not ladder_create(&core.sides[BUY], core.num_levels):
             raise MemoryError
@@ -1629,7 +1989,7 @@ cdef class Book:
             return NOBODY
         number = self.makers.get(maker)
         if number is None and maker[0] == "o":
-            number = owner_number(maker)
+            number = _order.owner_number(maker)
         return STRANGER if number is None else number
 
     cdef uint32_t hold_owner(self, str maker) except? NIL:
@@ -1721,6 +2081,10 @@ cdef class Book:
                 return False
             hash(item)
             to.name = fields[AT_ID]
+            # The bucket arrives while the rest is checked.
+            prefetch(
+                self.core.by_name.buckets + (mix_name(to.name) >> self.core.by_name.shift)
+            )
         elif not as_i64(item, <int64_t*>&to.incoming.id):
             return False
         if not PyUnicode_CheckExact(<object>fields[AT_MAKER]):
@@ -1842,7 +2206,9 @@ cdef class Book:
             order.incoming.id = core.next_number
             if not table_reserve(core, &core.by_name, True, 1):
                 raise MemoryError
-        if not index_reserve(core, order.incoming.id):
+        if not index_reserve(
+            core, window_of(core, order.incoming.id), order.incoming.id
+        ):
             raise MemoryError
         if (order.name != NULL or order.expiration_s) and not extras_reserve(core):
             raise MemoryError
@@ -1869,8 +2235,16 @@ cdef class Book:
     cdef uint32_t place(self, Admission* order, uint32_t owner) noexcept:
         # Rest what is left of an order.
         cdef Core* core = &self.core
-        cdef uint32_t slot = slab_take(core)
-        rest(core, &order.incoming, order.level, owner, slot)
+        cdef Incoming* incoming = &order.incoming
+        cdef uint32_t slot = rest(
+            core,
+            window_of(core, incoming.id),
+            incoming.id,
+            incoming.side,
+            order.level,
+            incoming.left,
+            owner,
+        )
         if order.name != NULL or order.expiration_s:
             core.extras[slot].name = order.name
             core.extras[slot].expiration_s = order.expiration_s
@@ -1881,21 +2255,34 @@ cdef class Book:
         if order.expiration_s:
             core.nodes[slot].place |= EXPIRES
             core.num_expiring += 1
-        if holds(core.nodes + slot):
+        if order.name != NULL or owner >= FIRST_NAMED_OWNER:
+            core.nodes[slot].place |= HOLDS
             core.num_held += 1
         return slot
 
     cdef object added(self, uint32_t slot, object remaining):
         cdef Node* node = self.core.nodes + slot
-        return OrderAdded(
-            self.core.seq,
-            self.market,
-            self.token,
-            self.id_at(slot),
-            SIDE_SELL if side_of(node) else SIDE_BUY,
-            price_at(&self.core, side_of(node), level_of(node)),
-            remaining,
-        )
+        cdef object seq = self.core.seq, order_id = self.id_at(slot)
+        cdef object price = price_at(&self.core, side_of(node), level_of(node))
+        cdef PyObject* fields[7]
+        fields[0] = <PyObject*>seq
+        fields[1] = <PyObject*>self.market
+        fields[2] = <PyObject*>self.token
+        fields[3] = <PyObject*>order_id
+        fields[4] = <PyObject*>SIDE_SELL if side_of(node) else <PyObject*>SIDE_BUY
+        fields[5] = <PyObject*>price
+        fields[6] = <PyObject*>remaining
+        return build(OrderAdded, &ADDED_LAYOUT, fields)
+
+    cdef object removed(self, object seq, object order_id, object reason, object remaining):
+        cdef PyObject* fields[6]
+        fields[0] = <PyObject*>seq
+        fields[1] = <PyObject*>self.market
+        fields[2] = <PyObject*>self.token
+        fields[3] = <PyObject*>order_id
+        fields[4] = <PyObject*>reason
+        fields[5] = <PyObject*>remaining
+        return build(OrderRemoved, &REMOVED_LAYOUT, fields)
 
     cdef list announce(self, uint64_t seq, object order_id, object maker, int side):
         # Turn the effects into events, numbered from seq + 1 on.
@@ -1909,35 +2296,41 @@ cdef class Book:
     cdef object event(
         self, const Effect* effect, uint64_t seq, object order_id, object maker, int side
     ):
-        cdef object resting_id, resting_maker, resting_left
-        resting_id = <object>effect.name if effect.name != NULL else effect.id
-        resting_left = self.wei(effect.resting_left)
-        if effect.kind == TRADED:
-            resting_maker = self.maker_at(effect.owner)
-            return Trade(
-                seq,
-                self.market,
-                self.token,
-                resting_id,
-                order_id,
-                effect.price,
-                self.wei(effect.size),
-                resting_maker if side else maker,
-                maker if side else resting_maker,
-                resting_left,
-                self.wei(effect.incoming_left),
-                SIDE_SELL if side else SIDE_BUY,
-            )
+        cdef object resting_id = <object>effect.name if effect.name != NULL else effect.id
+        cdef object resting_left = self.wei(effect.resting_left)
         if effect.kind == REDUCED:
             return OrderReduced(seq, self.market, self.token, resting_id, resting_left)
-        return OrderRemoved(
-            seq,
-            self.market,
-            self.token,
-            resting_id,
-            REASONS[effect.reason],
-            resting_left,
-        )
+        if effect.kind == REMOVED:
+            return self.removed(seq, resting_id, REASONS[effect.reason], resting_left)
+        return self.traded(effect, seq, resting_id, resting_left, order_id, maker, side)
+
+    cdef object traded(
+        self,
+        const Effect* effect,
+        object seq,
+        object resting_id,
+        object resting_left,
+        object order_id,
+        object maker,
+        int side,
+    ):
+        cdef object resting_maker = self.maker_at(effect.owner)
+        cdef object price = effect.price, size = self.wei(effect.size)
+        cdef object incoming_left = self.wei(effect.incoming_left)
+        cdef PyObject* fields[12]
+        fields[0] = <PyObject*>seq
+        fields[1] = <PyObject*>self.market
+        fields[2] = <PyObject*>self.token
+        fields[3] = <PyObject*>resting_id
+        fields[4] = <PyObject*>order_id
+        fields[5] = <PyObject*>price
+        fields[6] = <PyObject*>size
+        fields[7] = <PyObject*>resting_maker if side else <PyObject*>maker
+        fields[8] = <PyObject*>maker if side else <PyObject*>resting_maker
+        fields[9] = <PyObject*>resting_left
+        fields[10] = <PyObject*>incoming_left
+        fields[11] = <PyObject*>SIDE_SELL if side else <PyObject*>SIDE_BUY
+        return build(Trade, &TRADE_LAYOUT, fields)
 
     cdef int release_effects(self) except -1:
         # Let go of the orders that left; a replaced one has not.
@@ -1981,16 +2374,17 @@ cdef class Book:
                 new.incoming.owner = owner
         seq = self.core.seq
         size = new.incoming.left
-        out.runs = False
+        memset(&out, 0, sizeof(out))
         match_order(&self.core, &new.incoming, &out)
         slot = self.place(&new, owner) if new.rests and new.incoming.left else <uint32_t>NIL
+        if not self.core.effects_count:
+            if slot != NIL:
+                return unwatched([self.added(slot, <object>new.size)])
+            if new.rests:
+                self.release(NULL, owner)
+            return []
         try:
-            if self.core.effects_count:
-                events = self.announce(
-                    seq, order.id, <object>new.maker, new.incoming.side
-                )
-            else:
-                events = []
+            events = self.announce(seq, order.id, <object>new.maker, new.incoming.side)
             if slot != NIL:
                 events.append(
                     self.added(
@@ -2003,7 +2397,7 @@ cdef class Book:
             self.release_effects()
             if new.rests and slot == NIL:
                 self.release(NULL, owner)
-        return events
+        return unwatched(events)
 
     def rest(self, order, now_ms=0):
         """Rest an order without matching, as when a book is restored from a snapshot."""
@@ -2025,7 +2419,7 @@ cdef class Book:
         self.refuse_crossing(&new.incoming, new.price, False)
         self.reserve_place(&new)
         owner = self.hold_owner(<str>new.maker)
-        return [self.added(self.place(&new, owner), <object>new.size)]
+        return unwatched([self.added(self.place(&new, owner), <object>new.size)])
 
     def cancel(self, order_id, now_ms=0, reason=RemovalReason.CANCELLED):
         """Take an order out of the book."""
@@ -2044,16 +2438,16 @@ cdef class Book:
         if reason is not REASON_CANCELLED:
             _checks.check_reason(reason)
         slot = self.find(order_id)
-        event = OrderRemoved(
+        # What the removal will touch arrives while the event is built.
+        look_around(&self.core, slot)
+        event = self.removed(
             self.core.seq + 1,
-            self.market,
-            self.token,
             self.id_at(slot),
             reason,
             self.wei(size_of(self.core.nodes + slot)),
         )
         self.drop(slot)
-        return [event]
+        return unwatched([event])
 
     def reduce(self, order_id, size, now_ms=0):
         """Make an order smaller; it keeps its place in the queue."""
@@ -2074,7 +2468,7 @@ cdef class Book:
             self.core.seq + 1, self.market, self.token, self.id_at(slot), size
         )
         reduce(&self.core, slot, self.lots(size))
-        return [event]
+        return unwatched([event])
 
     def replace(self, order_id, price, size, now_ms=0, post_only=False, self_trade=None):
         """Give an order another price or size."""
@@ -2119,7 +2513,7 @@ cdef class Book:
             self.refuse_crossing(&incoming, price, True)
         self.reserve_effects(&incoming, 1)
         seq = core.seq
-        out.runs = False
+        memset(&out, 0, sizeof(out))
         replace(core, slot, level, &incoming, &out)
         try:
             events = self.announce(
@@ -2134,7 +2528,7 @@ cdef class Book:
             self.release_effects()
             if not incoming.left:
                 self.release(name, owner)
-        return events
+        return unwatched(events)
 
     def expire(self, now_ms):
         """Remove every order whose expiration has passed."""
@@ -2165,10 +2559,8 @@ cdef class Book:
         for slot in slots:
             seq += 1
             events.append(
-                OrderRemoved(
+                self.removed(
                     seq,
-                    self.market,
-                    self.token,
                     self.id_at(slot),
                     reason,
                     self.wei(size_of(self.core.nodes + slot)),
@@ -2409,14 +2801,11 @@ cdef class Book:
             return None
         return price_at(&self.core, side, self.core.sides[side].best)
 
-    cdef uint64_t num_orders(self):
-        return self.core.sides[BUY].num_orders + self.core.sides[SELL].num_orders
-
     def __len__(self):
         """How many orders rest."""
         self.enter()
         self.busy = False
-        return self.num_orders()
+        return num_orders(&self.core)
 
     def __contains__(self, order_id):
         """Whether an order rests, asked by its id or its number."""
@@ -2435,12 +2824,12 @@ cdef class Book:
         try:
             if limit is not None and limit < 0:
                 raise ValueError(f"limit must be 0 or more, not {limit}")
-            return self._depth(limit)
+            return self.picture(limit)
         finally:
             self.busy = False
 
-    cdef object _depth(self, object limit):
-        return Depth(
+    cdef object picture(self, object limit):
+        return _depth.Depth(
             self.market,
             self.token,
             self.core.seq,
@@ -2456,7 +2845,7 @@ cdef class Book:
         while level != NO_LEVEL and (limit is None or len(levels) < limit):
             at = own.levels + level
             levels.append(
-                DepthLevel(price_at(&self.core, side, level), self.total(at.total), at.num_orders)
+                Level_(price_at(&self.core, side, level), self.total(at.total), at.num_orders)
             )
             level = ladder_next(own, level)
         return tuple(levels)
@@ -2494,7 +2883,7 @@ cdef class Book:
                 num_orders += 1
                 lots += size_of(self.core.nodes + slot)
                 slot = self.core.nodes[slot].prev
-            return Ahead(num_orders, self.total(lots))
+            return _depth.Ahead(num_orders, self.total(lots))
         finally:
             self.busy = False
 
@@ -2538,13 +2927,13 @@ cdef class Book:
         cdef dict owners = {}
         self.check_ladder(BUY)
         self.check_ladder(SELL)
-        if core.sides[BUY].num_orders and core.sides[SELL].num_orders and not (
+        if core.sides[BUY].best != NO_LEVEL and core.sides[SELL].best != NO_LEVEL and not (
             price_at(core, BUY, core.sides[BUY].best) < price_at(core, SELL, core.sides[SELL].best)
         ):
             raise InvariantError("the book is crossed")
         for slot in slots:
             expiring += core.nodes[slot].place & EXPIRES != 0
-            held += holds(core.nodes + slot)
+            held += core.nodes[slot].place & HOLDS != 0
             named += core.nodes[slot].id >= FIRST_NUMBER
             if core.nodes[slot].owner >= FIRST_NAMED_OWNER:
                 owners[core.nodes[slot].owner] = owners.get(core.nodes[slot].owner, 0) + 1
@@ -2577,7 +2966,7 @@ cdef class Book:
     cdef int check_ladder(self, int side) except -1:
         cdef const Ladder* own = &self.core.sides[side]
         cdef uint32_t level, slot, prev, best = NO_LEVEL
-        cdef uint64_t num_orders, all_orders = 0
+        cdef uint64_t num_orders
         cdef u128 total
         cdef const Node* node
         for level in range(self.core.num_levels):
@@ -2603,15 +2992,14 @@ cdef class Book:
                 raise InvariantError(f"the bit of level {level} is wrong")
             if num_orders and best == NO_LEVEL:
                 best = level
-            all_orders += num_orders
-        for level in range((self.core.num_levels >> 6) + 1):
+        for level in range((self.core.num_levels + 63) >> 6):
             if (own.groups[level >> 6] >> (level & 63) & 1) != (own.words[level] != 0):
                 raise InvariantError(f"the bit of word {level} is wrong")
-        for level in range((self.core.num_levels >> 12) + 1):
+        for level in range((self.core.num_levels + 4095) >> 12):
             if (own.top >> level & 1) != (own.groups[level] != 0):
                 raise InvariantError(f"the bit of group {level} is wrong")
-        if own.best != best or own.num_orders != all_orders:
-            raise InvariantError("the best level or the number of orders of a side is wrong")
+        if own.best != best:
+            raise InvariantError("the best level of a side is wrong")
         return 0
 
     def state_bytes(self):
@@ -2693,7 +3081,7 @@ cdef class Book:
         """Draw the ladder of the best ten prices a side."""
         self.enter()
         try:
-            return ladder.ladder(self._depth(None), self.num_orders())
+            return _ladder.ladder(self.picture(None), num_orders(&self.core))
         finally:
             self.busy = False
 
@@ -2701,6 +3089,6 @@ cdef class Book:
         """Draw the ladder for a notebook."""
         self.enter()
         try:
-            return ladder.ladder_html(self._depth(None), self.num_orders())
+            return _ladder.ladder_html(self.picture(None), num_orders(&self.core))
         finally:
             self.busy = False

@@ -39,6 +39,7 @@ class Book(Views):
     Raises:
         InvalidBookError: any of them is of the wrong type or out of range.
 
+    >>> from clob import Side
     >>> book = Book(token="101")
     >>> ask = Order(id="a", token="101", maker="0xA11CE", side=Side.SELL, price=50, size=60)
     >>> [type(event).__name__ for event in book.submit(ask, now_ms=1_000)]
@@ -289,7 +290,8 @@ class Book(Views):
 
         Args:
             events: array of ``EVENT``. ``LIMIT``, ``IOC``, ``CANCEL``, ``REDUCE``, ``REPLACE``,
-                ``CLEAR`` and ``SEED`` are executed, kinds from 16 on skipped. Sizes in lots.
+                ``CLEAR`` and ``SEED`` are executed; ``TRADE``, ``FILL``, ``BBO`` and ``SETTLE``, which
+                only record, are skipped. Sizes in lots.
             fills: array of ``FILL`` to write to, or None for one made to measure.
             status: array of ``uint8`` to write to, 0 for what was done or skipped, else the
                 ``number`` of the error.

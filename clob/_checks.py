@@ -203,5 +203,8 @@ def show(value: object) -> str:
     """Write a refused value, but not at any length."""
     if isinstance(value, int) and value.bit_length() > 300:
         return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a value may do anything when asked, and is refused all the same
+        text = f"a {type(value).__name__} that cannot be shown"
     return text if len(text) <= 120 else f"{text[:117]}..."

@@ -14,15 +14,16 @@ from clob.units import ORDER_ID_MAX
 
 P = ParamSpec("P")
 T = TypeVar("T")
+B = TypeVar("B", bound="Views")
 
 
 def alone(
-    method: Callable[Concatenate["Views", P], T],
-) -> Callable[Concatenate["Views", P], T]:
+    method: Callable[Concatenate[B, P], T],
+) -> Callable[Concatenate[B, P], T]:
     """Let one call into the book at a time; any other is refused with ``BookBusy``."""
 
     @functools.wraps(method)
-    def guarded(self: "Views", /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             # Taking the only token out of a list is one step, also between threads.
             self._door.pop()

@@ -177,15 +177,15 @@ class FokNotFillableError(RejectedError):
 class RunRefused(ClobError):  # noqa: N818 - named by the public contract
     """``run`` without a status array met an event that a rule refuses, and stopped there."""
 
-    code = "RUN_REFUSED"
+    code: str = "RUN_REFUSED"
 
     def __init__(self, index: int, code: str, fills: "npt.NDArray[np.void]") -> None:
         """Keep where, why, and what had been filled by then."""
         super().__init__(f"event {index} was refused: {code}; what came before it stands")
         self.index: int = index
         """Index of the refused event in the array passed."""
+        # Of the refusal, UNKNOWN_ORDER for example.
         self.code = code
-        """The code of the refusal, ``UNKNOWN_ORDER`` for example."""
         self.fills: npt.NDArray[np.void] = fills
         """The fills of the events before it, an array of ``FILL``."""
 

@@ -59,7 +59,7 @@ def tokens(amount: int | str) -> int:
         raise ValueError(f"not a decimal amount of tokens: {amount!r}")
     if len(decimals) > 18:
         raise ValueError(f"an amount of tokens has at most 18 decimals, not {len(decimals)}")
-    return int(digits) * 10 ** (18 - len(decimals))
+    return int(digits.ljust(len(whole) + 18, "0"))
 
 
 def format_tokens(size: int) -> str:
