@@ -1,0 +1,58 @@
+"""``python -m benchmarks``: prints the table, a question after the other."""
+
+import argparse
+import platform
+import sys
+from pathlib import Path
+
+from benchmarks import bench_memory, bench_pause, bench_run, bench_submit, bench_twin
+from benchmarks.measure import Row
+from clob.book import COMPILED
+
+QUESTIONS = {
+    "run": bench_run,
+    "submit": bench_submit,
+    "twin": bench_twin,
+    "memory": bench_memory,
+    "pause": bench_pause,
+}
+HEADER = ("question", "target", "measured", "", "other ns", "ours ns")
+LINE = "{:<66} {:>15} {:>15} {:>4} {:>9} {:>9}\n"
+
+
+def processor() -> str:
+    """What the machine calls its processor."""
+    path = Path("/proc/cpuinfo")
+    text = path.read_text() if path.exists() else ""
+    names = [line.partition(":")[2] for line in text.splitlines() if line.startswith("model name")]
+    return names[0].strip() if names else platform.processor() or "unknown processor"
+
+
+def text_of(row: Row) -> str:
+    """A row as a line of text."""
+    met = {None: "", True: "ok", False: "MISS"}[row.met]
+    times = ("" if ns is None else f"{ns:.1f}" for ns in (row.other_ns, row.ours_ns))
+    return LINE.format(row.question, row.target, row.measured, met, *times)
+
+
+def main() -> None:
+    """Print the rows of the questions that were named, or of all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("question", nargs="*", help=f"any of {', '.join(QUESTIONS)}; all if none")
+    parser.add_argument("--quick", action="store_true", help="small streams, to try the harness")
+    arguments = parser.parse_args()
+    unknown = set(arguments.question) - set(QUESTIONS)
+    if unknown:
+        parser.error(f"no such question: {', '.join(sorted(unknown))}")
+    book = "compiled" if COMPILED else "plain Python"
+    where = f"{processor()}, Python {platform.python_version()}, {book} Book"
+    sys.stdout.write(f"{where}\n{LINE.format(*HEADER)}")
+    for name in arguments.question or QUESTIONS:
+        for row in QUESTIONS[name].rows(quick=arguments.quick):
+            # Small streams say nothing about the targets.
+            sys.stdout.write(text_of(row._replace(met=None) if arguments.quick else row))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Builds the C++ floor on first use, and runs streams through it."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.workload import Workload, cache_dir
+
+COMPILE = ("g++", "-O3", "-march=x86-64-v2", "-std=c++17", "-shared", "-fPIC")
+SOURCES = (Path(__file__).with_name("floor.hpp"), Path(__file__).with_name("floor.cpp"))
+ROW = np.dtype(
+    [("op", "u1"), ("side", "u1"), ("price", "<u2"), ("order_id", "<u4"), ("lots", "<u8")]
+)
+
+
+class Stream(NamedTuple):
+    """What a book made of a stream: how many fills, how many orders rest, a hash of the fills."""
+
+    num_fills: int
+    num_resting: int
+    hash: int
+
+
+class Result(ctypes.Structure):
+    """As in floor.cpp."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("ns", "num_fills", "num_resting", "hash"))
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The shared library, compiled if these sources have not been with these flags."""
+    text = b"".join(path.read_bytes() for path in SOURCES) + " ".join(COMPILE).encode()
+    path = cache_dir() / f"floor-{hashlib.sha256(text).hexdigest()[:16]}.so"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}.so")
+        subprocess.run([*COMPILE, "-o", part, SOURCES[1]], check=True)
+        part.replace(path)
+    floor = ctypes.CDLL(str(path))
+    word, pointer = ctypes.c_uint64, ctypes.c_void_p
+    floor.floor_run.argtypes = (pointer, word, word, ctypes.c_uint32, word, pointer)
+    floor.floor_run.restype = ctypes.c_int
+    floor.floor_hash.argtypes = (pointer, word)
+    floor.floor_hash.restype = word
+    return floor
+
+
+def to_rows(workload: Workload) -> np.ndarray:
+    """Write a stream as the rows of 16 bytes that the floor reads."""
+    rows = np.zeros(len(workload), dtype=ROW)
+    for name in ("op", "side", "price", "order_id"):
+        rows[name] = getattr(workload, name)
+    rows["lots"] = workload.size
+    return rows
+
+
+def run(workload: Workload, rows: np.ndarray) -> tuple[int, Stream]:
+    """Run a stream through the floor.
+
+    Each fill empties an order or ends one, so that there are at most twice as many as orders.
+
+    Returns:
+        The nanoseconds of the timed part, taken inside C, and what came of it.
+    """
+    result, orders = Result(), workload.num_orders
+    given = (rows.ctypes.data, len(rows), workload.prefill, orders, 2 * orders)
+    if library().floor_run(*given, ctypes.byref(result)):
+        raise MemoryError("the floor")
+    return result.ns, Stream(result.num_fills, result.num_resting, result.hash)
+
+
+def hash_fills(columns: list[np.ndarray]) -> int:
+    """Hash fills as the floor does: resting id, incoming id, price, lots, the ids dense."""
+    rows = np.column_stack([column.astype(np.uint64) for column in columns])
+    return library().floor_hash(np.ascontiguousarray(rows).ctypes.data, len(rows))
