@@ -1,0 +1,241 @@
+"""What a book must be by the rules and its events: queues by arrival, and a ledger of sizes.
+
+The model never asks a book. It hears the events of each command, says which order had to be met
+next, and refuses to believe anything else.
+"""
+
+from clob import (
+    Level,
+    OrderAdded,
+    OrderReduced,
+    OrderRemoved,
+    RemovalReason,
+    SelfTrade,
+    Side,
+    TimeInForce,
+    Trade,
+)
+from clob import Resting as Seen
+
+
+class Entry:
+    """One resting order."""
+
+    def __init__(self, order, remaining):
+        self.id, self.side, self.price = order.id, order.side, order.price
+        self.maker, self.expiration_s = order.maker, order.expiration_s
+        self.remaining = remaining
+
+    def seen(self):
+        """Show it as ``Book.orders`` does."""
+        fields = (self.id, self.side, self.price, self.remaining, self.maker, self.expiration_s)
+        return Seen(*fields)
+
+
+class Model:
+    """Everything that rests, in order of arrival, and where every wei went.
+
+    What came in equals what rests, twice what traded (each trade consumes two orders), what was
+    taken out of resting orders without a trade, and what vanished of incoming ones.
+    """
+
+    def __init__(self):
+        self.seq = 0
+        self.resting = {}
+        self.came_in = self.traded = self.taken_out = self.vanished = 0
+
+    # ----- the state -----
+
+    def queue(self, side):
+        """List one side: best price first, oldest first."""
+        mine = [entry for entry in self.resting.values() if entry.side is side]
+        # A dict keeps the order of arrival, and sorting keeps it among equal prices.
+        return sorted(mine, key=lambda x: x.price, reverse=side is Side.BUY)
+
+    def orders(self):
+        """List all orders as ``Book.orders`` does."""
+        return [entry.seen() for side in Side for entry in self.queue(side)]
+
+    def levels(self, side):
+        """Give the depth of one side as ``Book.depth`` does."""
+        sizes = {}
+        for entry in self.queue(side):
+            sizes.setdefault(entry.price, []).append(entry.remaining)
+        return tuple(Level(price, sum(sizes[price]), len(sizes[price])) for price in sizes)
+
+    def meets(self, order):
+        """Give the order that an incoming one meets next, or None."""
+        head = next(iter(self.queue(Side(1 - order.side))), None)
+        if head is None:
+            return None
+        reached = head.price <= order.price if order.side is Side.BUY else head.price >= order.price
+        return head if reached else None
+
+    def alive_against(self, order, now_s):
+        """List the orders within an order's limit that have not expired, in order."""
+        against = self.queue(Side(1 - order.side))
+        sign = 1 if order.side is Side.BUY else -1
+        return [
+            x for x in against if sign * x.price <= sign * order.price and not expired(x, now_s)
+        ]
+
+    def tradable(self, order, now_s):
+        """Sum up what an order could trade, up to where it meets its own maker."""
+        found = 0
+        for resting in self.alive_against(order, now_s):
+            if order.self_trade and order.maker != "" and resting.maker == order.maker:
+                if order.self_trade is not SelfTrade.CANCEL_RESTING:
+                    break
+            else:
+                found += resting.remaining
+        return found
+
+    # ----- the events -----
+
+    def hear_removals(self, events, reason, ids):
+        """Hear of orders that left, exactly these in this order."""
+        assert [event.order_id for event in events] == ids
+        for event in events:
+            self._count(event)
+            assert type(event) is OrderRemoved
+            assert event.reason is reason
+            self._out(self.resting.pop(event.order_id), event)
+
+    def hear_reduction(self, events, order_id, size):
+        """Hear of an order that became smaller."""
+        (event,) = events
+        self._count(event)
+        assert (type(event), event.order_id, event.remaining) == (OrderReduced, order_id, size)
+        entry = self.resting[order_id]
+        assert size < entry.remaining
+        self.taken_out += entry.remaining - size
+        entry.remaining = size
+
+    def hear_rest(self, events, order):
+        """Hear of an order that rested without matching."""
+        assert self.meets(order) is None
+        self.came_in += order.size
+        (event,) = events
+        self._count(event)
+        self._add(event, order, order.size)
+
+    def hear_order(self, events, order, now_s):
+        """Hear what became of an incoming order, and demand that it was right."""
+        rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
+        assert not rests or order.id not in self.resting
+        self.came_in += order.size
+        left, halted = order.size, False
+        events = list(events)
+        while events:
+            event = events.pop(0)
+            self._count(event)
+            assert left, "it goes on with nothing left"
+            assert not halted, "it goes on after its self-trade"
+            if type(event) is OrderAdded:
+                assert rests
+                assert not events
+                self._stops(order, left, now_s)
+                self._add(event, order, left)
+                return
+            left, halted = self._met(event, order, left, now_s, events)
+        if left:
+            self._stops(order, left, now_s, halted=halted, rested=False)
+            self.vanished += left
+
+    def _met(self, event, order, left, now_s, events):
+        """Hear what happened at the next resting order; give what is left, and whether it ends."""
+        head = self.meets(order)
+        assert head, f"nothing was there to meet, and yet {event}"
+        same = bool(order.self_trade) and order.maker != "" and order.maker == head.maker
+        if expired(head, now_s):
+            assert (type(event), event.order_id) == (OrderRemoved, head.id)
+            assert event.reason is RemovalReason.EXPIRED
+            self._out(self.resting.pop(head.id), event)
+            return left, False
+        if same:
+            return self._prevented(event, head, order.self_trade, left)
+        assert not order.post_only
+        self._traded(event, head, order, left)
+        left -= event.size
+        if not head.remaining:
+            removed = events.pop(0)
+            self._count(removed)
+            assert (type(removed), removed.order_id) == (OrderRemoved, head.id)
+            assert removed.reason is RemovalReason.FILLED
+            self._out(self.resting.pop(head.id), removed)
+        return left, False
+
+    def _traded(self, event, head, order, left):
+        """Hear of a trade with the head of the queue."""
+        size = min(left, head.remaining)
+        head.remaining -= size
+        self.traded += size
+        buyer, seller = (order, head) if order.side is Side.BUY else (head, order)
+        expected = {
+            "resting_order_id": head.id,
+            "incoming_order_id": order.id,
+            "price": head.price,
+            "size": size,
+            "buyer": buyer.maker,
+            "seller": seller.maker,
+            "resting_remaining": head.remaining,
+            "incoming_remaining": left - size,
+            "incoming_side": order.side,
+        }
+        assert type(event) is Trade
+        assert {name: getattr(event, name) for name in expected} == expected
+
+    def _prevented(self, event, head, policy, left):
+        """Hear how a self-trade was kept from happening."""
+        assert event.order_id == head.id
+        assert policy is not SelfTrade.CANCEL_INCOMING
+        if policy is SelfTrade.DECREMENT:
+            lost = min(left, head.remaining)
+            self.vanished += lost
+            if lost < head.remaining:
+                assert type(event) is OrderReduced
+                assert event.remaining == head.remaining - lost
+                head.remaining -= lost
+                self.taken_out += lost
+                return 0, True
+        else:
+            lost = 0
+        assert type(event) is OrderRemoved
+        assert event.reason is RemovalReason.SELF_TRADE
+        self._out(self.resting.pop(head.id), event)
+        return left - lost, policy is SelfTrade.CANCEL_BOTH
+
+    def _stops(self, order, left, now_s, *, halted=False, rested=True):
+        """Demand that an order with something left had a reason to stop."""
+        assert order.time_in_force is not TimeInForce.FOK
+        head = self.meets(order)
+        own = head and order.maker != "" and head.maker == order.maker and not expired(head, now_s)
+        by_policy = halted or (own and order.self_trade is SelfTrade.CANCEL_INCOMING)
+        if by_policy:
+            assert not rested, "it rests, though its self-trade cancels it"
+        else:
+            assert head is None, f"{left} wei of {order.id!r} did not trade with {head.id!r}"
+            assert rested or order.time_in_force is TimeInForce.IOC, "a remainder vanished"
+
+    def _add(self, event, order, left):
+        """Put an order last in its queue."""
+        told = (event.order_id, event.side, event.price, event.remaining)
+        assert type(event) is OrderAdded
+        assert told == (order.id, order.side, order.price, left)
+        assert order.id not in self.resting
+        self.resting[order.id] = Entry(order, left)
+
+    def _out(self, entry, event):
+        """Account for what a removal took out."""
+        assert event.remaining == entry.remaining
+        self.taken_out += entry.remaining
+
+    def _count(self, event):
+        """Demand the next number."""
+        self.seq += 1
+        assert event.seq == self.seq, "a gap in seq"
+
+
+def expired(entry, now_s):
+    """Say whether an order is past its expiration."""
+    return 0 < entry.expiration_s < now_s

@@ -1,0 +1,66 @@
+"""Whatever is public is written down, and what is written down exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import clob
+from clob import errors
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(DOCS.glob("**/*.md"))
+TEXT = "\n".join(page.read_text() for page in PAGES)
+TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
+# | `CODE` | number or nothing | {class}`~clob.errors.Name` | when |
+ERROR_ROW = re.compile(
+    r"^\| `([A-Z_]+)` +\| +(\d*) *\| +\{class\}`~clob\.errors\.(\w+)`", re.MULTILINE
+)
+
+
+def refusals_and_other_errors():
+    classes = [c for c in vars(errors).values() if isinstance(c, type)]
+    return [c for c in classes if issubclass(c, errors.ClobError)]
+
+
+def reachable(page):
+    """All pages that the tables of contents lead to from this one."""
+    found = {page}
+    for block in TOCTREE.findall(page.read_text()):
+        entries = [line for line in block.splitlines() if line and not line.startswith(":")]
+        for entry in entries:
+            found |= reachable((page.parent / f"{entry}.md").resolve())
+    return found
+
+
+@pytest.mark.parametrize("name", clob.__all__)
+def test_public_name_is_documented(name):
+    assert getattr(clob, name).__doc__
+    assert re.search(rf"\b{name}\b", TEXT)
+
+
+def test_errors_are_documented_in_order_of_precedence():
+    documented = ERROR_ROW.findall((DOCS / "reference" / "errors.md").read_text())
+    assert documented == [
+        (c.code, str(vars(c).get("number", "")), c.__name__) for c in refusals_and_other_errors()
+    ]
+
+
+def test_error_codes_and_numbers_are_distinct():
+    codes = [c.code for c in refusals_and_other_errors()]
+    assert len(set(codes)) == len(codes)
+    assert len(errors.REFUSALS) == len(errors.RejectedError.__subclasses__())
+
+
+def test_commands_of_the_command_line_are_documented(capsys):
+    cli = pytest.importorskip("clob.cli")
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    commands = re.search(r"\{([\w,-]+)\}", capsys.readouterr().out)
+    assert commands
+    for command in commands[1].split(","):
+        assert f"clob {command}" in TEXT
+
+
+def test_every_page_is_in_the_table_of_contents():
+    assert reachable(DOCS / "index.md") == set(PAGES)

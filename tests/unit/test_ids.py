@@ -1,0 +1,159 @@
+"""Ids of every kind side by side: the book tells them apart and survives them."""
+
+import pytest
+
+from clob.errors import DuplicateOrderError, InvalidOrderIdError, UnknownOrderError
+from clob.units import ORDER_ID_MAX
+from tests.books import batch, bid, buy, fill_book, refused, sell, told
+
+HASH_MODULUS = 2**61 - 1
+"""Integers that differ by a multiple of this have one hash."""
+
+
+def namesakes():
+    """A text and an integer id with one hash."""
+    texts = (f"text {i}" for i in range(10_000))
+    return next((text, hash(text)) for text in texts if 0 <= hash(text) < HASH_MODULUS)
+
+
+HOSTILE = [
+    0,
+    1,
+    2,
+    ORDER_ID_MAX,
+    ORDER_ID_MAX - 1,
+    HASH_MODULUS,
+    HASH_MODULUS + 1,
+    2 * HASH_MODULUS,
+    2 * HASH_MODULUS + 1,
+    2**32,
+    2**32 + 1,
+    "0",
+    "1",
+    "9223372036854775807",
+    "9223372036854775808",
+    " ",
+    "\0",
+    "a\0b",
+    "a",
+    "a\0",
+    "\ud800",
+    "\udfff\ud800",
+    "\U0010ffff",
+    "é",
+    "e\u0301",
+    "x" * 100_000,
+    "x" * 99_999 + "y",
+    "'",
+    "<b>",
+    "\n",
+    *namesakes(),
+]
+
+
+def test_all_of_them_rest_side_by_side(book_class):
+    assert len(set(HOSTILE)) == len(HOSTILE)
+    book = fill_book(book_class(), *(buy(name, 50, 1 + i) for i, name in enumerate(HOSTILE)))
+    book.check()
+    assert [order.order_id for order in book.orders()] == HOSTILE
+    for place, name in enumerate(HOSTILE):
+        assert name in book
+        assert type(book.order(name).order_id) is type(name)
+        assert book.order(name).remaining == 1 + place
+        assert book.ahead(name).num_orders == place
+        assert book.id_of(book.number_of(name)) == name
+        with refused(book, DuplicateOrderError):
+            book.submit(buy(name, 50, 1))
+    assert book.fork().state_hash() == book.state_hash()
+    assert isinstance(repr(book), str)
+
+
+def test_all_of_them_leave_one_by_one(book_class):
+    book = fill_book(book_class(), *(buy(name, 50, 1) for name in HOSTILE))
+    for place, name in enumerate(reversed(HOSTILE)):
+        (removed,) = book.cancel(name)
+        assert removed.order_id == name
+        assert name not in book
+        assert len(book) == len(HOSTILE) - place - 1
+        book.check()
+
+
+def test_all_of_them_are_told_apart_in_trades(book_class):
+    book = fill_book(book_class(), *(buy(name, 50, 1) for name in HOSTILE))
+    events = book.submit(sell("taker", 50, len(HOSTILE)))
+    assert [event.resting_order_id for event in events[::2]] == HOSTILE
+
+
+@pytest.mark.parametrize("name", [2**63, 2**63 + 1, 2**64 - 1, 2**64, 10**30, -1, -(2**63)])
+def test_callers_have_the_integers_below_2_to_the_63(book_class, name):
+    with refused(book := book_class(), InvalidOrderIdError, ORDER_ID_MAX, name):
+        book.submit(buy(name, 50, 1))
+
+
+def test_the_largest_id_and_the_first_number_are_neighbours(book_class):
+    book = fill_book(book_class(), buy(ORDER_ID_MAX, 50, 1), buy("text", 50, 2), buy(1, 50, 3))
+    assert book.number_of("text") == ORDER_ID_MAX + 1
+    assert told(book.cancel(ORDER_ID_MAX + 1)) == ["removed text cancelled 2"]
+    assert told(book.cancel(ORDER_ID_MAX)) == [f"removed {ORDER_ID_MAX} cancelled 1"]
+    assert told(book.cancel(1)) == ["removed 1 cancelled 3"]
+
+
+def test_every_call_takes_the_number_of_a_text_id(book_class):
+    book = fill_book(book_class(), buy("a", 50, 5), buy("b", 50, 5))
+    number = book.number_of("b")
+    assert number in book
+    assert book.order(number).order_id == "b"
+    assert book.ahead(number).num_orders == 1
+    assert told(book.reduce(number, size=4)) == ["reduced b 4"]
+    assert told(book.replace(number, price=51, size=4)) == ["removed b replaced 4", "added b 4"]
+    assert told(book.cancel(number)) == ["removed b cancelled 4"]
+
+
+def test_a_text_that_is_a_number_is_no_number(book_class):
+    book = fill_book(book_class(), buy("7", 50, 5))
+    with refused(book, UnknownOrderError, 7):
+        book.cancel(7)
+    book.run(batch(bid(7, 50, 6)))
+    assert [order.order_id for order in book.orders()] == ["7", 7]
+
+
+def test_a_text_gets_a_new_number_each_time_it_rests(book_class):
+    book = fill_book(book_class(), buy("a", 50, 1))
+    first = book.number_of("a")
+    book.cancel("a")
+    fill_book(book, buy("a", 50, 1))
+    assert book.number_of("a") == first + 1
+    with refused(book, UnknownOrderError, first):
+        book.cancel(first)
+
+
+def test_an_id_that_compares_equal_but_is_another_object_is_the_same_id(book_class):
+    book = fill_book(book_class(), buy("order-" + "1" * 50, 50, 1), buy(10**15, 50, 1))
+    assert "-".join(["order", "1" * 50]) in book
+    assert int("1" + "0" * 15) in book
+
+
+def test_thousands_with_one_hash_do_not_get_lost(book_class):
+    names = [k * HASH_MODULUS + 5 for k in range(4)]
+    names += [2**16 * k for k in range(1, 2_000)] + [2**40 * k for k in range(1, 2_000)]
+    names = list(dict.fromkeys(names))
+    book = fill_book(book_class(), *(buy(name, 50, 1) for name in names))
+    for name in names[::2]:
+        book.cancel(name)
+    book.check()
+    assert [order.order_id for order in book.orders()] == names[1::2]
+    fill_book(book, *(buy(name, 50, 1) for name in names[::2]))
+    assert [order.order_id for order in book.orders()] == names[1::2] + names[::2]
+
+
+def test_ids_that_came_and_went_leave_nothing_behind(book_class):
+    book = book_class()
+    for name in range(20_000):
+        book.submit(buy(name, 50, 1))
+        book.cancel(name)
+    for name in range(2_000):
+        book.submit(buy(f"text {name}", 50, 1))
+        book.cancel(f"text {name}")
+    assert len(book) == 0
+    book.check()
+    assert book.best_bid is None

@@ -1,0 +1,221 @@
+"""Of several rules that one command breaks, the first in the order of precedence refuses it."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from clob import Order, Side, TimeInForce, errors
+from clob.errors import REFUSALS
+from clob.records import Flag, Kind
+from tests.books import batch, buy, fill_book, refused, row, sell
+
+
+@pytest.fixture
+def book(book_class):
+    """A book with a little in it, whose sizes come in lots of two."""
+    return fill_book(
+        book_class(token="T", lot_wei=2),
+        sell("ask", 60, 4, token="T", maker="m"),
+        buy("bid", 40, 4, token="T", maker="m"),
+        buy("mortal", 30, 4, token="T", expiration_s=1),
+    )
+
+
+def order(**fields):
+    """An order for that book in which nothing is wrong but the fields given."""
+    right = {"id": "new", "token": "T", "maker": "m", "side": Side.BUY, "price": 50, "size": 4}
+    return Order(**(right | fields))
+
+
+ENTER = {
+    errors.InvalidTimeError: {"now_ms": 2**63},
+    errors.InvalidInstructionError: {"self_trade": "none"},
+    errors.InvalidSideError: {"side": 2},
+    errors.InvalidOrderIdError: {"id": ""},
+    errors.InvalidOwnerError: {"maker": None},
+    errors.TokenNotInMarketError: {"token": "U"},
+    errors.PriceOutOfRangeError: {"price": 100},
+    errors.InvalidAmountError: {"size": 9},
+    errors.AmountTooLargeError: {"size": 2**96},
+    errors.OrderExpiredError: {"expiration_s": 1},
+    errors.DuplicateOrderError: {"id": "bid"},
+    errors.PostOnlyWouldCrossError: {"post_only": True},
+    errors.FokNotFillableError: {"time_in_force": TimeInForce.FOK},
+}
+"""For each rule on a new order, fields that break it."""
+
+CHANGE = {
+    errors.InvalidTimeError: {"now_ms": 2**63},
+    errors.InvalidInstructionError: {"self_trade": "none"},
+    errors.InvalidOrderIdError: {"order_id": -1},
+    errors.PriceOutOfRangeError: {"price": 100},
+    errors.InvalidAmountError: {"size": 9},
+    errors.AmountTooLargeError: {"size": 2**96},
+    errors.UnknownOrderError: {"order_id": "nobody"},
+    errors.OrderExpiredError: {"order_id": "mortal"},
+    errors.PostOnlyWouldCrossError: {"post_only": True},
+}
+"""For each rule on a replacement, arguments that break it."""
+
+SHRINK = {
+    errors.InvalidTimeError: {"now_ms": 2**63},
+    errors.InvalidOrderIdError: {"order_id": -1},
+    errors.InvalidAmountError: {"size": 9},
+    errors.AmountTooLargeError: {"size": 2**96},
+    errors.UnknownOrderError: {"order_id": "nobody"},
+}
+"""For each rule on a reduction but that it must reduce, which all of these break as well."""
+
+EVENT = {
+    errors.InvalidKindError: {"kind": Kind.LEVEL},
+    errors.InvalidInstructionError: {"flags": 0b111 << 4},
+    errors.InvalidSideError: {"side": 2},
+    errors.InvalidOrderIdError: {"order_id": 2**63},
+    errors.InvalidOwnerError: {"owner": 2**31},
+    errors.PriceOutOfRangeError: {"price": 100},
+    errors.InvalidAmountError: {"size": 0},
+    errors.AmountTooLargeError: {"size": 2**63 - 1},
+    errors.DuplicateOrderError: {"order_id": 1},
+    errors.PostOnlyWouldCrossError: {"flags": int(Flag.POST_ONLY)},
+    errors.SeedWouldCrossError: {"kind": Kind.SEED},
+    errors.FokNotFillableError: {"flags": int(Flag.FOK)},
+}
+"""For each rule on an event that brings an order, fields that break it."""
+
+
+def pairs(rules):
+    """Pairs of rules that one command can break both, the first of them first."""
+    return [
+        pytest.param(one, rules[one] | rules[two], id=f"{one.code}-{two.code}")
+        for one, two in itertools.combinations(rules, 2)
+        if not rules[one].keys() & rules[two].keys()
+    ]
+
+
+def names(rules):
+    return [error.code for error in rules]
+
+
+def test_the_rules_are_listed_in_the_order_of_their_numbers():
+    assert list(REFUSALS) == sorted(REFUSALS) == list(range(1, len(REFUSALS) + 1))
+    assert len(set(names(REFUSALS.values()))) == len(REFUSALS)
+    for rules in (ENTER, EVENT):
+        assert list(rules) == sorted(rules, key=lambda error: error.number)
+
+
+@pytest.mark.parametrize(("error", "fields"), ENTER.items(), ids=names(ENTER))
+def test_each_rule_on_a_new_order(book, error, fields):
+    submit_refused(book, error, fields)
+
+
+# A fill-or-kill order is no duplicate, for it never rests, and must not be post-only.
+FOK_NEVER_RESTS = {"DUPLICATE_ORDER-FOK_NOT_FILLABLE", "POST_ONLY_WOULD_CROSS-FOK_NOT_FILLABLE"}
+
+
+@pytest.mark.parametrize(
+    ("error", "fields"), [pair for pair in pairs(ENTER) if pair.id not in FOK_NEVER_RESTS]
+)
+def test_the_first_of_two_rules_on_a_new_order(book, error, fields):
+    submit_refused(book, error, fields)
+
+
+def submit_refused(book, error, fields):
+    """Submit an order that would trade 4 of its 8 wei were it not for the fields."""
+    fields = {"price": 60, "size": 8, "now_ms": 2_000} | fields
+    now_ms = fields.pop("now_ms")
+    with refused(book, error):
+        book.submit(order(**fields), now_ms=now_ms)
+
+
+def test_a_size_off_the_lot_comes_before_one_too_large(book):
+    submit_refused(book, errors.InvalidAmountError, {"size": 2**96 + 1})
+
+
+@pytest.mark.parametrize(("error", "fields"), CHANGE.items(), ids=names(CHANGE))
+def test_each_rule_on_a_replacement(book, error, fields):
+    with refused(book, error):
+        book.replace(**({"order_id": "bid", "price": 60, "size": 8, "now_ms": 2_000} | fields))
+
+
+@pytest.mark.parametrize(("error", "fields"), pairs(CHANGE))
+def test_the_first_of_two_rules_on_a_replacement(book, error, fields):
+    with refused(book, error):
+        book.replace(**({"order_id": "bid", "price": 60, "size": 8, "now_ms": 2_000} | fields))
+
+
+@pytest.mark.parametrize(("error", "fields"), SHRINK.items(), ids=names(SHRINK))
+def test_each_rule_on_a_reduction(book, error, fields):
+    with refused(book, error):
+        book.reduce(**({"order_id": "bid", "size": 8} | fields))
+
+
+@pytest.mark.parametrize(("error", "fields"), pairs(SHRINK))
+def test_the_first_of_two_rules_on_a_reduction(book, error, fields):
+    with refused(book, error):
+        book.reduce(**({"order_id": "bid", "size": 8} | fields))
+
+
+@pytest.mark.parametrize(
+    ("error", "fields"),
+    [
+        (errors.InvalidTimeError, {"now_ms": -1, "reason": "x", "order_id": -1}),
+        (errors.InvalidInstructionError, {"reason": "x", "order_id": -1}),
+        (errors.InvalidOrderIdError, {"order_id": -1}),
+        (errors.UnknownOrderError, {"order_id": 5}),
+    ],
+)
+def test_the_first_of_the_rules_on_a_cancel(book, error, fields):
+    with refused(book, error):
+        book.cancel(**fields)
+
+
+@pytest.mark.parametrize(("error", "fields"), EVENT.items(), ids=names(EVENT))
+def test_each_rule_on_an_event(book_class, error, fields):
+    event_refused(book_class, error, fields)
+
+
+# What is rested without matching cannot trade, post-only or not, and cannot be fill-or-kill.
+A_SEED_NEVER_TRADES = {
+    "POST_ONLY_WOULD_CROSS-SEED_WOULD_CROSS",
+    "SEED_WOULD_CROSS-FOK_NOT_FILLABLE",
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "fields"),
+    [pair for pair in pairs(EVENT) if pair.id not in FOK_NEVER_RESTS | A_SEED_NEVER_TRADES],
+)
+def test_the_first_of_two_rules_on_an_event(book_class, error, fields):
+    event_refused(book_class, error, fields)
+
+
+def test_a_seed_cannot_be_fill_or_kill(book_class):
+    fields = {"kind": Kind.SEED, "flags": int(Flag.FOK)}
+    event_refused(book_class, errors.InvalidInstructionError, fields)
+
+
+def test_a_seed_that_crosses_is_a_seed_that_crosses_post_only_too(book_class):
+    fields = {"kind": Kind.SEED, "flags": int(Flag.POST_ONLY)}
+    event_refused(book_class, errors.SeedWouldCrossError, fields)
+
+
+def event_refused(book_class, error, fields):
+    """Run an event that would trade 4 of its 8 lots were it not for the fields."""
+    book = book_class(lot_wei=2**40)
+    book.run(batch(row(Kind.LIMIT, 1, 1, 60, 4)))
+    before = book.state_hash()
+    event = {"kind": Kind.LIMIT, "order_id": 2, "side": 0, "price": 60, "size": 8} | fields
+    status = np.full(1, 99, np.uint8)
+    assert len(book.run(batch(event), status=status)) == 0
+    assert REFUSALS[int(status[0])] is error
+    assert book.state_hash() == before
+    with pytest.raises(errors.RunRefused) as caught:
+        book.run(batch(event))
+    assert (caught.value.index, caught.value.code, len(caught.value.fills)) == (0, error.code, 0)
+    assert book.state_hash() == before
+
+
+def test_every_refusal_has_a_test_here():
+    tested = {*ENTER, *CHANGE, *SHRINK, *EVENT, errors.SizeNotReducedError}
+    assert tested == set(REFUSALS.values())

@@ -1,0 +1,166 @@
+"""Submitting and resting orders: the events, field by field, and what is in the book afterwards."""
+
+import pytest
+
+from clob import SIZE_MAX, Level, OrderAdded, OrderRemoved, RemovalReason, Side, Trade, tokens
+from clob.errors import DuplicateOrderError, InvalidBookError, SeedWouldCrossError
+from clob.units import TICKS_MAX
+from tests.books import Ledger, buy, fill_book, refused, sell, told
+
+
+def test_an_order_that_meets_nobody_rests(book_class):
+    book = book_class(token="101", market="m")
+    assert book.submit(buy("a", 50, 60, token="101")) == [
+        OrderAdded(1, "m", "101", "a", Side.BUY, 50, 60)
+    ]
+
+
+def test_a_trade_says_all_about_both_orders(book_class):
+    book = book_class(token="101", market="m")
+    book.submit(sell("a", 50, 60, token="101", maker="alice"))
+    assert book.submit(buy("b", 55, 100, token="101", maker="bob")) == [
+        Trade(2, "m", "101", "a", "b", 50, 60, "bob", "alice", 0, 40, Side.BUY),
+        OrderRemoved(3, "m", "101", "a", RemovalReason.FILLED, 0),
+        OrderAdded(4, "m", "101", "b", Side.BUY, 55, 40),
+    ]
+
+
+def test_a_sell_that_comes_in_names_the_resting_maker_as_buyer(book_class):
+    book = fill_book(book_class(), buy("a", 50, 60, maker="alice"))
+    (trade,) = book.submit(sell("b", 45, 10, maker="bob"))
+    assert (trade.buyer, trade.seller, trade.incoming_side) == ("alice", "bob", Side.SELL)
+    assert (trade.price, trade.resting_remaining, trade.incoming_remaining) == (50, 50, 0)
+
+
+def test_integer_ids_come_back_as_integers(book_class):
+    book = fill_book(book_class(), sell(7, 50, 5))
+    trade, removed, added = book.submit(buy(8, 50, 6))
+    assert (trade.resting_order_id, trade.incoming_order_id) == (7, 8)
+    assert (removed.order_id, added.order_id) == (7, 8)
+
+
+def test_sizes_far_beyond_64_bits_are_exact(book_class):
+    book = fill_book(book_class(), *(sell(i, 50, SIZE_MAX) for i in range(1, 6)))
+    assert book.depth().asks == (Level(50, 5 * SIZE_MAX, 5),)
+    trade, added = book.submit(buy(9, 50, SIZE_MAX))[0], book.ahead(5)
+    assert (trade.size, trade.resting_remaining) == (SIZE_MAX, 0)
+    assert added.size == 3 * SIZE_MAX
+    (trade,) = book.submit(buy(9, 50, 1))
+    assert trade.resting_remaining == SIZE_MAX - 1
+
+
+def test_seq_counts_events_and_nothing_else(book_class):
+    book = book_class()
+    assert book.seq == 0
+    ledger = Ledger()
+    for order in (sell("a", 50, 5), sell("b", 51, 5), buy("c", 51, 20), sell("d", 1, 3)):
+        ledger.hear(book.submit(order))
+        assert book.seq == ledger.seq
+        assert ledger.agrees(book)
+
+
+def test_every_price_of_the_default_grid_takes_orders(book_class):
+    book = fill_book(book_class(), *(buy(price, price, price) for price in range(1, 100)))
+    assert [level.price for level in book.depth().bids] == list(range(99, 0, -1))
+    lines = told(book.submit(sell("s", 1, 99 * 100 // 2)))
+    assert lines[::2] == [f"trade {p} s {p} @ {p}" for p in range(99, 0, -1)]
+    assert len(book) == 0
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi"),
+    [(5, 5), (-50, 50), (0, 64), (47_700, 69_895), (0, TICKS_MAX - 1), (2**31 - 100, 2**31 - 1)],
+)
+def test_any_grid_trades_at_its_edges(book_class, lo, hi):
+    book = book_class(lo=lo, hi=hi)
+    fill_book(book, sell("low", lo, 1))
+    trade, _, added = told(book.submit(buy("b", hi, 2)))
+    assert (trade, added) == (f"trade low b 1 @ {lo}", "added b 1")
+    assert (book.best_bid, book.best_ask) == (hi, None)
+    assert told(book.submit(sell("c", lo, 2)))[0] == f"trade b c 1 @ {hi}"
+    assert (book.best_bid, book.best_ask) == (None, lo)
+    book.check()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("lo", 100),
+        ("lo", -(2**31)),
+        ("lo", 1.0),
+        ("lo", True),
+        ("hi", 0),
+        ("hi", TICKS_MAX + 1),
+        ("hi", 2**31),
+        ("hi", "99"),
+        ("hi", None),
+        ("lot_wei", 0),
+        ("lot_wei", -1),
+        ("lot_wei", SIZE_MAX + 1),
+        ("lot_wei", 1.0),
+        ("capacity", -1),
+        ("capacity", 2**31 + 1),
+        ("capacity", 1.0),
+        ("token", None),
+        ("token", 101),
+        ("market", b"m"),
+    ],
+)
+def test_a_book_that_cannot_be_is_refused(book_class, field, value):
+    with pytest.raises(InvalidBookError) as caught:
+        book_class(**{field: value})
+    assert caught.value.code == "INVALID_BOOK"
+
+
+def test_a_book_says_what_it_was_made_of(book_class):
+    book = book_class(lo=10, hi=20, token="t", lot_wei=5, capacity=1_000, market="m")
+    assert (book.lo, book.hi, book.token, book.lot_wei, book.market) == (10, 20, "t", 5, "m")
+
+
+@pytest.mark.parametrize("name", ["lo", "hi", "token", "lot_wei", "market", "seq", "best_bid"])
+def test_what_a_book_is_cannot_be_set(book_class, name):
+    with pytest.raises(AttributeError):
+        setattr(book_class(), name, 1)
+
+
+def test_more_orders_than_the_capacity_are_welcome(book_class):
+    book = fill_book(book_class(capacity=2), *(buy(i, 50, 1) for i in range(1_000)))
+    assert len(book) == 1_000
+
+
+def test_a_token_of_the_book_is_optional(book_class):
+    fill_book(book_class(), buy("a", 50, 1, token="any"), buy("b", 50, 1, token=""))
+
+
+def test_a_lot_divides_every_size(book_class):
+    book = fill_book(book_class(lot_wei=tokens(1)), sell("a", 50, tokens(3)))
+    assert told(book.submit(buy("b", 50, tokens(1)))) == [f"trade a b {tokens(1)} @ 50"]
+
+
+def test_rest_does_not_match(book_class):
+    book = fill_book(book_class(), sell("a", 50, 5))
+    assert told(book.rest(buy("b", 49, 5, post_only=True))) == ["added b 5"]
+    with refused(book, SeedWouldCrossError, 50):
+        book.rest(buy("c", 50, 5))
+    with refused(book, DuplicateOrderError, "'b'"):
+        book.rest(buy("b", 40, 5))
+
+
+def test_rest_is_refused_by_an_expired_order_too(book_class):
+    book = fill_book(book_class(), sell("a", 50, 5, expiration_s=1))
+    with refused(book, SeedWouldCrossError):
+        book.rest(buy("b", 50, 5), now_ms=5_000)
+
+
+def test_the_signed_fields_that_the_book_does_not_use_change_nothing(book_class):
+    plain = fill_book(book_class(), buy("a", 50, 5))
+    other = fill_book(book_class(), buy("a", 50, 5, nonce=7, collateral=3))
+    assert plain.state_hash() == other.state_hash()
+
+
+def test_submit_takes_nothing_but_an_order(book_class):
+    book = book_class()
+    for wrong in (None, "a", {"id": "a"}, ("a",), object()):
+        with pytest.raises(TypeError, match="Order"):
+            book.submit(wrong)
+    assert book.seq == 0
