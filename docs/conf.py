@@ -1,0 +1,28 @@
+"""Settings of the documentation: Sphinx reads the docstrings, MyST the pages, furo draws them."""
+
+import os
+
+# The plain-Python Book carries the full docstrings, so it is the one to describe.
+os.environ["CLOB_PURE_PYTHON"] = "1"
+
+project = "clob"
+author = "The clob authors"
+copyright = "2026, The clob authors"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+html_theme = "furo"
+html_title = "clob"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+# The documentation builds without a network, so names of others lead nowhere; nor do the aliases
+# of array types, which exist for type checkers only.
+nitpick_ignore_regex = [
+    ("py:.*", r"(enum|collections\.abc|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
+    ("py:class", r"Records|Status"),
+    ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
+]
