@@ -75,7 +75,7 @@ dist: build  ## Make sdist and wheel, and test the wheel in an environment of it
 # A copy of the package, compiled for the sanitizers, with the differential test beside it.
 # What a sanitizer says goes past Python, so pytest must not hold back the real stderr.
 SANITIZE_DIR := build/sanitize
-SANITIZE_TESTS ?= tests/differential/test_differential.py
+SANITIZE_TESTS ?= tests/differential
 sanitize: build  ## Run the differential test under the address and undefined-behaviour sanitizers.
 	rm -rf $(SANITIZE_DIR)
 	CLOB_SANITIZE=1 CLOB_REQUIRE_ALL=1 $(BIN)/python setup.py -q \

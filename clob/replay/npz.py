@@ -36,7 +36,13 @@ from clob.replay.recording import Recording, Records
 FORMAT = "clob-recording"
 VERSION = 1
 
-META_FIELDS: dict[str, type[int] | type[str]] = {"lo": int, "hi": int, "lot_wei": int, "name": str, "note": str}
+META_FIELDS: dict[str, type[int] | type[str]] = {
+    "lo": int,
+    "hi": int,
+    "lot_wei": int,
+    "name": str,
+    "note": str,
+}
 """The fields of a recording that are not arrays."""
 
 
