@@ -290,8 +290,8 @@ class Book(Views):
 
         Args:
             events: array of ``EVENT``. ``LIMIT``, ``IOC``, ``CANCEL``, ``REDUCE``, ``REPLACE``,
-                ``CLEAR`` and ``SEED`` are executed. ``TRADE``, ``FILL``, ``BBO`` and ``SETTLE`` only
-                record something and are skipped. Sizes in lots.
+                ``CLEAR`` and ``SEED`` are executed. ``TRADE``, ``FILL``, ``BBO`` and ``SETTLE`` are
+                records to compare with and skipped. Sizes in lots.
             fills: array of ``FILL`` to write to, or None for one made to measure.
             status: array of ``uint8`` to write to, 0 for what was done or skipped, else the
                 ``number`` of the error.
