@@ -54,6 +54,9 @@ Queue = OrderedDict[str | int, Queued]
 class Recorder(Protocol):
     """Who hears of trades and departures during a run."""
 
+    def reserve(self, trades: int) -> None:
+        """Hear how many trades are to come, and object if they are too many."""
+
     def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
         """Hear of a trade."""
 
@@ -129,11 +132,29 @@ class Queues:
         self, incoming: Queued, policy: SelfTrade, now_s: int, *, rests: bool
     ) -> list[Event]:
         """Match an order and rest what is left, if it may."""
+        self._foretell(incoming, policy, now_s)
         events: list[Event] = []
         self._match(incoming, policy, now_s, events)
         if incoming.remaining and rests:
             self._add(incoming, events)
         return events
+
+    def _foretell(self, incoming: Queued, policy: SelfTrade, now_s: int) -> None:
+        """Tell the recorder of a run how many trades an order will get, before anything changes."""
+        if not self._recorder:
+            return
+        left, trades = incoming.remaining, 0
+        for resting in self._opposite(incoming):
+            if resting.expired(now_s):
+                continue
+            own = policy and _same_maker(incoming, resting)
+            if not left or (own and policy in (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH)):
+                break
+            if own and policy is SelfTrade.CANCEL_RESTING:
+                continue
+            left -= min(left, resting.remaining)
+            trades += not own
+        self._recorder.reserve(trades)
 
     def _match(self, incoming: Queued, policy: SelfTrade, now_s: int, events: list[Event]) -> None:
         """Meet the best resting order as long as there is one within the limit.
@@ -217,6 +238,7 @@ class Queues:
         renewed.price, renewed.remaining = price, size
         if post_only:
             self._refuse_post_only(renewed, now_s)
+        self._foretell(renewed, policy, now_s)
         events: list[Event] = []
         self._remove(order, RemovalReason.REPLACED, events)
         events += self._execute(renewed, policy, now_s, rests=True)

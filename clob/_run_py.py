@@ -58,10 +58,11 @@ class Row(NamedTuple):
 class FillWriter:
     """Takes down the trades of a run as rows of ``FILL``."""
 
-    def __init__(self, book: "Book", room: int | None) -> None:
-        """Remember whose lots they are, and how many rows there is room for; None is any."""
+    def __init__(self, book: "Book", buffer: "Records | None") -> None:
+        """Remember whose lots they are, and where the rows are to go; None is anywhere."""
         self.book = book
-        self.room = room
+        self.buffer = buffer
+        self.room = None if buffer is None else len(buffer)
         self.rows: list[tuple[int, int, int, int, int, int]] = []
         self.index = 0
         self.ts_ns = 0
@@ -77,26 +78,19 @@ class FillWriter:
         if isinstance(order.id, str):
             self.book._departed[order.number] = order.id
 
-    def fits(self, row: Row) -> bool:
-        """Say whether the fills of an event fit, by trying it on a copy where that is in doubt."""
-        if self.room is None or self.room - len(self.rows) >= len(self.book._orders):
-            return True
-        trial = self.book._copy()
-        counter = trial._recorder = FillWriter(trial, None)
-        try:
-            execute(trial, row)
-        except RejectedError:
-            return True
-        return len(self.rows) + len(counter.rows) <= self.room
+    def reserve(self, trades: int) -> None:
+        """Stop the run before an event whose trades do not fit."""
+        if self.room is not None and len(self.rows) + trades > self.room:
+            raise FillsFull(self.index, self.array())
 
-    def array(self, buffer: "Records | None") -> "Records":
+    def array(self) -> "Records":
         """Give the rows as an array, at the head of the caller's buffer if there is one."""
         import numpy as np  # noqa: PLC0415 - only where arrays are used
 
-        if buffer is None:
+        if self.buffer is None:
             return np.array(self.rows, dtype=records.FILL)
-        buffer[: len(self.rows)] = self.rows
-        return buffer[: len(self.rows)]
+        self.buffer[: len(self.rows)] = self.rows
+        return self.buffer[: len(self.rows)]
 
 
 def run(
@@ -105,21 +99,19 @@ def run(
     """Execute events one by one; see :meth:`clob.Book.run`."""
     check_arrays(events, fills, status)
     book._departed.clear()
-    writer = book._recorder = FillWriter(book, None if fills is None else len(fills))
+    writer = book._recorder = FillWriter(book, fills)
     try:
         for index, fields in enumerate(events.tolist()):
             row = Row(*fields)
             writer.index, writer.ts_ns = index, row.ts_ns
-            if not writer.fits(row):
-                raise FillsFull(index, writer.array(fills))
-            number = _attempt(book, row)
+            refusal = _attempt(book, row)
             if status is not None:
-                status[index] = number.number if number else 0
-            elif number:
-                raise RunRefused(index, number.code, writer.array(fills))
+                status[index] = refusal.number if refusal else 0
+            elif refusal:
+                raise RunRefused(index, refusal.code, writer.array())
     finally:
         book._recorder = None
-    return writer.array(fills)
+    return writer.array()
 
 
 def _attempt(book: "Book", row: Row) -> RejectedError | None:
