@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     Status = npt.NDArray[np.uint8]
 
 
-def check_arrays(events: "Records", fills: "Records | None", status: "Status | None") -> None:
+def check_arrays(
+    events: "Records", fills: "Records | None", status: "Status | None"
+) -> "tuple[Records, Records | None, Status | None]":
     """Refuse arrays that the batch door cannot work on.
 
     Args:
@@ -25,16 +27,20 @@ def check_arrays(events: "Records", fills: "Records | None", status: "Status | N
         fills: None, or a writable one of ``FILL``, of any length.
         status: None, or a writable one of ``uint8``, at least as long as events.
 
+    Returns:
+        The same memory as plain arrays. What a subclass says of itself, its length or dtype, may
+        be untrue, and a book that believed it would read and write where nothing is its own.
+
     Raises:
         InvalidArrayError: which array, what it is, what it must be; or two of them overlap.
     """
     import numpy as np  # noqa: PLC0415 - only where arrays are used
 
-    _check_one("events", events, records.EVENT, writable=False)
+    events = _checked("events", events, records.EVENT, writable=False)
     if fills is not None:
-        _check_one("fills", fills, records.FILL, writable=True)
+        fills = _checked("fills", fills, records.FILL, writable=True)
     if status is not None:
-        _check_one("status", status, np.dtype(np.uint8), writable=True)
+        status = _checked("status", status, np.dtype(np.uint8), writable=True)
         if len(status) < len(events):
             raise InvalidArrayError(
                 f"status must be at least as long as events, {len(events)}, not {len(status)}"
@@ -43,22 +49,27 @@ def check_arrays(events: "Records", fills: "Records | None", status: "Status | N
     for place, one in enumerate(arrays):
         if any(np.may_share_memory(one, other) for other in arrays[place + 1 :]):
             raise InvalidArrayError("events, fills and status must not share memory")
+    return events, fills, status
 
 
-def check_seed(events: "Records") -> None:
+def check_seed(events: "Records") -> "Records":
     """Refuse an array that is not all orders to be rested.
+
+    Returns:
+        The same memory as a plain array.
 
     Raises:
         InvalidArrayError: the array has the wrong type, dtype or layout.
         InvalidKindError: an event is no ``SEED``.
     """
-    check_arrays(events, None, None)
+    events, _, _ = check_arrays(events, None, None)
     strangers = (events["kind"] != Kind.SEED).nonzero()[0]
     if len(strangers):
         index = int(strangers[0])
         raise InvalidKindError(
             f"kind must be {Kind.SEED!r}, not {events['kind'][index]} at event {index}"
         )
+    return events
 
 
 def empty_fills(count: int) -> "Records":
@@ -68,12 +79,13 @@ def empty_fills(count: int) -> "Records":
     return np.empty(count, records.FILL)
 
 
-def _check_one(name: str, array: Any, dtype: "np.dtype[Any]", *, writable: bool) -> None:
-    """Refuse one array by its type, dtype or layout."""
+def _checked(name: str, array: Any, dtype: "np.dtype[Any]", *, writable: bool) -> Any:
+    """Refuse one array by its type, dtype or layout, or give its memory as a plain array."""
     import numpy as np  # noqa: PLC0415 - only where arrays are used
 
     if not isinstance(array, np.ndarray):
         raise InvalidArrayError(f"{name} must be a NumPy array, not {type(array).__name__}")
+    array = np.asarray(array)
     if array.dtype != dtype:
         raise InvalidArrayError(f"{name} must have the dtype {dtype}, not {array.dtype}")
     if array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
@@ -83,3 +95,4 @@ def _check_one(name: str, array: Any, dtype: "np.dtype[Any]", *, writable: bool)
         )
     if writable and not array.flags.writeable:
         raise InvalidArrayError(f"{name} must be writable, it is read-only")
+    return array

@@ -111,6 +111,28 @@ cdef extern from *:
         return !memcmp(PyUnicode_DATA(a), PyUnicode_DATA(b), length * PyUnicode_KIND(a));
     }
 
+    /* An integer of more than 64 bits, digit by digit; by bytes it takes four times as long. */
+    static inline PyObject *clob_integer(u128 value) {
+        if (!(value >> 64)) return PyLong_FromUnsignedLongLong((uint64_t)value);
+    #if PY_VERSION_HEX < 0x030D0000
+        int count = 0;
+        for (u128 rest = value; rest; rest >>= PyLong_SHIFT) count++;
+        PyLongObject *result = _PyLong_New(count);
+        if (result == NULL) return NULL;
+    #if PY_VERSION_HEX < 0x030C0000
+        digit *digits = result->ob_digit;
+    #else
+        digit *digits = result->long_value.ob_digit;
+    #endif
+        for (int i = 0; i < count; i++, value >>= PyLong_SHIFT)
+            digits[i] = (digit)(value & PyLong_MASK);
+        return (PyObject *)result;
+    #else
+        return PyLong_FromUnsignedNativeBytes(
+            &value, sizeof(value), Py_ASNATIVEBYTES_NATIVE_ENDIAN);
+    #endif
+    }
+
     /* The offset of a slot of a Struct type, or -1 where there is no such slot. */
     static inline Py_ssize_t clob_slot_offset(PyObject *descriptor) {
         if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
@@ -125,6 +147,7 @@ cdef extern from *:
     u128 join "clob_join"(uint64_t lo, uint64_t hi) noexcept nogil
     uint64_t low "clob_lo"(u128 v) noexcept nogil
     uint64_t high "clob_hi"(u128 v) noexcept nogil
+    object integer "clob_integer"(u128 value)
 
     ctypedef struct Event "ClobEvent":
         int64_t ts_ns
@@ -1832,6 +1855,7 @@ cdef struct Admission:
     Incoming incoming
     PyObject* name              # its text id, or NULL
     PyObject* maker
+    PyObject* price_given
     PyObject* size
     int64_t expiration_s
     uint32_t level
@@ -1864,6 +1888,7 @@ cdef class Book:
     """What every size is a multiple of, in wei."""
     cdef dict makers
     cdef dict departed
+    cdef uint32_t seen_owners[1024]
 
     def __cinit__(self, lo=1, hi=99, token="", lot_wei=1, capacity=0, market=""):
         cdef Core* core = &self.core
@@ -1929,10 +1954,7 @@ cdef class Book:
         return 0
 
     cdef inline object wei(self, u128 lots):
-        lots = lots * self.core.lot_wei
-        if high(lots) == 0:
-            return low(lots)
-        return lots
+        return integer(lots * self.core.lot_wei)
 
     cdef inline u128 lots(self, object size):
         # Of a size that was checked.
@@ -1985,12 +2007,19 @@ cdef class Book:
     cdef uint32_t find_owner(self, str maker) except? NIL:
         # The number of a maker, STRANGER where he has nothing resting.
         cdef object number
+        cdef uint32_t* seen = self.seen_owners + (<uintptr_t><PyObject*>maker >> 4 & 1023)
+        # The very text that is kept as the name of an owner needs no look-up.
+        if seen[0] and self.core.owners[seen[0] - 1].name == <PyObject*>maker:
+            return FIRST_NAMED_OWNER + seen[0] - 1
         if not maker:
             return NOBODY
         number = self.makers.get(maker)
-        if number is None and maker[0] == "o":
-            number = _order.owner_number(maker)
-        return STRANGER if number is None else number
+        if number is None:
+            if maker[0] == "o":
+                number = _order.owner_number(maker)
+            return STRANGER if number is None else number
+        seen[0] = <uint32_t>number - FIRST_NAMED_OWNER + 1
+        return number
 
     cdef uint32_t hold_owner(self, str maker) except? NIL:
         # The number of a maker who gets one more resting order.
@@ -2100,6 +2129,7 @@ cdef class Book:
         if place or not self.lo <= price <= self.hi:
             return False
         to.price = <int32_t>price
+        to.price_given = fields[AT_PRICE]
         to.size = fields[AT_SIZE]
         if not as_size(<object>to.size, &to.incoming.left):
             return False
@@ -2260,10 +2290,9 @@ cdef class Book:
             core.num_held += 1
         return slot
 
-    cdef object added(self, uint32_t slot, object remaining):
+    cdef object added(self, uint32_t slot, object price, object remaining):
         cdef Node* node = self.core.nodes + slot
         cdef object seq = self.core.seq, order_id = self.id_at(slot)
-        cdef object price = price_at(&self.core, side_of(node), level_of(node))
         cdef PyObject* fields[7]
         fields[0] = <PyObject*>seq
         fields[1] = <PyObject*>self.market
@@ -2379,7 +2408,7 @@ cdef class Book:
         slot = self.place(&new, owner) if new.rests and new.incoming.left else <uint32_t>NIL
         if not self.core.effects_count:
             if slot != NIL:
-                return unwatched([self.added(slot, <object>new.size)])
+                return unwatched([self.added(slot, <object>new.price_given, <object>new.size)])
             if new.rests:
                 self.release(NULL, owner)
             return []
@@ -2389,6 +2418,7 @@ cdef class Book:
                 events.append(
                     self.added(
                         slot,
+                        <object>new.price_given,
                         <object>new.size if new.incoming.left == size
                         else self.wei(new.incoming.left),
                     )
@@ -2419,7 +2449,13 @@ cdef class Book:
         self.refuse_crossing(&new.incoming, new.price, False)
         self.reserve_place(&new)
         owner = self.hold_owner(<str>new.maker)
-        return unwatched([self.added(self.place(&new, owner), <object>new.size)])
+        return unwatched(
+            [
+                self.added(
+                    self.place(&new, owner), <object>new.price_given, <object>new.size
+                )
+            ]
+        )
 
     def cancel(self, order_id, now_ms=0, reason=RemovalReason.CANCELLED):
         """Take an order out of the book."""
@@ -2523,7 +2559,7 @@ cdef class Book:
                 incoming.side,
             )
             if incoming.left:
-                events.append(self.added(slot, self.wei(incoming.left)))
+                events.append(self.added(slot, price, self.wei(incoming.left)))
         finally:
             self.release_effects()
             if not incoming.left:
@@ -2593,7 +2629,7 @@ cdef class Book:
         """Execute a batch of records."""
         self.enter()
         try:
-            _arrays.check_arrays(events, fills, status)
+            events, fills, status = _arrays.check_arrays(events, fills, status)
             return self._run(events, fills, status)
         finally:
             self.busy = False
@@ -2602,7 +2638,7 @@ cdef class Book:
         """Rest a batch of orders without matching."""
         self.enter()
         try:
-            _arrays.check_seed(events)
+            events = _arrays.check_seed(events)
             self._run(events, None, None)
             return len(events)
         finally:
@@ -2629,7 +2665,7 @@ cdef class Book:
         if not out.owned:
             PyObject_GetBuffer(fills, &fill_view, PyBUF_WRITABLE)
             out.fills = <Fill*>fill_view.buf
-            out.room = len(fills)
+            out.room = fill_view.len // sizeof(Fill)
         if status is not None:
             PyObject_GetBuffer(status, &status_view, PyBUF_WRITABLE)
             marks = <uint8_t*>status_view.buf

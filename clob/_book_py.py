@@ -328,7 +328,7 @@ class Book(Views):
             InvalidKindError: an event is no ``SEED``; nothing was done.
             RunRefused: an event was refused as by :meth:`run`; what came before stands.
         """
-        check_seed(events)
+        events = check_seed(events)
         _run_py.run(self, events, None, None)
         return len(events)
 

@@ -97,7 +97,7 @@ def run(
     book: "Book", events: "Records", fills: "Records | None", status: "Status | None"
 ) -> "Records":
     """Execute events one by one; see :meth:`clob.Book.run`."""
-    check_arrays(events, fills, status)
+    events, fills, status = check_arrays(events, fills, status)
     book._departed.clear()
     writer = book._recorder = FillWriter(book, fills)
     try:

@@ -107,3 +107,20 @@ def test_neighbours_in_memory_are_fine(book_class):
     events, fills, status = memory[:112].view(EVENT), memory[112:208].view(FILL), memory[208:]
     events[:] = GOOD
     assert len(book_class().run(events, fills, status)) == 1
+
+
+class Liar(np.ndarray):
+    """An array that overstates its length."""
+
+    def __len__(self):
+        return 10**9
+
+
+def test_a_subclass_that_lies_about_its_length_is_not_believed(book_class):
+    events = batch(ask(1, 50, 5), bid(2, 50, 5)).view(Liar)
+    room = np.zeros(3, FILL)[:1].view(Liar)
+    status = np.zeros(2, np.uint8).view(Liar)
+    fills = book_class().run(events, fills=room, status=status)
+    assert (len(fills), np.asarray(status).tolist()) == (1, [0, 0])
+    with pytest.raises(InvalidArrayError):
+        book_class().run(GOOD, status=np.zeros(1, np.uint8).view(Liar))
