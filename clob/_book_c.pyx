@@ -148,6 +148,12 @@ cdef extern from *:
     uint64_t low "clob_lo"(u128 v) noexcept nogil
     uint64_t high "clob_hi"(u128 v) noexcept nogil
     object integer "clob_integer"(u128 value)
+    # Of Cython's own: what it knows of integers in all versions of CPython.
+    bint is_compact "__Pyx_PyLong_IsCompact"(object value) noexcept
+    Py_ssize_t compact_value "__Pyx_PyLong_CompactValue"(object value) noexcept
+    bint is_negative "__Pyx_PyLong_IsNeg"(object value) noexcept
+    Py_ssize_t digit_count "__Pyx_PyLong_DigitCount"(object value) noexcept
+    int PyLong_SHIFT
 
     ctypedef struct Event "ClobEvent":
         int64_t ts_ns
@@ -1683,7 +1689,6 @@ cdef tuple REASONS = (
     RemovalReason.SELF_TRADE,
     RemovalReason.REPLACED,
 )
-cdef object ZERO = 0
 cdef u128 SIZE_MAX = join(0xFFFFFFFFFFFFFFFFULL, 0xFFFFFFFFULL)
 
 cdef enum:
@@ -1773,34 +1778,25 @@ cdef inline object build(object kind, const Layout* layout, PyObject** fields):
 
 
 cdef inline bint as_i64(object value, int64_t* result) noexcept:
-    # An integer from 0 to 2**63 - 1; most often it is the one and only 0.
+    # An integer from 0 to 2**63 - 1.
     cdef int overflow = 0
-    if value is ZERO:
-        result[0] = 0
-        return True
     if not PyLong_CheckExact(value):
         return False
-    result[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if likely(is_compact(value)):
+        result[0] = compact_value(value)
+    else:
+        result[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
     return overflow == 0 and result[0] >= 0
 
 
 cdef inline bint as_size(object value, u128* result) noexcept:
-    # A size in wei, 1 to SIZE_MAX.
-    cdef int overflow = 0
-    cdef int64_t small
-    if not PyLong_CheckExact(value):
+    # A size in wei, 1 to SIZE_MAX; what has a digit more than those 96 bits need is larger.
+    if not PyLong_CheckExact(value) or is_negative(value):
         return False
-    small = PyLong_AsLongLongAndOverflow(value, &overflow)
-    if overflow == 0:
-        result[0] = <u128>small
-        return small > 0
-    if overflow < 0:
+    if digit_count(value) * PyLong_SHIFT > 96 + PyLong_SHIFT:
         return False
-    try:
-        result[0] = <u128>value
-    except OverflowError:
-        return False
-    return result[0] <= SIZE_MAX
+    result[0] = <u128>value
+    return 0 < result[0] <= SIZE_MAX
 
 
 cdef void* replica(
@@ -2123,10 +2119,10 @@ cdef class Book:
             if len(self.token) and <object>fields[AT_TOKEN] != self.token:
                 return False
         item = <object>fields[AT_PRICE]
-        if not PyLong_CheckExact(item):
+        if not PyLong_CheckExact(item) or digit_count(item) * PyLong_SHIFT > 63:
             return False
-        price = PyLong_AsLongLongAndOverflow(item, &place)
-        if place or not self.lo <= price <= self.hi:
+        price = <int64_t>item
+        if not self.lo <= price <= self.hi:
             return False
         to.price = <int32_t>price
         to.price_given = fields[AT_PRICE]
