@@ -2383,6 +2383,7 @@ cdef class Book:
         cdef Output out
         cdef uint32_t owner = NOBODY, slot
         cdef uint64_t seq
+        cdef bint crossing
         cdef u128 size
         cdef list events
         self.admit(order, now_ms, &new)
@@ -2390,17 +2391,20 @@ cdef class Book:
             owner = self.find_owner(<str>new.maker)
         new.incoming.owner = owner
         self.refuse_by_book(&new)
+        crossing = crosses(&self.core, &new.incoming)
         if new.rests:
             self.reserve_place(&new)
-        self.reserve_effects(&new.incoming, 0)
+        if crossing:
+            self.reserve_effects(&new.incoming, 0)
         if new.rests:
             owner = self.hold_owner(<str>new.maker)
             if new.incoming.policy != POLICY_NONE:
                 new.incoming.owner = owner
         seq = self.core.seq
         size = new.incoming.left
-        memset(&out, 0, sizeof(out))
-        match_order(&self.core, &new.incoming, &out)
+        if crossing:
+            memset(&out, 0, sizeof(out))
+            match_order(&self.core, &new.incoming, &out)
         slot = self.place(&new, owner) if new.rests and new.incoming.left else <uint32_t>NIL
         if not self.core.effects_count:
             if slot != NIL:
