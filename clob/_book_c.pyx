@@ -15,7 +15,6 @@ from cpython.buffer cimport (
     PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_CheckExact
@@ -149,11 +148,16 @@ cdef extern from *:
     uint64_t high "clob_hi"(u128 v) noexcept nogil
     object integer "clob_integer"(u128 value)
     # Of Cython's own: what it knows of integers in all versions of CPython.
-    bint is_compact "__Pyx_PyLong_IsCompact"(object value) noexcept
-    Py_ssize_t compact_value "__Pyx_PyLong_CompactValue"(object value) noexcept
-    bint is_negative "__Pyx_PyLong_IsNeg"(object value) noexcept
-    Py_ssize_t digit_count "__Pyx_PyLong_DigitCount"(object value) noexcept
+    bint is_compact "__Pyx_PyLong_IsCompact"(PyObject* value) noexcept
+    Py_ssize_t compact_value "__Pyx_PyLong_CompactValue"(PyObject* value) noexcept
+    bint is_negative "__Pyx_PyLong_IsNeg"(PyObject* value) noexcept
+    Py_ssize_t digit_count "__Pyx_PyLong_DigitCount"(PyObject* value) noexcept
     int PyLong_SHIFT
+    # Of CPython, for borrowed references: counting each of them up and down adds up.
+    bint is_integer "PyLong_CheckExact"(PyObject* value) noexcept
+    bint is_text "PyUnicode_CheckExact"(PyObject* value) noexcept
+    Py_ssize_t text_length "PyUnicode_GET_LENGTH"(PyObject* text) noexcept
+    int64_t to_i64 "PyLong_AsLongLongAndOverflow"(PyObject* value, int* overflow) noexcept
 
     ctypedef struct Event "ClobEvent":
         int64_t ts_ns
@@ -1681,6 +1685,8 @@ cdef object FOK = _order.TimeInForce.FOK
 cdef object SIDE_BUY = _order.Side.BUY
 cdef object SIDE_SELL = _order.Side.SELL
 cdef object NO_POLICY = SelfTrade.NONE
+cdef object YES = True
+cdef object NO = False
 cdef object REASON_CANCELLED = RemovalReason.CANCELLED
 cdef tuple REASONS = (
     RemovalReason.FILLED,
@@ -1777,25 +1783,25 @@ cdef inline object build(object kind, const Layout* layout, PyObject** fields):
     return instance
 
 
-cdef inline bint as_i64(object value, int64_t* result) noexcept:
+cdef inline bint as_i64(PyObject* value, int64_t* result) noexcept:
     # An integer from 0 to 2**63 - 1.
     cdef int overflow = 0
-    if not PyLong_CheckExact(value):
+    if not is_integer(value):
         return False
     if likely(is_compact(value)):
         result[0] = compact_value(value)
     else:
-        result[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
+        result[0] = to_i64(value, &overflow)
     return overflow == 0 and result[0] >= 0
 
 
-cdef inline bint as_size(object value, u128* result) noexcept:
+cdef inline bint as_size(PyObject* value, u128* result) noexcept:
     # A size in wei, 1 to SIZE_MAX; what has a digit more than those 96 bits need is larger.
-    if not PyLong_CheckExact(value) or is_negative(value):
+    if not is_integer(value) or is_negative(value):
         return False
     if digit_count(value) * PyLong_SHIFT > 96 + PyLong_SHIFT:
         return False
-    result[0] = <u128>value
+    result[0] = <u128><object>value
     return 0 < result[0] <= SIZE_MAX
 
 
@@ -2081,14 +2087,14 @@ cdef class Book:
     cdef bint read_order(self, PyObject* order, object now_ms, Admission* to) except -1:
         # Read an Order field by field; False where any of it breaks a rule.
         cdef PyObject* fields[NUM_FIELDS]
+        cdef PyObject* item
         cdef int place
         cdef int64_t price = 0, now = 0
-        cdef object item
         for place in range(NUM_FIELDS):
             fields[place] = (<PyObject**>(<char*>order + ORDER_OFFSETS[place]))[0]
             if fields[place] == NULL:
                 return False
-        if not as_i64(now_ms, &now):
+        if not as_i64(<PyObject*>now_ms, &now):
             return False
         to.incoming.now_s = now // 1000
         if not self.read_instructions(fields, to):
@@ -2099,35 +2105,36 @@ cdef class Book:
             to.incoming.side = SELL
         else:
             return False
-        item = <object>fields[AT_ID]
+        item = fields[AT_ID]
         to.name = NULL
-        if PyUnicode_CheckExact(item):
-            if len(<str>item) == 0:
+        if is_text(item):
+            if text_length(item) == 0:
                 return False
-            hash(item)
-            to.name = fields[AT_ID]
+            hash(<object>item)
+            to.name = item
             # The bucket arrives while the rest is checked.
             prefetch(
                 self.core.by_name.buckets + (mix_name(to.name) >> self.core.by_name.shift)
             )
         elif not as_i64(item, <int64_t*>&to.incoming.id):
             return False
-        if not PyUnicode_CheckExact(<object>fields[AT_MAKER]):
-            return False
         to.maker = fields[AT_MAKER]
+        if not is_text(to.maker):
+            return False
         if fields[AT_TOKEN] != <PyObject*>self.token:
             if len(self.token) and <object>fields[AT_TOKEN] != self.token:
                 return False
-        item = <object>fields[AT_PRICE]
-        if not PyLong_CheckExact(item) or digit_count(item) * PyLong_SHIFT > 63:
+        to.price_given = fields[AT_PRICE]
+        if not is_integer(to.price_given) or digit_count(to.price_given) * PyLong_SHIFT > 63:
             return False
-        price = <int64_t>item
+        price = to_i64(to.price_given, &place) if not is_compact(to.price_given) else (
+            compact_value(to.price_given)
+        )
         if not self.lo <= price <= self.hi:
             return False
         to.price = <int32_t>price
-        to.price_given = fields[AT_PRICE]
         to.size = fields[AT_SIZE]
-        if not as_size(<object>to.size, &to.incoming.left):
+        if not as_size(to.size, &to.incoming.left):
             return False
         if self.core.lot_wei != 1:
             if to.incoming.left % self.core.lot_wei != 0:
@@ -2136,32 +2143,30 @@ cdef class Book:
         return to.expiration_s == 0 or to.incoming.now_s <= to.expiration_s
 
     cdef inline bint read_instructions(self, PyObject** fields, Admission* to) except -1:
-        cdef object item = <object>fields[AT_TIF]
-        to.fok = item is FOK
-        to.rests = item is GTC or item is GTD
-        if not to.rests and not to.fok and item is not IOC:
+        cdef PyObject* item = fields[AT_TIF]
+        to.fok = item == <PyObject*>FOK
+        to.rests = item == <PyObject*>GTC or item == <PyObject*>GTD
+        if not to.rests and not to.fok and item != <PyObject*>IOC:
             return False
-        if <object>fields[AT_POST_ONLY] is False:
-            to.post_only = False
-        elif <object>fields[AT_POST_ONLY] is True and to.rests:
-            to.post_only = True
-        else:
+        to.post_only = fields[AT_POST_ONLY] == <PyObject*>YES
+        if to.post_only:
+            if not to.rests:
+                return False
+        elif fields[AT_POST_ONLY] != <PyObject*>NO:
             return False
         to.expiration_s = 0
-        if not as_i64(<object>fields[AT_EXPIRATION], &to.expiration_s):
-            if not PyLong_CheckExact(<object>fields[AT_EXPIRATION]):
-                return False
-            if <object>fields[AT_EXPIRATION] < 0:
+        if not as_i64(fields[AT_EXPIRATION], &to.expiration_s):
+            if not is_integer(fields[AT_EXPIRATION]) or is_negative(fields[AT_EXPIRATION]):
                 return False
             to.expiration_s = 0x7FFFFFFFFFFFFFFF
-        if item is GTD and to.expiration_s == 0:
+        if item == <PyObject*>GTD and to.expiration_s == 0:
             return False
         to.incoming.policy = POLICY_NONE
-        item = <object>fields[AT_SELF_TRADE]
-        if item is not None and item is not NO_POLICY:
-            if type(item) is not SelfTrade:
+        item = fields[AT_SELF_TRADE]
+        if item != <PyObject*>None and item != <PyObject*>NO_POLICY:
+            if type(<object>item) is not SelfTrade:
                 return False
-            to.incoming.policy = item
+            to.incoming.policy = <object>item
         return True
 
     cdef int admit(self, object order, object now_ms, Admission* to) except -1:
@@ -2469,7 +2474,7 @@ cdef class Book:
         cdef int64_t now
         cdef uint32_t slot
         cdef object event
-        if not as_i64(now_ms, &now):
+        if not as_i64(<PyObject*>now_ms, &now):
             _checks.check_time(now_ms)
         if reason is not REASON_CANCELLED:
             _checks.check_reason(reason)
