@@ -261,6 +261,7 @@ cdef extern from *:
     uint32_t STRANGER "0xFFFFFFFFu"             # an owner who has nothing resting
     uint64_t FIRST_NUMBER "0x8000000000000000u"  # ids from here on are numbers of text ids
     uint64_t NO_ID "0xFFFFFFFFFFFFFFFFu"        # the id in a free slot
+    uint64_t NO_HASH "0xFFFFFFFFFFFFFFFFu"      # of a text whose hash was not asked for yet
     uint32_t IN_WINDOW "0xFFFFFFFFu"            # in Node.where: not in the table
     uint32_t DISPLACED "0x80000000u"            # in Node.where: not in the bucket of its hash
 
@@ -1783,6 +1784,13 @@ cdef inline object build(object kind, const Layout* layout, PyObject** fields):
     return instance
 
 
+cdef inline int know_hash(PyObject* text) except -1:
+    # A text that was not looked up before has no hash yet.
+    if text_hash(text) == NO_HASH:
+        hash(<object>text)
+    return 0
+
+
 cdef inline bint as_i64(PyObject* value, int64_t* result) noexcept:
     # An integer from 0 to 2**63 - 1.
     cdef int overflow = 0
@@ -1906,7 +1914,7 @@ cdef class Book:
         core.planned = capacity
         if not window_create(&core.window, capacity) or not window_create(&core.numbers, capacity):
             raise MemoryError
-        core.capacity = max(<uint64_t>capacity, 63) + 1
+        core.capacity = max(<uint64_t>capacity, <uint64_t>63) + 1
         core.top = 1
         core.next_number = FIRST_NUMBER
         core.effects_capacity = 64
@@ -1994,7 +2002,7 @@ cdef class Book:
         cdef uint32_t slot
         cdef uint64_t number
         if PyUnicode_CheckExact(order_id):
-            hash(order_id)
+            know_hash(<PyObject*>order_id)
             slot = name_find(&self.core, <PyObject*>order_id)
         else:
             _checks.check_id(order_id)
@@ -2110,7 +2118,7 @@ cdef class Book:
         if is_text(item):
             if text_length(item) == 0:
                 return False
-            hash(<object>item)
+            know_hash(item)
             to.name = item
             # The bucket arrives while the rest is checked.
             prefetch(
@@ -2988,7 +2996,7 @@ cdef class Book:
             raise InvariantError("the counts of orders that expire or hold objects are off")
         if core.by_name.count != named:
             raise InvariantError("the table of text ids has entries of no order")
-        if core.by_id.count + core.window.count + core.numbers.count != len(slots):
+        if core.by_id.count + core.window.count + core.numbers.count != <uint64_t>len(slots):
             raise InvariantError("the index of ids has entries of no order")
         slot = core.free_slot
         while slot != NIL:
