@@ -45,7 +45,11 @@ def translate(ext: Extension) -> list[str]:
     if trace:
         # Cython 3.3 on Python 3.13 would trace through sys.monitoring, which the plugin of
         # coverage.py cannot read.
-        ext.define_macros += [("CYTHON_TRACE", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+        ext.define_macros += [
+            ("CYTHON_TRACE", "1"),
+            ("CYTHON_TRACE_NOGIL", "1"),  # most of the module runs without the GIL
+            ("CYTHON_USE_SYS_MONITORING", "0"),
+        ]
     translated = cythonize(
         [ext],
         # Cython looks at file times and not at directives; a traced .c would linger.
