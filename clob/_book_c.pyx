@@ -256,7 +256,6 @@ cdef extern from *:
     uint32_t EXPIRES "0x40000000u"              # in Node.place: the order has an expiration
     uint32_t HOLDS "0x20000000u"                # in Node.place: a text id or a named owner
     uint32_t SPECIAL "0x60000000u"              # in Node.place: any of the two
-    uint32_t ON_ASK_SIDE "0x80000000u"          # in Node.place: the order sells
     uint32_t FIRST_NAMED_OWNER "0x80000000u"    # owners from here on have a name
     uint32_t STRANGER "0xFFFFFFFFu"             # an owner who has nothing resting
     uint64_t FIRST_NUMBER "0x8000000000000000u"  # ids from here on are numbers of text ids
@@ -2098,8 +2097,14 @@ cdef class Book:
         cdef PyObject* item
         cdef int place
         cdef int64_t price = 0, now = 0
+        cdef object value
         for place in range(NUM_FIELDS):
-            fields[place] = (<PyObject**>(<char*>order + ORDER_OFFSETS[place]))[0]
+            if likely(OFFSETS_KNOWN):
+                fields[place] = (<PyObject**>(<char*>order + ORDER_OFFSETS[place]))[0]
+            else:
+                # The order itself goes on holding what is borrowed here.
+                value = getattr(<object>order, ORDER_FIELDS[place])
+                fields[place] = <PyObject*>value
             if fields[place] == NULL:
                 return False
         if not as_i64(<PyObject*>now_ms, &now):
@@ -2177,18 +2182,18 @@ cdef class Book:
             to.incoming.policy = <object>item
         return True
 
-    cdef int admit(self, object order, object now_ms, Admission* to) except -1:
-        # Check a new order by the rules that need no look at the resting ones.
-        if not (OFFSETS_KNOWN and type(order) is Order):
-            _checks.check_order(order, self, now_ms)
-            order = Order(**{name: getattr(order, name) for name in Order.__struct_fields__})
+    cdef object admit(self, object order, object now_ms, Admission* to):
+        # Check a new order by the rules that need no look at the resting ones. Returns the order
+        # that was read, whose fields the admission borrows: it must be held as long as that.
+        if type(order) is not Order:
+            order = _checks.plain_order(order)
         if unlikely(not self.read_order(<PyObject*>order, now_ms, to)):
             # The checks know the order of precedence and the words.
             _checks.check_order(order, self, now_ms)
             raise InvariantError(f"the checks let pass what the book cannot read: {order!r}")
         to.level = level_at(&self.core, to.incoming.side, to.price)
         to.incoming.limit = self.core.num_levels - 1 - to.level
-        return 0
+        return order
 
     cdef int refuse_duplicate(self, Admission* order) except -1:
         cdef uint32_t slot
@@ -2399,7 +2404,7 @@ cdef class Book:
         cdef bint crossing
         cdef u128 size
         cdef list events
-        self.admit(order, now_ms, &new)
+        order = self.admit(order, now_ms, &new)
         if new.incoming.policy != POLICY_NONE:
             owner = self.find_owner(<str>new.maker)
         new.incoming.owner = owner
@@ -2453,7 +2458,7 @@ cdef class Book:
     cdef list _rest(self, object order, object now_ms):
         cdef Admission new
         cdef uint32_t owner
-        self.admit(order, now_ms, &new)
+        order = self.admit(order, now_ms, &new)
         if not new.rests:
             raise errors.InvalidInstructionError(
                 f"an order to rest cannot be {order.time_in_force!r}"
@@ -2753,7 +2758,7 @@ cdef class Book:
         cdef Admission new
         cdef Prospect prospect
         cdef list events
-        self.admit(order, now_ms, &new)
+        order = self.admit(order, now_ms, &new)
         new.incoming.owner = NOBODY
         if new.incoming.policy != POLICY_NONE:
             new.incoming.owner = self.find_owner(<str>new.maker)

@@ -97,6 +97,7 @@ class Book(Views):
 
         Source: specification, "What the service does", 2 and 3. O(orders met + log levels).
         """
+        order = _checks.plain_order(order)
         incoming = self._admit(order, now_ms)
         rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
         if rests:
@@ -124,6 +125,7 @@ class Book(Views):
             RejectedError: as :meth:`submit` up to ``DuplicateOrderError``, then
                 ``SeedWouldCrossError`` where a resting order of the other side could trade.
         """
+        order = _checks.plain_order(order)
         resting = self._admit(order, now_ms)
         if order.time_in_force in (TimeInForce.IOC, TimeInForce.FOK):
             raise InvalidInstructionError(f"an order to rest cannot be {order.time_in_force!r}")

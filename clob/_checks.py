@@ -163,21 +163,33 @@ def check_size(size: int, lot_wei: int) -> None:
         raise AmountTooLargeError(f"size must be at most {SIZE_MAX} wei, not {show(size)}")
 
 
+def plain_order(order: Order) -> Order:
+    """Take an order as an exact :class:`~clob.Order`, its fields read once.
+
+    A subclass may answer differently each time it is asked; what was checked must be what is used.
+
+    Raises:
+        TypeError: it is not an order.
+    """
+    if type(order) is Order:
+        return order
+    if not isinstance(order, Order):
+        raise TypeError(f"an Order is needed, not {show(order)}")
+    return Order(**{name: getattr(order, name) for name in Order.__struct_fields__})
+
+
 def check_order(order: Order, book: Grid, now_ms: int) -> None:
     """Check all of an order that needs no look at the resting ones.
 
     Args:
-        order: the order.
+        order: the order, from :func:`plain_order`.
         book: whose ``lo``, ``hi``, ``lot_wei`` and ``token`` it must suit.
         now_ms: the time of the command, Unix milliseconds.
 
     Raises:
-        TypeError: it is not an :class:`~clob.Order`.
         RejectedError: the first rule it breaks, in the order of :mod:`clob.errors` from
             ``INVALID_TIME`` to ``ORDER_EXPIRED``.
     """
-    if not isinstance(order, Order):
-        raise TypeError(f"an Order is needed, not {show(order)}")
     check_time(now_ms)
     check_instructions(order)
     if type(order.side) is not Side:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from clob import SIZE_MAX, Level, OrderAdded, OrderRemoved, RemovalReason, Side, Trade, tokens
+from clob import (
+    SIZE_MAX,
+    Level,
+    Order,
+    OrderAdded,
+    OrderRemoved,
+    RemovalReason,
+    Side,
+    Trade,
+    tokens,
+)
 from clob.errors import DuplicateOrderError, InvalidBookError, SeedWouldCrossError
 from clob.units import TICKS_MAX
 from tests.books import Ledger, buy, fill_book, refused, sell, told
@@ -164,3 +174,31 @@ def test_submit_takes_nothing_but_an_order(book_class):
         with pytest.raises(TypeError, match="Order"):
             book.submit(wrong)
     assert book.seq == 0
+
+
+class Shifty(Order, frozen=True, kw_only=True, gc=False):
+    """An order that answers with a new object each time, and with another price."""
+
+    def __getattribute__(self, name):
+        value = super().__getattribute__(name)
+        if name == "price":
+            Shifty.asked += 1
+            return value if Shifty.asked == 1 else 10**6
+        return "".join(list(value)) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("method", ["submit", "rest", "simulate"])
+def test_an_order_that_changes_its_mind_is_taken_at_its_first_word(book_class, method):
+    book = fill_book(book_class(), buy("bid", 40, 5))
+    for count in range(300):
+        Shifty.asked = 0
+        shifty = Shifty(
+            id=f"shifty {count}", token="", maker=f"m {count}", side=Side.SELL, price=60, size=7
+        )
+        getattr(book, method)(shifty)
+        assert Shifty.asked == 1
+    book.check()
+    assert len(book) == (1 if method == "simulate" else 301)
+    if method != "simulate":
+        last = book.order("shifty 299")
+        assert (last.price, last.remaining, last.maker) == (60, 7, "m 299")
