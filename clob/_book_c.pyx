@@ -261,6 +261,7 @@ cdef extern from *:
     uint64_t FIRST_NUMBER "0x8000000000000000u"  # ids from here on are numbers of text ids
     uint64_t NO_ID "0xFFFFFFFFFFFFFFFFu"        # the id in a free slot
     uint64_t NO_HASH "0xFFFFFFFFFFFFFFFFu"      # of a text whose hash was not asked for yet
+    size_t NO_LIMIT "((size_t)-1)"              # as many trades as there are
     uint32_t IN_WINDOW "0xFFFFFFFFu"            # in Node.where: not in the table
     uint32_t DISPLACED "0x80000000u"            # in Node.where: not in the bucket of its hash
 
@@ -1069,6 +1070,8 @@ cdef struct Prospect:
     u128 found                  # how much it would trade
     size_t trades
     size_t effects
+    size_t trades_max           # asked: how many trades are allowed
+    u128 fits                   # the size that would make so many
 
 
 cdef void foresee(
@@ -1079,7 +1082,7 @@ cdef void foresee(
     cdef uint32_t level = ladder.best, slot
     cdef u128 left = incoming.left, have, size
     cdef const Node* node
-    prospect.found = 0
+    prospect.found = prospect.fits = 0
     prospect.trades = prospect.effects = 0
     while left and level <= incoming.limit:
         slot = ladder.levels[level].head
@@ -1099,6 +1102,8 @@ cdef void foresee(
                 left -= size
                 prospect.found += size
                 prospect.trades += 1
+                if prospect.trades == prospect.trades_max:
+                    prospect.fits = incoming.left - left
                 prospect.effects += 1
                 if notes:
                     note(core, TRADED, 0, slot, size, have - size, left)
@@ -1133,6 +1138,7 @@ cdef u128 fillable(Core* core, Incoming* incoming) noexcept nogil:
     # is only cancelled.
     cdef int policy = incoming.policy
     cdef Prospect prospect
+    prospect.trades_max = NO_LIMIT
     if policy != CANCEL_RESTING:
         incoming.policy = CANCEL_INCOMING
     foresee(core, incoming, False, &prospect)
@@ -1206,6 +1212,7 @@ cdef inline bint fits(Core* core, const Incoming* incoming, Output* out) noexcep
     cdef Fill* fills
     if likely(room >= num_orders(core)):
         return True
+    prospect.trades_max = NO_LIMIT
     foresee(core, incoming, False, &prospect)
     if prospect.trades <= room:
         return True
@@ -1685,6 +1692,7 @@ cdef object FOK = _order.TimeInForce.FOK
 cdef object SIDE_BUY = _order.Side.BUY
 cdef object SIDE_SELL = _order.Side.SELL
 cdef object NO_POLICY = SelfTrade.NONE
+cdef object ZERO = 0
 cdef object YES = True
 cdef object NO = False
 cdef object REASON_CANCELLED = RemovalReason.CANCELLED
@@ -1747,7 +1755,7 @@ cdef bint find_offsets(object kind, tuple names, Py_ssize_t* offsets) except -1:
 
 cdef struct Layout:
     # A Struct type that can be built field by field, if its places are known.
-    Py_ssize_t offsets[12]
+    Py_ssize_t offsets[14]
     int count
     bint known
 
@@ -1756,7 +1764,7 @@ cdef int find_layout(object kind, Layout* layout) except -1:
     cdef tuple names = kind.__struct_fields__
     layout.count = len(names)
     layout.known = False
-    if layout.count <= 12 and kind.__basicsize__ == sizeof(PyObject) + layout.count * sizeof(void*):
+    if layout.count <= 14 and kind.__basicsize__ == sizeof(PyObject) + layout.count * sizeof(void*):
         layout.known = not (<PyTypeObject*>kind).tp_flags & Py_TPFLAGS_HAVE_GC and find_offsets(
             kind, names, layout.offsets
         )
@@ -1800,6 +1808,17 @@ cdef inline bint as_i64(PyObject* value, int64_t* result) noexcept:
     else:
         result[0] = to_i64(value, &overflow)
     return overflow == 0 and result[0] >= 0
+
+
+cdef inline size_t limit_of(object trades_max) except? 0:
+    # How many trades are allowed; None is as many as there are.
+    cdef int64_t limit
+    if trades_max is None:
+        return NO_LIMIT
+    if likely(as_i64(<PyObject*>trades_max, &limit)) and likely(limit > 0):
+        return <size_t>limit
+    _checks.check_trades_max(trades_max)
+    return NO_LIMIT
 
 
 cdef inline bint as_size(PyObject* value, u128* result) noexcept:
@@ -2258,14 +2277,21 @@ cdef class Book:
             raise MemoryError
         return 0
 
-    cdef int reserve_effects(self, const Incoming* incoming, size_t more) except -1:
-        # Make sure that what happens to the orders met can be taken down.
+    cdef int reserve_effects(
+        self, const Incoming* incoming, size_t more, size_t trades_max
+    ) except -1:
+        # Make sure that what happens to the orders met is allowed and can be taken down.
         cdef Prospect prospect
         cdef size_t needed = more
         cdef Effect* effects
         self.core.effects_count = 0
         if crosses(&self.core, incoming):
+            prospect.trades_max = trades_max
             foresee(&self.core, incoming, False, &prospect)
+            if unlikely(prospect.trades > trades_max):
+                raise _refusals.too_many_trades(
+                    prospect.trades, trades_max, self.wei(prospect.fits)
+                )
             needed += prospect.effects
         if likely(needed <= self.core.effects_capacity):
             return 0
@@ -2360,7 +2386,7 @@ cdef class Book:
         cdef object resting_maker = self.maker_at(effect.owner)
         cdef object price = effect.price, size = self.wei(effect.size)
         cdef object incoming_left = self.wei(effect.incoming_left)
-        cdef PyObject* fields[12]
+        cdef PyObject* fields[14]
         fields[0] = <PyObject*>seq
         fields[1] = <PyObject*>self.market
         fields[2] = <PyObject*>self.token
@@ -2373,6 +2399,8 @@ cdef class Book:
         fields[9] = <PyObject*>resting_left
         fields[10] = <PyObject*>incoming_left
         fields[11] = <PyObject*>SIDE_SELL if side else <PyObject*>SIDE_BUY
+        # A book charges nothing.
+        fields[12] = fields[13] = <PyObject*>ZERO
         return build(Trade, &TRADE_LAYOUT, fields)
 
     cdef int release_effects(self) except -1:
@@ -2388,15 +2416,15 @@ cdef class Book:
 
     # ----- commands ---------------------------------------------------------------------------
 
-    def submit(self, order, now_ms=0):
+    def submit(self, order, now_ms=0, trades_max=None):
         """Match an order against the book; rest what is left of it."""
         self.enter()
         try:
-            return self._submit(order, now_ms)
+            return self._submit(order, now_ms, limit_of(trades_max))
         finally:
             self.busy = False
 
-    cdef list _submit(self, object order, object now_ms):
+    cdef list _submit(self, object order, object now_ms, size_t trades_max):
         cdef Admission new
         cdef Output out
         cdef uint32_t owner = NOBODY, slot
@@ -2413,7 +2441,7 @@ cdef class Book:
         if new.rests:
             self.reserve_place(&new)
         if crossing:
-            self.reserve_effects(&new.incoming, 0)
+            self.reserve_effects(&new.incoming, 0, trades_max)
         if new.rests:
             owner = self.hold_owner(<str>new.maker)
             if new.incoming.policy != POLICY_NONE:
@@ -2524,23 +2552,47 @@ cdef class Book:
         reduce(&self.core, slot, self.lots(size))
         return unwatched([event])
 
-    def replace(self, order_id, price, size, now_ms=0, post_only=False, self_trade=None):
+    def replace(
+        self,
+        order_id,
+        price,
+        size,
+        now_ms=0,
+        post_only=False,
+        self_trade=None,
+        trades_max=None,
+    ):
         """Give an order another price or size."""
+        cdef size_t limit
         self.enter()
         try:
             _checks.check_time(now_ms)
             _checks.check_policy(post_only, self_trade)
+            limit = limit_of(trades_max)
             _checks.check_id(order_id)
             _checks.check_price(price, self.lo, self.hi)
             _checks.check_size(size, self.lot_wei)
             return self._replace(
-                self.find(order_id), price, size, now_ms // 1000, post_only, self_trade or 0
+                self.find(order_id),
+                price,
+                size,
+                now_ms // 1000,
+                post_only,
+                self_trade or 0,
+                limit,
             )
         finally:
             self.busy = False
 
     cdef list _replace(
-        self, uint32_t slot, int32_t price, object size, int64_t now_s, bint post_only, int policy
+        self,
+        uint32_t slot,
+        int32_t price,
+        object size,
+        int64_t now_s,
+        bint post_only,
+        int policy,
+        size_t trades_max,
     ):
         cdef Core* core = &self.core
         cdef Node* node = core.nodes + slot
@@ -2565,7 +2617,7 @@ cdef class Book:
             return self._reduce(slot, size)
         if post_only:
             self.refuse_crossing(&incoming, price, True)
-        self.reserve_effects(&incoming, 1)
+        self.reserve_effects(&incoming, 1, trades_max)
         seq = core.seq
         memset(&out, 0, sizeof(out))
         replace(core, slot, level, &incoming, &out)
@@ -2746,15 +2798,15 @@ cdef class Book:
 
     # ----- what would be ----------------------------------------------------------------------
 
-    def simulate(self, order, now_ms=0):
+    def simulate(self, order, now_ms=0, trades_max=None):
         """Say which trades an order would get; nothing changes."""
         self.enter()
         try:
-            return self._simulate(order, now_ms)
+            return self._simulate(order, now_ms, limit_of(trades_max))
         finally:
             self.busy = False
 
-    cdef list _simulate(self, object order, object now_ms):
+    cdef list _simulate(self, object order, object now_ms, size_t trades_max):
         cdef Admission new
         cdef Prospect prospect
         cdef list events
@@ -2763,7 +2815,8 @@ cdef class Book:
         if new.incoming.policy != POLICY_NONE:
             new.incoming.owner = self.find_owner(<str>new.maker)
         self.refuse_by_book(&new)
-        self.reserve_effects(&new.incoming, 0)
+        self.reserve_effects(&new.incoming, 0, trades_max)
+        prospect.trades_max = NO_LIMIT
         foresee(&self.core, &new.incoming, True, &prospect)
         events = self.announce(
             self.core.seq, order.id, <object>new.maker, new.incoming.side
@@ -2837,6 +2890,16 @@ cdef class Book:
         self.enter()
         self.busy = False
         return self.core.seq
+
+    @seq.setter
+    def seq(self, value):
+        """Go on from another number, as where several books share one sequence."""
+        cdef int64_t number
+        self.enter()
+        self.busy = False
+        if not as_i64(<PyObject*>value, &number):
+            raise ValueError(f"seq must be an integer from 0 to {2**63 - 1}, not {value!r}")
+        self.core.seq = <uint64_t>number
 
     @property
     def best_bid(self):
@@ -2922,6 +2985,14 @@ cdef class Book:
         self.enter()
         try:
             return [self.resting_at(slot) for slot in self.slots()]
+        finally:
+            self.busy = False
+
+    def ids(self):
+        """List the ids of all resting orders: bids first, best price first, oldest first."""
+        self.enter()
+        try:
+            return [self.id_at(slot) for slot in self.slots()]
         finally:
             self.busy = False
 

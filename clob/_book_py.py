@@ -64,13 +64,14 @@ class Book(Views):
     # ----- commands ------------------------------------------------------------------------
 
     @alone
-    def submit(self, order: Order, now_ms: int = 0) -> list[Event]:
+    def submit(self, order: Order, now_ms: int = 0, trades_max: int | None = None) -> list[Event]:
         """Match an order against the book; rest what is left of it.
 
         Args:
             order: its ``price`` in ticks, its ``size`` in wei.
             now_ms: the time of the command, Unix milliseconds. Resting orders it meets whose
                 expiration lies before it are removed instead of traded with.
+            trades_max: how many trades it may make at most, 1 or more; None is any number.
 
         Returns:
             The events, oldest first. For each order met a ``Trade`` and, where that empties the
@@ -94,9 +95,13 @@ class Book(Views):
                 order be amended into a trade.
             PostOnlyWouldCrossError: it is post-only and would trade.
             FokNotFillableError: it is fill-or-kill and cannot trade whole.
+            TooManyTradesError: it would make more than ``trades_max`` trades.
+
+        A ``trades_max`` of another kind is refused with ``InvalidInstructionError`` before all.
 
         Source: specification, "What the service does", 2 and 3. O(orders met + log levels).
         """
+        _checks.check_trades_max(trades_max)
         order = _checks.plain_order(order)
         incoming = self._admit(order, now_ms)
         rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
@@ -108,6 +113,7 @@ class Book(Views):
             self._refuse_post_only(incoming, now_s)
         if order.time_in_force is TimeInForce.FOK:
             self._refuse_unfillable(incoming, policy, now_s)
+        self._refuse_too_many(incoming, policy, now_s, trades_max)
         return self._execute(incoming, policy, now_s, rests=rests)
 
     @alone
@@ -200,6 +206,7 @@ class Book(Views):
         now_ms: int = 0,
         post_only: bool = False,
         self_trade: SelfTrade | None = None,
+        trades_max: int | None = None,
     ) -> list[Event]:
         """Give an order another price or size.
 
@@ -213,6 +220,7 @@ class Book(Views):
             now_ms: the time of the command, Unix milliseconds.
             post_only: refuse if it would trade.
             self_trade: what happens where it meets its maker's own orders.
+            trades_max: how many trades it may make at most, 1 or more; None is any number.
 
         Returns:
             ``OrderReduced`` where it keeps its place; else ``OrderRemoved`` with the reason
@@ -228,9 +236,11 @@ class Book(Views):
             UnknownOrderError: no such order rests.
             OrderExpiredError: its expiration has passed.
             PostOnlyWouldCrossError: ``post_only`` is set, and it would trade.
+            TooManyTradesError: it would make more than ``trades_max`` trades.
         """
         _checks.check_time(now_ms)
         _checks.check_policy(post_only, self_trade)
+        _checks.check_trades_max(trades_max)
         _checks.check_id(order_id)
         _checks.check_price(price, self._lo, self._hi)
         _checks.check_size(size, self._lot_wei)
@@ -241,6 +251,7 @@ class Book(Views):
             now_ms // 1000,
             post_only=post_only,
             policy=self_trade or SelfTrade.NONE,
+            trades_max=trades_max,
         )
 
     @alone
@@ -337,12 +348,13 @@ class Book(Views):
     # ----- what would be -------------------------------------------------------------------
 
     @alone
-    def simulate(self, order: Order, now_ms: int = 0) -> list[Trade]:
+    def simulate(self, order: Order, now_ms: int = 0, trades_max: int | None = None) -> list[Trade]:
         """Say which trades an order would get; nothing changes.
 
         Args:
             order: as for :meth:`submit`.
             now_ms: as for :meth:`submit`.
+            trades_max: as for :meth:`submit`.
 
         Returns:
             The trades that :meth:`submit` would return, ``seq`` included.
@@ -352,7 +364,8 @@ class Book(Views):
 
         O(orders met); here O(resting orders), for it tries on a copy.
         """
-        return [event for event in self._copy().submit(order, now_ms) if isinstance(event, Trade)]
+        events = self._copy().submit(order, now_ms, trades_max)
+        return [event for event in events if isinstance(event, Trade)]
 
     @alone
     def fork(self) -> "Book":

@@ -93,6 +93,14 @@ def check_policy(post_only: bool, self_trade: SelfTrade | None) -> None:
         )
 
 
+def check_trades_max(trades_max: int | None) -> None:
+    """Refuse a limit on trades that is no integer of 1 or more."""
+    if trades_max is not None and (type(trades_max) is not int or trades_max < 1):
+        raise InvalidInstructionError(
+            f"trades_max must be None or an integer of 1 or more, not {show(trades_max)}"
+        )
+
+
 def check_instructions(order: Order) -> None:
     """Refuse instructions that are unknown or contradict each other."""
     tif = order.time_in_force
@@ -155,9 +163,10 @@ def check_size(size: int, lot_wei: int) -> None:
         raise InvalidAmountError(f"size must be an integer of 1 wei or more, not {show(size)}")
     if size % lot_wei:
         below = size - size % lot_wei
-        nearest = f"{below} or {below + lot_wei}" if below else f"{lot_wei}"
+        nearest = f"{show(below)} or {show(below + lot_wei)}" if below else f"{lot_wei}"
         raise InvalidAmountError(
-            f"size must be a multiple of the lot of {lot_wei} wei, not {size}; nearest: {nearest}"
+            f"size must be a multiple of the lot of {lot_wei} wei, not {show(size)}; "
+            f"nearest: {nearest}"
         )
     if size > SIZE_MAX:
         raise AmountTooLargeError(f"size must be at most {SIZE_MAX} wei, not {show(size)}")

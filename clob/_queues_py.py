@@ -139,22 +139,35 @@ class Queues:
             self._add(incoming, events)
         return events
 
+    def _refuse_too_many(
+        self, incoming: Queued, policy: SelfTrade, now_s: int, trades_max: int | None
+    ) -> None:
+        """Refuse an order that would make more trades than are allowed."""
+        if trades_max is None:
+            return
+        taken = list(self._foresee(incoming, policy, now_s))
+        if len(taken) > trades_max:
+            raise _refusals.too_many_trades(len(taken), trades_max, taken[trades_max - 1])
+
     def _foretell(self, incoming: Queued, policy: SelfTrade, now_s: int) -> None:
         """Tell the recorder of a run how many trades an order will get, before anything changes."""
-        if not self._recorder:
-            return
-        left, trades = incoming.remaining, 0
+        if self._recorder:
+            self._recorder.reserve(sum(1 for _ in self._foresee(incoming, policy, now_s)))
+
+    def _foresee(self, incoming: Queued, policy: SelfTrade, now_s: int) -> Iterator[int]:
+        """Go over the trades an order will get: how much of it is gone after each."""
+        left = incoming.remaining
         for resting in self._opposite(incoming):
             if resting.expired(now_s):
                 continue
             own = policy and _same_maker(incoming, resting)
             if not left or (own and policy in (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH)):
-                break
+                return
             if own and policy is SelfTrade.CANCEL_RESTING:
                 continue
             left -= min(left, resting.remaining)
-            trades += not own
-        self._recorder.reserve(trades)
+            if not own:
+                yield incoming.remaining - left
 
     def _match(self, incoming: Queued, policy: SelfTrade, now_s: int, events: list[Event]) -> None:
         """Meet the best resting order as long as there is one within the limit.
@@ -228,6 +241,7 @@ class Queues:
         *,
         post_only: bool,
         policy: SelfTrade,
+        trades_max: int | None = None,
     ) -> list[Event]:
         """Shrink an order where it stands, or take it out and bring it in again."""
         if order.expired(now_s):
@@ -238,6 +252,7 @@ class Queues:
         renewed.price, renewed.remaining = price, size
         if post_only:
             self._refuse_post_only(renewed, now_s)
+        self._refuse_too_many(renewed, policy, now_s, trades_max)
         self._foretell(renewed, policy, now_s)
         events: list[Event] = []
         self._remove(order, RemovalReason.REPLACED, events)

@@ -9,6 +9,7 @@ from clob.errors import (
     RejectedError,
     SeedWouldCrossError,
     SizeNotReducedError,
+    TooManyTradesError,
     UnknownOrderError,
 )
 from clob.order import Side
@@ -49,3 +50,10 @@ def seed_would_cross(side: Side, price: int, resting_price: int) -> RejectedErro
 def not_fillable(price: int, found: int, size: int) -> RejectedError:
     """A fill-or-kill order does not find all of its size."""
     return FokNotFillableError(f"only {found} wei can trade at {price} or better, not {size}")
+
+
+def too_many_trades(trades: int, trades_max: int, fits: int) -> RejectedError:
+    """The order would make more trades than are allowed."""
+    return TooManyTradesError(
+        f"an order may make at most {trades_max} trades, not {trades}; a size of {fits} wei fits"
+    )

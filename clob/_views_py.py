@@ -77,8 +77,18 @@ class Views(Queues):
     @property
     @alone
     def seq(self) -> int:
-        """The number of the last event; 0 before the first."""
+        """The number of the last event; 0 before the first.
+
+        It may be set, to an integer from 0 below 2**63, where several books share one sequence.
+        """
         return self._seq
+
+    @seq.setter
+    @alone
+    def seq(self, value: int) -> None:
+        if type(value) is not int or not 0 <= value <= ORDER_ID_MAX:
+            raise ValueError(f"seq must be an integer from 0 to {ORDER_ID_MAX}, not {value!r}")
+        self._seq = value
 
     @property
     @alone
@@ -144,6 +154,11 @@ class Views(Queues):
     def orders(self) -> list[Resting]:
         """List all resting orders: bids first, best price first, oldest first. O(orders)."""
         return [_picture(order) for order in self._queued()]
+
+    @alone
+    def ids(self) -> list[str | int]:
+        """List the ids of all resting orders: bids first, best price first, oldest first."""
+        return [order.id for order in self._queued()]
 
     @alone
     def ahead(self, order_id: str | int) -> Ahead:

@@ -1,58 +1,98 @@
-"""Every error this package raises on purpose, each with its stable code, in order of precedence.
+"""Every error this package raises on purpose, each with its stable code.
 
-A command that several rules refuse is refused by the class that stands first below: which error
-one gets is part of the contract. A refusal changes nothing, and its message says which rule, the
-value and the limit.
+The refusals stand here in order of precedence: a command that several rules refuse is refused by
+the class that stands first below. Which error one gets is part of the contract. A refusal changes
+nothing, and its message says which rule, the value and the limit. The other errors are those of
+``clob.faults``.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+from clob.faults import (
+    BookBusy,
+    ChainBrokenError,
+    ClobError,
+    FillsFull,
+    FrameError,
+    FrameMalformedError,
+    FrameNewerError,
+    FrameTruncatedError,
+    InvalidArrayError,
+    InvalidBookError,
+    InvalidBytesError,
+    InvalidSnapshotError,
+    InvariantError,
+    MatcherBusy,
+    ReplayDiffersError,
+    RunRefused,
+)
 
-
-class ClobError(Exception):
-    """What every error of this package derives from."""
-
-    code: str = "CLOB_ERROR"
-    """The stable name of the error, for programs."""
-
-
-class BookBusy(ClobError):  # noqa: N818 - named by the public contract
-    """The book is in the middle of another call, from another thread or further up the stack."""
-
-    code = "BOOK_BUSY"
-
-    def __init__(self) -> None:
-        """State the rule; there is no value to name."""
-        super().__init__("the book is busy with another call; one call at a time")
-
-
-class InvalidArrayError(ClobError):
-    """An array handed to the batch door has the wrong type, dtype, layout or length."""
-
-    code = "INVALID_ARRAY"
-
-
-class InvalidBookError(ClobError):
-    """A book cannot be made as asked, by its grid, lot or capacity."""
-
-    code = "INVALID_BOOK"
-
-
-class InvariantError(ClobError):
-    """A book found itself inconsistent in ``check()``; it is a bug of this package."""
-
-    code = "INVARIANT_BROKEN"
+__all__ = [
+    "REFUSALS",
+    "AmountTooLargeError",
+    "AmountTooSmallError",
+    "BatchTooLargeError",
+    "BookBusy",
+    "ChainBrokenError",
+    "ClientIdConflictError",
+    "ClobError",
+    "ClockWentBackError",
+    "DeadlinePassedError",
+    "DuplicateOrderError",
+    "FillsFull",
+    "FokNotFillableError",
+    "FrameError",
+    "FrameMalformedError",
+    "FrameNewerError",
+    "FrameTruncatedError",
+    "InsufficientBalanceError",
+    "InvalidAmountError",
+    "InvalidArrayError",
+    "InvalidBookError",
+    "InvalidBytesError",
+    "InvalidCommandError",
+    "InvalidFeeRateError",
+    "InvalidInstructionError",
+    "InvalidKindError",
+    "InvalidMarketError",
+    "InvalidOrderIdError",
+    "InvalidOwnerError",
+    "InvalidSideError",
+    "InvalidSnapshotError",
+    "InvalidTimeError",
+    "InvariantError",
+    "MarketExistsError",
+    "MarketNotOpenError",
+    "MatcherBusy",
+    "NonceTooLowError",
+    "NotTheMakerError",
+    "OrderAlreadyUsedError",
+    "OrderExpiredError",
+    "OrderNotOpenError",
+    "PostOnlyWouldCrossError",
+    "PriceOutOfRangeError",
+    "RejectedError",
+    "ReplayDiffersError",
+    "RunRefused",
+    "SeedWouldCrossError",
+    "SizeNotReducedError",
+    "TokenNotInMarketError",
+    "TooManyOrdersError",
+    "TooManyTradesError",
+    "UnknownMarketError",
+    "UnknownOrderError",
+    "UnknownTradeError",
+]
 
 
 class RejectedError(ClobError):
-    """A command was refused by a rule; the book is as it was, ``seq`` included."""
+    """A command was refused by a rule; everything is as it was, ``seq`` included."""
 
     code = "REJECTED"
     number: ClassVar[int] = 255
     """The stable number of the error, 1 to 255, as ``run`` writes it into a status array."""
+    index: int | None = None
+    """Which command of an atomic batch was refused, counted from 0; None outside of one."""
 
 
 class InvalidTimeError(RejectedError):
@@ -60,6 +100,55 @@ class InvalidTimeError(RejectedError):
 
     code = "INVALID_TIME"
     number = 1
+
+
+class ClockWentBackError(RejectedError):
+    """The time of the command lies before that of the last one applied."""
+
+    code = "CLOCK_WENT_BACK"
+    number = 18
+
+
+class DeadlinePassedError(RejectedError):
+    """The command arrived after the deadline it names."""
+
+    code = "DEADLINE_PASSED"
+    number = 19
+
+
+class InvalidCommandError(RejectedError):
+    """It is no command, or one of its fields is of the wrong type or out of range."""
+
+    code = "INVALID_COMMAND"
+    number = 20
+
+
+class BatchTooLargeError(RejectedError):
+    """A batch holds more commands than the limit allows."""
+
+    code = "BATCH_TOO_LARGE"
+    number = 21
+
+
+class InvalidMarketError(RejectedError):
+    """A market cannot be as it is described, or cannot be changed in that way."""
+
+    code = "INVALID_MARKET"
+    number = 22
+
+
+class MarketExistsError(RejectedError):
+    """A market of this id is there already."""
+
+    code = "MARKET_EXISTS"
+    number = 23
+
+
+class UnknownMarketError(RejectedError):
+    """There is no market of this id."""
+
+    code = "UNKNOWN_MARKET"
+    number = 24
 
 
 class InvalidKindError(RejectedError):
@@ -125,6 +214,20 @@ class AmountTooLargeError(RejectedError):
     number = 10
 
 
+class AmountTooSmallError(RejectedError):
+    """The size is below the smallest one of the market."""
+
+    code = "AMOUNT_TOO_SMALL"
+    number = 25
+
+
+class InvalidFeeRateError(RejectedError):
+    """The fee rate is not an integer from 0 to ``FEE_RATE_MAX_BPS``."""
+
+    code = "INVALID_FEE_RATE"
+    number = 26
+
+
 class OrderExpiredError(RejectedError):
     """The order's expiration lies before the time of the command."""
 
@@ -132,18 +235,85 @@ class OrderExpiredError(RejectedError):
     number = 11
 
 
+class OrderAlreadyUsedError(RejectedError):
+    """This very order was accepted before; it is never executed twice."""
+
+    code = "ORDER_ALREADY_USED"
+    number = 27
+
+    def __init__(self, message: str, order_id: str | int | None = None) -> None:
+        """Keep which order it is, where that is still known."""
+        super().__init__(message)
+        self.order_id: str | int | None = order_id
+        """The order it became, None where its details have left the store of finished orders."""
+
+
+class ClientIdConflictError(RejectedError):
+    """The maker's client id names another order already."""
+
+    code = "CLIENT_ID_CONFLICT"
+    number = 28
+
+    def __init__(self, message: str, order_id: str | int | None = None) -> None:
+        """Keep which order it is, where that is still known."""
+        super().__init__(message)
+        self.order_id: str | int | None = order_id
+        """The order that bears the client id."""
+
+
 class DuplicateOrderError(RejectedError):
-    """The order may rest, and one of its id rests in the book already."""
+    """An order of its id is there already: resting, or in a matcher also finished and readable."""
 
     code = "DUPLICATE_ORDER"
     number = 12
 
 
 class UnknownOrderError(RejectedError):
-    """No order of this id rests in the book."""
+    """There is no order of this id."""
 
     code = "UNKNOWN_ORDER"
     number = 13
+
+
+class NotTheMakerError(RejectedError):
+    """The order belongs to another maker."""
+
+    code = "NOT_THE_MAKER"
+    number = 29
+
+
+class OrderNotOpenError(RejectedError):
+    """The order is filled or cancelled already."""
+
+    code = "ORDER_NOT_OPEN"
+    number = 30
+
+    def __init__(self, message: str, order_id: str | int | None = None) -> None:
+        """Keep which order it is, where that is still known."""
+        super().__init__(message)
+        self.order_id: str | int | None = order_id
+        """The order."""
+
+
+class UnknownTradeError(RejectedError):
+    """No trade of this number waits to be settled."""
+
+    code = "UNKNOWN_TRADE"
+    number = 31
+
+
+class MarketNotOpenError(RejectedError):
+    """The mode of the market does not allow this command."""
+
+    code = "MARKET_NOT_OPEN"
+    number = 32
+
+
+class NonceTooLowError(RejectedError):
+    """The nonce is below the maker's, or does not raise it."""
+
+    code = "NONCE_TOO_LOW"
+    number = 33
 
 
 class SizeNotReducedError(RejectedError):
@@ -151,6 +321,20 @@ class SizeNotReducedError(RejectedError):
 
     code = "SIZE_NOT_REDUCED"
     number = 14
+
+
+class TooManyOrdersError(RejectedError):
+    """The maker has as many orders resting in the market as the limit allows."""
+
+    code = "TOO_MANY_ORDERS"
+    number = 34
+
+
+class InsufficientBalanceError(RejectedError):
+    """What the wallet has available does not cover the order."""
+
+    code = "INSUFFICIENT_BALANCE"
+    number = 35
 
 
 class PostOnlyWouldCrossError(RejectedError):
@@ -174,37 +358,11 @@ class FokNotFillableError(RejectedError):
     number = 17
 
 
-class RunRefused(ClobError):  # noqa: N818 - named by the public contract
-    """``run`` without a status array met an event that a rule refuses, and stopped there."""
+class TooManyTradesError(RejectedError):
+    """The order would make more trades than the limit allows."""
 
-    code: str = "RUN_REFUSED"
-
-    def __init__(self, index: int, code: str, fills: "npt.NDArray[np.void]") -> None:
-        """Keep where, why, and what had been filled by then."""
-        super().__init__(f"event {index} was refused: {code}; what came before it stands")
-        self.index: int = index
-        """Index of the refused event in the array passed."""
-        # Of the refusal, UNKNOWN_ORDER for example.
-        self.code = code
-        self.fills: npt.NDArray[np.void] = fills
-        """The fills of the events before it, an array of ``FILL``."""
-
-
-class FillsFull(ClobError):  # noqa: N818 - named by the public contract
-    """``run`` stopped before an event whose fills do not fit the buffer any more."""
-
-    code = "FILLS_FULL"
-
-    def __init__(self, index: int, fills: "npt.NDArray[np.void]") -> None:
-        """Keep where to go on, and what had been filled by then."""
-        super().__init__(
-            f"the fills of event {index} do not fit after {len(fills)} others; "
-            f"go on with run(events[{index}:])"
-        )
-        self.index: int = index
-        """Index of the first event that was not executed."""
-        self.fills: npt.NDArray[np.void] = fills
-        """The fills of the events before it, an array of ``FILL``."""
+    code = "TOO_MANY_TRADES"
+    number = 36
 
 
 def _numbered() -> dict[int, type[RejectedError]]:

@@ -85,6 +85,10 @@ class Trade(msgspec.Struct, frozen=True, gc=False, tag=True):
     """What is left of the incoming order, in wei."""
     incoming_side: Side
     """Which of the two came in."""
+    buyer_fee: int = 0
+    """What the buyer pays of the tokens received, in wei; never netted into ``size``."""
+    seller_fee: int = 0
+    """What the seller pays of the collateral received, in wei."""
 
 
 class OrderReduced(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -120,4 +124,15 @@ class OrderRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 Event: TypeAlias = OrderAdded | Trade | OrderReduced | OrderRemoved
-"""Anything a book announces."""
+"""Anything a book or a market announces."""
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """A command of a batch was refused; it takes no ``seq``, and the others went on."""
+
+    index: int
+    """Which command of the batch, counted from 0."""
+    code: str
+    """The code of the refusal."""
+    message: str
+    """What was refused, in words."""

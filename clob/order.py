@@ -81,9 +81,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     self_trade: SelfTrade | None = None
     """What happens where it meets its maker's own orders; None leaves it to the market."""
     nonce: int = 0
-    """The maker's nonce it was signed with; the book does not look at it."""
+    """The maker's nonce it was signed with, below 2**256; the book does not look at it."""
     collateral: int | None = None
     """The signed amount of collateral in wei; None is ``size * price // 100``."""
+    fee_rate_bps: int | None = None
+    """The most it may be charged, 0 to 1000 basis points; None is whatever the market charges."""
+    smart_wallet: str = ""
+    """The wallet that pays and receives the collateral; empty is the maker's own."""
 
 
 OWNER_PREFIX: Final = "owner:"

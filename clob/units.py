@@ -28,6 +28,31 @@ TIME_MAX = 2**63 - 1
 """The latest time a command may state; an expiration at or beyond it never comes."""
 
 
+FEE_RATE_MAX_BPS = 1000
+"""The highest fee rate an order may name and a market may charge, in basis points: 10 %."""
+
+UINT256_MAX = 2**256 - 1
+"""The largest nonce, amount of collateral or balance: what a word of the chain holds."""
+
+TEXT_MAX = 256
+"""The longest id, wallet or name a matcher takes, in characters."""
+
+
+def collateral_of(size: int, price: int) -> int:
+    """Give what a trade costs, in wei of collateral, rounded down.
+
+    The one formula of matcher, portfolio and contract (decision 4 on amounts).
+
+    Args:
+        size: tokens, in wei.
+        price: cents, 1 to 99.
+
+    >>> collateral_of(3, 50)
+    1
+    """
+    return size * price // 100
+
+
 def tokens(amount: int | str) -> int:
     """Turn an amount of tokens into wei, exactly.
 

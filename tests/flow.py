@@ -252,7 +252,9 @@ class Flow:
             ("submit", "rest", "cancel", "reduce", "replace", "expire", "clear", "ask"), weights
         )[0]
         match what:
-            case "submit" | "rest":
+            case "submit":
+                arguments = (self.order(), now_ms, *self.trades_max())
+            case "rest":
                 arguments = (self.order(), now_ms)
             case "cancel":
                 arguments = (self.old_id(), now_ms, self.rng.choice(list(RemovalReason)))
@@ -276,7 +278,12 @@ class Flow:
             return order_id, size, now_ms
         if self.chance(0.6):
             price = self.price(self.rng.choice(list(Side)))
-        return order_id, price, size, now_ms, self.chance(0.1), self.rng.choice(POLICIES)
+        others = self.chance(0.1), self.rng.choice(POLICIES), *self.trades_max()
+        return order_id, price, size, now_ms, *others
+
+    def trades_max(self):
+        """Draw a limit on trades, most often none."""
+        return (self.rng.choice((1, 1, 2, 3, 10, None)),) if self.chance(0.2) else ()
 
     def _question(self, now_ms):
         """Draw a call that changes nothing."""
@@ -287,7 +294,8 @@ class Flow:
                 Call("ahead", (self.old_id(),)),
                 Call("number_of", (self.old_id(),)),
                 Call("id_of", (self.rng.choice((1, 2**63 + self.rng.randrange(9), 2**64)),)),
-                Call("simulate", (self.order(), now_ms)),
+                Call("simulate", (self.order(), now_ms, *self.trades_max())),
+                Call("ids", ()),
                 Call("__contains__", (self.old_id(),)),
                 Call("__contains__", (self.rng.choice((1.0, True, None, b"a", -1, 2**64)),)),
                 Call("__len__", ()),

@@ -9,6 +9,7 @@ from clob import Order, Side, TimeInForce, errors
 from clob.errors import REFUSALS
 from clob.records import Flag, Kind
 from tests.books import batch, buy, fill_book, refused, row, sell
+from tests.unit.test_matcher_refusals import RULES
 
 
 @pytest.fixture
@@ -17,6 +18,7 @@ def book(book_class):
     return fill_book(
         book_class(token="T", lot_wei=2),
         sell("ask", 60, 4, token="T", maker="m"),
+        sell("ask 2", 62, 2, token="T", maker="m"),
         buy("bid", 40, 4, token="T", maker="m"),
         buy("mortal", 30, 4, token="T", expiration_s=1),
     )
@@ -42,6 +44,7 @@ ENTER = {
     errors.DuplicateOrderError: {"id": "bid"},
     errors.PostOnlyWouldCrossError: {"post_only": True},
     errors.FokNotFillableError: {"time_in_force": TimeInForce.FOK},
+    errors.TooManyTradesError: {"price": 62, "trades_max": 1},
 }
 """For each rule on a new order, fields that break it."""
 
@@ -55,6 +58,7 @@ CHANGE = {
     errors.UnknownOrderError: {"order_id": "nobody"},
     errors.OrderExpiredError: {"order_id": "mortal"},
     errors.PostOnlyWouldCrossError: {"post_only": True},
+    errors.TooManyTradesError: {"price": 62, "trades_max": 1},
 }
 """For each rule on a replacement, arguments that break it."""
 
@@ -97,11 +101,12 @@ def names(rules):
     return [error.code for error in rules]
 
 
-def test_the_rules_are_listed_in_the_order_of_their_numbers():
-    assert list(REFUSALS) == sorted(REFUSALS) == list(range(1, len(REFUSALS) + 1))
+def test_the_rules_are_listed_in_their_order_of_precedence():
+    assert sorted(REFUSALS) == list(range(1, len(REFUSALS) + 1))
     assert len(set(names(REFUSALS.values()))) == len(REFUSALS)
+    precedence = list(REFUSALS.values())
     for rules in (ENTER, EVENT):
-        assert list(rules) == sorted(rules, key=lambda error: error.number)
+        assert list(rules) == sorted(rules, key=precedence.index)
 
 
 @pytest.mark.parametrize(("error", "fields"), ENTER.items(), ids=names(ENTER))
@@ -123,9 +128,10 @@ def test_the_first_of_two_rules_on_a_new_order(book, error, fields):
 def submit_refused(book, error, fields):
     """Submit an order that would trade 4 of its 8 wei were it not for the fields."""
     fields = {"price": 60, "size": 8, "now_ms": 2_000} | fields
-    now_ms = fields.pop("now_ms")
-    with refused(book, error):
-        book.submit(order(**fields), now_ms=now_ms)
+    now_ms, trades_max = fields.pop("now_ms"), fields.pop("trades_max", None)
+    for call in (book.submit, book.simulate):
+        with refused(book, error):
+            call(order(**fields), now_ms, trades_max)
 
 
 def test_a_size_off_the_lot_comes_before_one_too_large(book):
@@ -216,6 +222,8 @@ def event_refused(book_class, error, fields):
     assert book.state_hash() == before
 
 
-def test_every_refusal_has_a_test_here():
+def test_every_refusal_has_a_test_here_or_where_a_matchers_are():
     tested = {*ENTER, *CHANGE, *SHRINK, *EVENT, errors.SizeNotReducedError}
-    assert tested == set(REFUSALS.values())
+    of_a_matcher = {rule[0] for rule in RULES}
+    assert tested | of_a_matcher == set(REFUSALS.values())
+    assert tested - of_a_matcher == {errors.InvalidKindError, errors.SeedWouldCrossError}

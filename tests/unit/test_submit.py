@@ -127,10 +127,39 @@ def test_a_book_says_what_it_was_made_of(book_class):
     assert (book.lo, book.hi, book.token, book.lot_wei, book.market) == (10, 20, "t", 5, "m")
 
 
-@pytest.mark.parametrize("name", ["lo", "hi", "token", "lot_wei", "market", "seq", "best_bid"])
+@pytest.mark.parametrize("name", ["lo", "hi", "token", "lot_wei", "market", "best_bid"])
 def test_what_a_book_is_cannot_be_set(book_class, name):
     with pytest.raises(AttributeError):
         setattr(book_class(), name, 1)
+
+
+def test_seq_may_be_set_where_books_share_a_sequence(book_class):
+    yes, no = book_class(token="yes"), book_class(token="no")
+    yes.submit(buy("a", 50, 1, token="yes"))
+    no.seq = yes.seq
+    assert [event.seq for event in no.submit(buy("b", 50, 1, token="no"))] == [2]
+    yes.seq = no.seq
+    assert [event.seq for event in yes.cancel("a")] == [3]
+    for right in (0, 7, 2**63 - 1):
+        yes.seq = right
+        assert yes.seq == right
+    yes.check()
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**63, 2**64, 1.0, "1", None, True, b"1"])
+def test_seq_is_an_integer_from_0_below_2_to_the_63(book_class, wrong):
+    book = fill_book(book_class(), buy("a", 50, 1))
+    before = book.state_hash()
+    with pytest.raises(ValueError, match=f"from 0 to {2**63 - 1}"):
+        book.seq = wrong
+    assert (book.seq, book.state_hash()) == (1, before)
+
+
+def test_the_last_numbers_of_the_sequence(book_class):
+    book = fill_book(book_class(), buy("a", 50, 1), buy("b", 50, 1))
+    book.seq = 2**63 - 3
+    (reduced,) = told(book.cancel("a"))
+    assert (reduced, book.seq) == ("removed a cancelled 1", 2**63 - 2)
 
 
 def test_more_orders_than_the_capacity_are_welcome(book_class):
