@@ -23,8 +23,8 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 # pip hides what a build says; this one shows it.
-$(BUILT): $(INSTALLED) setup.py $(wildcard clob/*.pyx clob/*.pxd)
-	rm -f "clob/_book_c$$($(BIN)/python -c \
+$(BUILT): $(INSTALLED) setup.py $(wildcard clob/*.pyx clob/*.pxd clob/*_py.py)
+	rm -f clob/*_c"$$($(BIN)/python -c \
 		'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')"
 	$(BUILD_CORE)
 	touch $@

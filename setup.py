@@ -1,9 +1,9 @@
-"""Builds the one compiled module; all else about the package is in pyproject.toml.
+"""Builds the compiled modules; all else about the package is in pyproject.toml.
 
 What the environment says:
 
 ==================  ===============================================================================
-CLOB_PURE_PYTHON=1  build no compiled module; the Python twin does the work
+CLOB_PURE_PYTHON=1  build no compiled module; the Python twins do the work
 CLOB_REQUIRE_ALL=1  a compiled module that cannot be built is an error
 CLOB_TRACE=1        compile line tracing in, so that coverage.py sees into the .pyx
 CLOB_SANITIZE=1     compile for the address and undefined-behaviour sanitizers
@@ -12,7 +12,10 @@ CFLAGS              more flags for the C compiler, ``-march=native`` for example
 """
 
 import os
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -54,10 +57,31 @@ def translate(ext: Extension) -> list[str]:
         [ext],
         # Cython looks at file times and not at directives; a traced .c would linger.
         force=True,
-        compiler_directives={"linetrace": trace},
+        compiler_directives={"linetrace": trace, "annotation_typing": False},
     )
     sources: list[str] = translated[0].sources
     return sources
+
+
+# The desk is compiled from the lines that run as plain Python, too: what is ``_desk_py.py`` there
+# is ``_desk_c.py`` here, with the types of ``_desk_c.pxd``. Another such module is not imported
+# but, by the .pxd, cimported.
+TWIN_IMPORT = re.compile(r"^from clob\._[a-z]+_py import .*\n", re.MULTILINE)
+
+
+@contextmanager
+def sources_of(ext: Extension) -> Iterator[None]:
+    """Put the source of a compiled module in its place while it is built."""
+    source = Path(ext.sources[0])
+    if source.suffix != ".py":
+        yield
+        return
+    plain = source.with_name(source.name.replace("_c.py", "_py.py")).read_text()
+    source.write_text(TWIN_IMPORT.sub("", plain))
+    try:
+        yield
+    finally:
+        source.unlink()
 
 
 class BuildOptional(build_ext):
@@ -70,21 +94,32 @@ class BuildOptional(build_ext):
         if self.compiler.compiler_type == "unix":
             optimise(ext)
         try:
-            ext.sources = translate(ext)
+            with sources_of(ext):
+                ext.sources = translate(ext)
             super().build_extension(ext)
         except (ImportError, CCompilerError, BaseError) as error:
             if asked("CLOB_REQUIRE_ALL"):
                 raise
             sys.stderr.write(
-                f"\nclob: the compiled Book was not built ({error}).\n"
-                "clob: the package works without it, on the Python twin, only slower.\n"
+                f"\nclob: {ext.name} was not built ({error}).\n"
+                "clob: the package works without it, on its Python twin, only slower.\n"
                 "clob: with a C compiler and the headers of Python, install it again.\n\n"
             )
 
 
-core = Extension("clob._book_c", ["clob/_book_c.pyx"], optional=not asked("CLOB_REQUIRE_ALL"))
+def extensions() -> list[Extension]:
+    """List the compiled modules.
+
+    A traced build leaves out those made from Python, which are measured as such.
+    """
+    sources = [f"clob/{name}_c.pyx" for name in ("_book", "_codec", "_entries")]
+    if not asked("CLOB_TRACE"):
+        sources += [f"clob/{name}_c.py" for name in ("_accounts", "_gate", "_register", "_desk")]
+    optional = not asked("CLOB_REQUIRE_ALL")
+    return [Extension(f"clob.{Path(s).stem}", [s], optional=optional) for s in sources]
+
 
 setup(
-    ext_modules=[] if asked("CLOB_PURE_PYTHON") else [core],
+    ext_modules=[] if asked("CLOB_PURE_PYTHON") else extensions(),
     cmdclass={"build_ext": BuildOptional},
 )

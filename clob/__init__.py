@@ -1,47 +1,98 @@
-"""An embeddable order book for prediction markets: commands in, events out.
+"""An embeddable matching engine for prediction markets: commands in, events out.
 
 The public names of the engine; :mod:`clob.replay` is imported by name.
 """
 
 from clob.book import Book
-from clob.commands import Cancel, Command, Reduce, Replace, Submit
+from clob.commands import (
+    AddMarket,
+    Batch,
+    Cancel,
+    CancelAll,
+    Command,
+    Expire,
+    Reduce,
+    Replace,
+    SetBalance,
+    SetLimits,
+    SetMarket,
+    SetMode,
+    SetNonce,
+    Settled,
+    SettleFailed,
+    Submit,
+)
 from clob.depth import Ahead, Depth, Level, Resting
 from clob.errors import (
     BookBusy,
     ClobError,
     FillsFull,
+    MatcherBusy,
     RejectedError,
     RunRefused,
 )
-from clob.events import Event, OrderAdded, OrderReduced, OrderRemoved, RemovalReason, Trade
+from clob.events import (
+    Event,
+    OrderAdded,
+    OrderReduced,
+    OrderRemoved,
+    Refused,
+    RemovalReason,
+    Trade,
+)
+from clob.market import Balance, Funds, Limits, Market, Mode
+from clob.matcher import Matcher, Replayed
 from clob.order import Order, SelfTrade, Side, TimeInForce
+from clob.status import OrderRecord, OrderStatus
 from clob.units import SIZE_MAX, format_tokens, tokens
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SIZE_MAX",
+    "AddMarket",
     "Ahead",
+    "Balance",
+    "Batch",
     "Book",
     "BookBusy",
     "Cancel",
+    "CancelAll",
     "ClobError",
     "Command",
     "Depth",
     "Event",
+    "Expire",
     "FillsFull",
+    "Funds",
     "Level",
+    "Limits",
+    "Market",
+    "Matcher",
+    "MatcherBusy",
+    "Mode",
     "Order",
     "OrderAdded",
+    "OrderRecord",
     "OrderReduced",
     "OrderRemoved",
+    "OrderStatus",
     "Reduce",
+    "Refused",
     "RejectedError",
     "RemovalReason",
     "Replace",
+    "Replayed",
     "Resting",
     "RunRefused",
     "SelfTrade",
+    "SetBalance",
+    "SetLimits",
+    "SetMarket",
+    "SetMode",
+    "SetNonce",
+    "SettleFailed",
+    "Settled",
     "Side",
     "Submit",
     "TimeInForce",

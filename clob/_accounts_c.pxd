@@ -1,0 +1,30 @@
+# The types of clob/_accounts_py.py, from which the compiled module is made; see setup.py.
+cimport cython
+
+from clob._entries_c cimport Account, Entry, Pending, Trader, Venue
+from clob._structs_c cimport Order, Trade
+
+cdef object BUY
+
+
+cdef class Accounts:
+    cdef public dict accounts
+    cdef public list undo
+
+    @cython.locals(order=Order, trader=Trader, venue=Venue, tokens=Account, collateral=Account)
+    cpdef open_accounts(self, Entry entry)
+
+    @cython.locals(account=Account)
+    cpdef Account account(self, wallet, asset)
+
+    @cython.locals(held=Pending)
+    cpdef hold(self, Venue venue, seq, tuple accounts, tuple amounts)
+
+    cpdef pay(self, Venue venue, Entry buyer, Entry seller, Trade event, paid)
+
+    @cython.locals(collector=Account)
+    cpdef move(self, Venue venue, Account payer, Account payee, amount, fee)
+
+    @cython.locals(order=Order)
+    cpdef reserve(self, Entry entry, remaining)
+    cpdef touch(self, Account account)

@@ -1,0 +1,99 @@
+"""Who has what: orders hold it while they rest, trades move it. The lower half of the desk.
+
+Compiled as it stands, like the desk, with the types of ``_accounts_c.pxd``.
+"""
+
+from typing import Any
+
+from clob import _undo
+from clob._entries_py import Account, Entry, Pending, Venue
+from clob._structs_py import Trade
+from clob.order import Side
+
+BUY = Side.BUY
+
+
+class Accounts:
+    """The accounts of all wallets, and what orders and trades do to them."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[tuple[str, str], Account] = {}
+        # While a batch may have to be taken back: how, the last step first.
+        self.undo: list[tuple[Any, Any, Any]] | None = None
+
+    def open_accounts(self, entry: Entry) -> None:
+        """Give an accepted order the accounts it pays from and receives to."""
+        order, trader = entry.order, entry.trader
+        venue = trader.venue
+        if not trader.has_accounts:
+            trader.has_accounts = True
+            trader.collateral = self.account(trader.maker, venue.market.collateral)
+            trader.yes = self.account(trader.maker, venue.yes)
+            trader.no = self.account(trader.maker, venue.no)
+            venue.traders[trader.maker] = trader
+        tokens = trader.yes if entry.is_yes else trader.no
+        collateral = trader.collateral
+        if order.smart_wallet:
+            collateral = self.account(order.smart_wallet, venue.market.collateral)
+        if order.side is BUY:
+            entry.pays, entry.receives = collateral, tokens
+        else:
+            entry.pays, entry.receives = tokens, collateral
+
+    def account(self, wallet: str, asset: str) -> Account:
+        """Give the account of a wallet, made where there is none."""
+        account = self.accounts.get((wallet, asset))
+        if account is None:
+            account = self.accounts[wallet, asset] = Account(wallet, asset)
+        return account
+
+    def pay(self, venue: Venue, buyer: Entry, seller: Entry, event: Trade, paid: int) -> None:
+        """Move collateral and tokens, or hold them until the trade is settled."""
+        if venue.settles:
+            self.touch(buyer.pays)
+            self.touch(seller.pays)
+            accounts = (buyer.pays, buyer.receives, seller.pays, seller.receives)
+            amounts = (paid, event.size, event.buyer_fee, event.seller_fee)
+            self.hold(venue, event.seq, accounts, amounts)
+            if self.undo is not None:
+                self.undo.append((_undo.unhold, venue, event.seq))
+            return
+        self.move(venue, buyer.pays, seller.receives, paid, event.seller_fee)
+        self.move(venue, seller.pays, buyer.receives, event.size, event.buyer_fee)
+
+    def hold(
+        self,
+        venue: Venue,
+        seq: int,
+        accounts: tuple[Account, Account, Account, Account],
+        amounts: tuple[int, int, int, int],
+    ) -> None:
+        """Let a trade wait for its settlement, and hold what it moves."""
+        held = Pending(accounts, amounts)
+        held.buyer_pays.unsettled += held.paid
+        held.seller_pays.unsettled += held.size
+        venue.pending[seq] = held
+
+    def move(self, venue: Venue, payer: Account, payee: Account, amount: int, fee: int) -> None:
+        """Move an amount from one account to another, less a fee that goes to the fee wallet."""
+        self.touch(payer)
+        self.touch(payee)
+        payer.balance -= amount
+        payee.balance += amount - fee
+        if fee:
+            collector = self.account(venue.market.fee_wallet, payer.asset)
+            self.touch(collector)
+            collector.balance += fee
+
+    def reserve(self, entry: Entry, remaining: int) -> None:
+        """Hold what so much of a resting order needs, and no more."""
+        order = entry.order
+        needed = remaining * order.price // 100 if order.side is BUY else remaining
+        self.touch(entry.pays)
+        entry.pays.reserved += needed - entry.reserve
+        entry.reserve = needed
+
+    def touch(self, account: Account) -> None:
+        """Keep an account as it is, where a batch may have to be taken back."""
+        if self.undo is not None:
+            self.undo.append((_undo.restore, account, account.saved()))

@@ -1,0 +1,149 @@
+"""Commands about markets: add one, change its terms or its mode, change the limits."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from clob import _rules
+from clob._checks import show
+from clob.commands import AddMarket, SetLimits, SetMarket, SetMode
+from clob.errors import InvalidCommandError, InvalidMarketError, MarketExistsError, RejectedError
+from clob.events import Event, OrderRemoved, RemovalReason
+from clob.market import Funds, Limits, Market, Mode
+from clob.order import SelfTrade
+from clob.units import SIZE_MAX, TIME_MAX
+
+if TYPE_CHECKING:
+    from clob._desk_py import Desk
+
+FIXED = ("id", "yes", "no", "lot_wei", "mode", "funds", "collateral", "settles")
+"""What ``SetMarket`` cannot change."""
+
+
+def check_market(market: Market) -> None:
+    """Refuse a market that cannot be.
+
+    Raises:
+        InvalidMarketError: a field is of the wrong type or out of range, or two contradict.
+    """
+    if type(market) is not Market:
+        raise InvalidMarketError(f"a Market is needed, not {show(market)}")
+    for name in ("id", "yes", "no", "fee_wallet", "collateral"):
+        try:
+            _rules.check_text(name, getattr(market, name), 1)
+        except RejectedError as error:
+            raise InvalidMarketError(str(error)) from None
+    if len({market.yes, market.no, market.collateral}) != 3:
+        raise InvalidMarketError(
+            f"yes, no and collateral must differ, not {show(market.yes)}, {show(market.no)} "
+            f"and {show(market.collateral)}"
+        )
+    for name, kind in (("mode", Mode), ("self_trade", SelfTrade), ("funds", Funds)):
+        if type(getattr(market, name)) is not kind:
+            raise InvalidMarketError(
+                f"{name} must be a {kind.__name__}, not {show(getattr(market, name))}"
+            )
+    for name in ("lot_wei", "min_size"):
+        _check_range(name, getattr(market, name), 1, SIZE_MAX)
+    for name in ("resting_fee_rate_bps", "incoming_fee_rate_bps"):
+        _check_range(name, getattr(market, name), 0, 1000)
+    if type(market.settles) is not bool:
+        raise InvalidMarketError(f"settles must be True or False, not {show(market.settles)}")
+    if market.settles and market.funds is not Funds.ACCOUNTS:
+        raise InvalidMarketError("a market that settles needs Funds.ACCOUNTS, not Funds.NONE")
+
+
+def _check_range(name: str, value: object, least: int, most: int) -> None:
+    """Refuse a number that is none, or out of range."""
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidMarketError(
+            f"{name} must be an integer from {least} to {most}, not {show(value)}"
+        )
+
+
+def refuse_add_market(desk: "Desk", command: AddMarket, now_ms: int) -> None:
+    """Refuse a market that cannot be, or that is there."""
+    market = command.market
+    check_market(market)
+    for token in (market.yes, market.no):
+        if token in desk.tokens and desk.tokens[token] != market.id:
+            raise InvalidMarketError(
+                f"token {show(token)} is in market {show(desk.tokens[token])} already"
+            )
+    if market.collateral in desk.tokens:
+        raise InvalidMarketError(f"collateral {show(market.collateral)} is a token of a market")
+    for venue in desk.venues.values():
+        if venue.market.collateral in (market.yes, market.no):
+            raise InvalidMarketError(
+                f"token {show(venue.market.collateral)} is the collateral of market "
+                f"{show(venue.market.id)}"
+            )
+    if market.id in desk.venues:
+        raise MarketExistsError(f"there is a market {show(market.id)} already")
+
+
+def add_market(desk: "Desk", command: AddMarket, now_ms: int) -> list[Event]:
+    """Open a market."""
+    desk.open_venue(command.market)
+    return []
+
+
+def refuse_set_market(desk: "Desk", command: SetMarket, now_ms: int) -> None:
+    """Refuse terms that cannot be, or that cannot be changed."""
+    check_market(command.market)
+    before = _rules.venue_of(desk, command.market.id).market
+    for name in FIXED:
+        if getattr(before, name) != getattr(command.market, name):
+            raise InvalidMarketError(
+                f"{name} of market {show(before.id)} stays {show(getattr(before, name))}, "
+                f"not {show(getattr(command.market, name))}"
+            )
+
+
+def set_market(desk: "Desk", command: SetMarket, now_ms: int) -> list[Event]:
+    """Change the terms of a market."""
+    desk.venues[command.market.id].adopt(command.market)
+    return []
+
+
+def refuse_set_mode(desk: "Desk", command: SetMode, now_ms: int) -> None:
+    """Refuse a mode that is none, and any after the last."""
+    if type(command.mode) is not Mode:
+        raise InvalidCommandError(f"mode must be a Mode, not {show(command.mode)}")
+    venue = _rules.venue_of(desk, command.market)
+    if command.mode is not Mode.RESOLVED:
+        _rules.check_mode(venue, Mode.HALTED)
+
+
+def set_mode(desk: "Desk", command: SetMode, now_ms: int) -> list[Event]:
+    """Change what a market allows; where it is resolved, remove every order."""
+    venue = desk.venues[command.market]
+    venue.adopt(msgspec.structs.replace(venue.market, mode=command.mode))
+    if command.mode is not Mode.RESOLVED:
+        return []
+    events: list[Event] = []
+    for book in (venue.yes_book, venue.no_book):
+        venue.hand_over(book)
+        events += book.clear(RemovalReason.MARKET)
+    for event in events:
+        if isinstance(event, OrderRemoved):
+            desk.finish(desk.entries[event.order_id], event.reason)
+    return events
+
+
+def refuse_set_limits(desk: "Desk", command: SetLimits, now_ms: int) -> None:
+    """Refuse limits below 1."""
+    if type(command.limits) is not Limits:
+        raise InvalidCommandError(f"a Limits is needed, not {show(command.limits)}")
+    for name in Limits.__struct_fields__:
+        value = getattr(command.limits, name)
+        if type(value) is not int or not 1 <= value <= TIME_MAX:
+            raise InvalidCommandError(
+                f"{name} must be an integer from 1 to {TIME_MAX}, not {show(value)}"
+            )
+
+
+def set_limits(desk: "Desk", command: SetLimits, now_ms: int) -> list[Event]:
+    """Change the limits."""
+    desk.adopt_limits(command.limits)
+    return []

@@ -1,0 +1,224 @@
+"""What one may ask of a desk without changing it."""
+
+from typing import TYPE_CHECKING
+
+from clob import _batches, _doors, _orders, _rules
+from clob._checks import show
+from clob._ledger import with_fees
+from clob.commands import Batch, Cancel, Command, Replace, Submit
+from clob.errors import InvalidCommandError, InvariantError, RejectedError
+from clob.events import Trade
+from clob.market import Balance, Mode
+from clob.order import Order, Side
+from clob.status import OrderRecord, filled_amount, status_of
+from clob.units import TIME_MAX, collateral_of
+
+if TYPE_CHECKING:
+    from clob._desk_py import Desk
+    from clob._entries_py import Account, Entry, Venue
+
+
+def record_of(entry: "Entry") -> OrderRecord:
+    """Show an order to the outside."""
+    order, given = entry.order, entry.given
+    filled = order.size - entry.remaining
+    whole = given.collateral
+    if whole is None:
+        whole = collateral_of(given.size, given.price)
+    return OrderRecord(
+        market=entry.trader.venue.market.id,
+        order=given,
+        price=order.price,
+        size=order.size,
+        status=status_of(traded=filled > 0, left=entry.remaining > 0, resting=entry.resting),
+        filled=filled,
+        remaining=entry.remaining if entry.resting else 0,
+        filled_amount=filled_amount(order.side, filled, given.size, whole),
+        filled_collateral=entry.filled_collateral,
+        number=entry.number,
+        accepted_ms=entry.accepted_ms,
+        removal=entry.removal,
+        client_id=entry.client_id,
+        order_hash=entry.order_hash,
+    )
+
+
+def open_orders(desk: "Desk", maker: str | None, market: str | None) -> list["Entry"]:
+    """List resting orders in the sequence of acceptance."""
+    venues = list(desk.venues.values()) if market is None else [_rules.venue_of(desk, market)]
+    return _orders.by_number(
+        entry
+        for venue in venues
+        for name in ([maker] if maker is not None else list(venue.traders))
+        for entry in _orders.of_maker(venue, name)
+    )
+
+
+def balance_of(account: "Account | None") -> Balance:
+    """Show an account to the outside; one that was never used has nothing."""
+    if account is None:
+        return Balance(0, 0, 0)
+    return Balance(account.balance, account.reserved, account.unsettled)
+
+
+def next_expiry_s(desk: "Desk") -> int | None:
+    """Give the first second after which ``Expire`` has something to do."""
+    due = [seconds.peekitem(0)[0] for seconds in (desk.expiring, desk.spent_until) if seconds]
+    return min(due, default=None)
+
+
+# ----- what would be -------------------------------------------------------------------------
+
+
+def refusal_of(desk: "Desk", command: Command) -> RejectedError | None:
+    """Give what a command would be refused for, or None."""
+    try:
+        # The exact types, as at the door: a subclass of a command is none.
+        if type(command) is Submit:
+            simulate(desk, command)
+        elif type(command) is Cancel:
+            _check_cancel(desk, command)
+        else:
+            door = _doors.door_of(desk, command)
+            door.refuse(desk, command, command.now_ms)
+            if type(command) is Replace:
+                _check_replace(desk, command)
+            elif type(command) is Batch and command.atomic:
+                return _batches.would_refuse(desk, command, command.now_ms)
+    except RejectedError as error:
+        return error
+    return None
+
+
+def _check_time(desk: "Desk", now_ms: int) -> None:
+    """Refuse a time that is none, or that lies before the last one."""
+    if type(now_ms) is not int or not desk.now_ms <= now_ms <= TIME_MAX:
+        raise _rules.time_refused(now_ms, desk.now_ms)
+
+
+def _check_cancel(desk: "Desk", command: Cancel) -> None:
+    """Refuse a cancel."""
+    _check_time(desk, command.now_ms)
+    _rules.check_order_command(desk, command, Mode.CANCEL_ONLY)
+
+
+def simulate(desk: "Desk", command: Submit) -> list[Trade]:
+    """Say which trades an order would get, fees included."""
+    if type(command) is not Submit:
+        raise InvalidCommandError(f"a Submit is needed, not {show(command)}")
+    _check_time(desk, command.now_ms)
+    order = _rules.order_of(command, command.now_ms)
+    desk.admit(command, order, command.now_ms)
+    venue = desk.venues[command.market]
+    book = venue.yes_book if order.token == venue.yes else venue.no_book
+    if order.self_trade is None and venue.self_trade:
+        order = _rules.with_policy(order, venue.self_trade)
+    venue.hand_over(book)
+    trades = book.simulate(order, command.now_ms, desk.trades_max)
+    if not venue.charges:
+        return trades
+    return [
+        with_fees(venue.market, trade, order, desk.entries[trade.resting_order_id].order)
+        for trade in trades
+    ]
+
+
+def _check_replace(desk: "Desk", command: Replace) -> None:
+    """Refuse what only the book can; the order's own place is not among those it would meet."""
+    entry = desk.entries[command.order_id]
+    venue, order = entry.trader.venue, entry.order
+    if command.price == order.price and command.size < entry.remaining:
+        return
+    policy = command.self_trade if command.self_trade is not None else venue.self_trade
+    number = 0
+    while f"?{number}" in desk.entries:
+        number += 1
+    trial = Order(
+        id=f"?{number}",
+        token=order.token,
+        maker=order.maker,
+        side=order.side,
+        price=command.price,
+        size=command.size,
+        post_only=command.post_only,
+        self_trade=policy,
+    )
+    desk.book_of(entry).simulate(trial, command.now_ms, desk.trades_max)
+
+
+# ----- invariants ----------------------------------------------------------------------------
+
+
+def audit(desk: "Desk") -> None:
+    """Check all invariants of the desk and of its books.
+
+    Raises:
+        InvariantError: one is broken, which is a bug of this package.
+    """
+    for venue in desk.venues.values():
+        _audit_venue(desk, venue)
+    _audit_accounts(desk)
+    resting = sum(entry.resting for entry in desk.entries.values())
+    if resting != sum(trader.count for v in desk.venues.values() for trader in v.traders.values()):
+        raise InvariantError("an order rests that no maker has")
+    if len(desk.entries) - resting != desk.num_finished:
+        raise InvariantError("an order is neither resting nor finished")
+    expiring = {n: e for due in desk.expiring.values() for n, e in due.items()}
+    for entry in desk.entries.values():
+        due = entry.resting and entry.order.expiration_s > 0
+        if due != (expiring.get(entry.number) is entry):
+            raise InvariantError(f"order {entry.order.id!r} is not where its expiration says")
+
+
+def _audit_venue(desk: "Desk", venue: "Venue") -> None:
+    """Check one market against its books."""
+    for book in (venue.yes_book, venue.no_book):
+        book.check()
+        for resting in book.orders():
+            entry = desk.entries[resting.order_id]
+            seen = (entry.order.side, entry.order.price, entry.remaining, entry.order.maker)
+            if seen != (resting.side, resting.price, resting.remaining, resting.maker):
+                raise InvariantError(f"order {resting.order_id!r} is not what rests")
+    count = 0
+    for maker, trader in venue.traders.items():
+        entries = _orders.of_maker(venue, maker)
+        count += len(entries)
+        numbers = [entry.number for entry in entries]
+        if len(entries) != trader.count or numbers != sorted(numbers):
+            raise InvariantError(f"the orders of maker {maker!r} are miscounted or out of order")
+        if not entries and not venue.has_accounts:
+            raise InvariantError(f"maker {maker!r} has no orders and was not forgotten")
+        if any(e.trader is not trader or not e.resting or e.removal is not None for e in entries):
+            raise InvariantError(f"an order of maker {maker!r} is not what its list says")
+    if count != len(venue.yes_book) + len(venue.no_book):
+        raise InvariantError(f"market {venue.market.id!r} has orders of no maker")
+
+
+def _audit_accounts(desk: "Desk") -> None:
+    """Check that accounts hold what orders and trades need, and nothing else."""
+    unsettled: dict[int, int] = {}
+    for venue in desk.venues.values():
+        for held in venue.pending.values():
+            for account, amount in (
+                (held.buyer_pays, held.paid),
+                (held.seller_pays, held.size),
+            ):
+                unsettled[id(account)] = unsettled.get(id(account), 0) + amount
+    reserved: dict[int, int] = {}
+    for entry in desk.entries.values():
+        if entry.resting and entry.trader.venue.has_accounts:
+            reserved[id(entry.pays)] = reserved.get(id(entry.pays), 0) + entry.reserve
+            if entry.reserve != entry_needs(entry):
+                raise InvariantError(f"order {entry.order.id!r} reserves what it does not need")
+    for account in desk.accounts.values():
+        if account.reserved != reserved.get(id(account), 0):
+            raise InvariantError(f"{account.wallet!r} has reserves of no order")
+        if account.unsettled != unsettled.get(id(account), 0):
+            raise InvariantError(f"{account.wallet!r} holds for trades that do not wait")
+
+
+def entry_needs(entry: "Entry") -> int:
+    """Give what a resting order must hold."""
+    if entry.order.side is Side.BUY:
+        return collateral_of(entry.remaining, entry.order.price)
+    return entry.remaining

@@ -1,0 +1,44 @@
+# The types of clob/_register_py.py, from which the compiled module is made; see setup.py.
+cimport cython
+
+from clob._entries_c cimport Entry, Trader, Venue, make_entry, order_from, soon
+from clob._gate_c cimport Gate
+from clob._structs_c cimport Order, OrderState
+
+
+cdef class Register(Gate):
+    cdef public object expiring
+    cdef public Entry finished_first
+    cdef public Entry finished_last
+    cdef public Py_ssize_t num_finished
+    cdef public dict spent
+    cdef public object spent_until
+
+    @cython.locals(trader=Trader)
+    cpdef Entry entry_for(self, Venue venue, Order order)
+
+    @cython.locals(order=Order, entry=Entry)
+    cpdef Entry entry_from(self, Venue venue, OrderState state, bint is_yes, str maker)
+
+    @cython.locals(order=Order)
+    cpdef enter(self, Entry entry)
+
+    @cython.locals(trader=Trader)
+    cpdef rest(self, Entry entry)
+
+    @cython.locals(trader=Trader, order=Order)
+    cpdef link(self, Entry entry)
+
+    @cython.locals(trader=Trader, order=Order)
+    cpdef unlink(self, Entry entry)
+
+    @cython.locals(last=Entry)
+    cpdef finish(self, Entry entry, reason)
+
+    @cython.locals(entry=Entry, following=Entry)
+    cpdef evict(self)
+
+    @cython.locals(order=Order, hashes=set)
+    cpdef spend(self, Entry entry, used)
+
+    cpdef resize(self, Entry entry, remaining)

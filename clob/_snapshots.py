@@ -1,0 +1,249 @@
+"""The whole state of a desk as canonical bytes, and back: equal bytes mean equal futures.
+
+The layout of each Struct in :mod:`clob._states` is derived from its definition as in
+:mod:`clob.layouts`; the sequence is that of :func:`snapshot`. What can be computed from the
+rest, like reserves, is left out. The last 32 bytes are the BLAKE2b hash of all before, which is
+the state hash.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from clob import _finished
+from clob._states import (
+    AccountState,
+    FinishedState,
+    Head,
+    NonceState,
+    OrderState,
+    PendingState,
+    SpentState,
+    Text,
+    VenueState,
+)
+from clob.codec import read, write
+from clob.errors import ClobError, InvalidSnapshotError
+from clob.events import RemovalReason
+from clob.order import Order
+from clob.units import TIME_MAX, UINT256_MAX
+
+if TYPE_CHECKING:
+    from clob._desk_py import Desk
+    from clob._entries_py import Entry, Venue
+
+MAGIC = b"CLOBSNAP\x01"
+"""What a snapshot begins with: eight letters and the version."""
+
+HASH_BYTES = 32
+
+T = TypeVar("T")
+
+
+# ----- writing -------------------------------------------------------------------------------
+
+
+def state_hash(desk: "Desk") -> bytes:
+    """Hash the whole state, BLAKE2b of 32 bytes. O(everything)."""
+    return snapshot(desk)[-HASH_BYTES:]
+
+
+def snapshot(desk: "Desk") -> bytes:
+    """Write the whole state."""
+    makers: dict[str, int] = {}
+    body = [piece for venue in desk.venues.values() for piece in _venue_pieces(venue, desk, makers)]
+    for entry in _finished.readable(desk):
+        market = entry.trader.venue.market
+        removal = entry.removal or RemovalReason.CANCELLED
+        body.append(write(FinishedState(market.id, entry.is_yes, removal)))
+        body.append(write(entry.state(makers.setdefault(entry.trader.maker, len(makers)))))
+    spent = sorted(
+        (order_hash, *terms) for order_hash, terms in desk.used.items() if type(terms) is tuple
+    )
+    accounts = [
+        AccountState(
+            wallet, asset, account.balance < 0, *divmod(abs(account.balance), UINT256_MAX + 1)
+        )
+        for (wallet, asset), account in sorted(desk.accounts.items())
+        if account.balance
+    ]
+    tail: list[Any] = [NonceState(maker, nonce) for maker, nonce in sorted(desk.nonces.items())]
+    tail += accounts
+    tail += [SpentState(*hash_and_terms) for hash_and_terms in spent]
+    head = Head(
+        now_ms=desk.now_ms,
+        number=desk.number,
+        limits=desk.limits,
+        makers=len(makers),
+        markets=len(desk.venues),
+        finished=desk.num_finished,
+        nonces=len(desk.nonces),
+        accounts=len(accounts),
+        spent=len(spent),
+    )
+    names = [write(Text(maker)) for maker in makers]
+    state = b"".join([MAGIC, write(head), *names, *body, *map(write, tail)])
+    return state + hashlib.blake2b(state, digest_size=HASH_BYTES).digest()
+
+
+def _venue_pieces(venue: "Venue", desk: "Desk", makers: dict[str, int]) -> Iterator[bytes]:
+    """Write a market: its orders in the sequence of their queues, its trades that wait."""
+    ids = (venue.yes_book.ids(), venue.no_book.ids())
+    counts = (len(ids[0]), len(ids[1]), len(venue.pending))
+    yield write(VenueState(venue.market, venue.turn.seq, *counts))
+    entries = desk.entries
+    for side in ids:
+        for order_id in side:
+            entry = entries[order_id]
+            yield write(entry.state(makers.setdefault(entry.trader.maker, len(makers))))
+    for seq, held in venue.pending.items():
+        yield write(
+            PendingState(
+                seq=seq,
+                token=held.seller_pays.asset,
+                buyer_pays=held.buyer_pays.wallet,
+                buyer_receives=held.buyer_receives.wallet,
+                seller_pays=held.seller_pays.wallet,
+                seller_receives=held.seller_receives.wallet,
+                paid=held.paid,
+                size=held.size,
+                buyer_fee=held.buyer_fee,
+                seller_fee=held.seller_fee,
+            )
+        )
+
+
+# ----- reading -------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads one Struct after the other."""
+
+    def __init__(self, state: bytes) -> None:
+        self.state = state
+        self.offset = len(MAGIC)
+
+    def take(self, kind: type[T]) -> T:
+        """Read the next one."""
+        value: T
+        value, self.offset = read(kind, self.state, self.offset)
+        return value
+
+    def several(self, kind: type[T], count: int) -> Iterator[T]:
+        """Read as many as that."""
+        return (self.take(kind) for _ in range(count))
+
+
+def restore(desk: "Desk", state: bytes) -> None:
+    """Bring an empty desk into a state.
+
+    Raises:
+        InvalidSnapshotError: the bytes are no snapshot of this version, or a damaged one.
+    """
+    if type(state) is not bytes or not state.startswith(MAGIC[:-1]):
+        raise InvalidSnapshotError("a snapshot begins with CLOBSNAP; these bytes do not")
+    if state[len(MAGIC) - 1 : len(MAGIC)] != MAGIC[-1:]:
+        raise InvalidSnapshotError(f"a snapshot of version {MAGIC[-1]} is needed")
+    body, seal = state[:-HASH_BYTES], state[-HASH_BYTES:]
+    if hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != seal:
+        raise InvalidSnapshotError("the hash at the end is not that of the bytes before it")
+    try:
+        _restore(desk, Reader(body))
+    except (ClobError, LookupError, ValueError) as error:
+        raise InvalidSnapshotError(f"the snapshot contradicts itself: {error!r}") from error
+
+
+def _restore(desk: "Desk", reader: Reader) -> None:
+    """Read everything in the sequence in which it was written."""
+    head = reader.take(Head)
+    makers = [name.text for name in reader.several(Text, head.makers)]
+    desk.adopt_limits(head.limits)
+    resting: list[Entry] = []
+    for _ in range(head.markets):
+        resting += _restore_venue(desk, reader, makers)
+    resting.sort(key=attrgetter("number"))
+    for entry in resting:
+        desk.rest(entry)
+    for _ in range(head.finished):
+        where = reader.take(FinishedState)
+        venue = desk.venues[where.market]
+        state = reader.take(OrderState)
+        check_counts(state.number, state.accepted_ms)
+        entry = desk.entry_from(venue, state, where.is_yes, makers[state.maker])
+        desk.finish(entry, where.removal)
+    for nonce in reader.several(NonceState, head.nonces):
+        desk.nonces[nonce.maker] = nonce.nonce
+    for account in reader.several(AccountState, head.accounts):
+        balance = account.high * (UINT256_MAX + 1) + account.low
+        named = desk.account(account.wallet, account.asset)
+        named.balance = -balance if account.owes else balance
+    for spent in reader.several(SpentState, head.spent):
+        _finished.keep(desk, *msgspec.structs.astuple(spent))
+    check_counts(head.number, head.now_ms)
+    if reader.offset != len(reader.state):
+        raise ValueError(f"{len(reader.state) - reader.offset} bytes follow the end")
+    desk.now_ms, desk.number = head.now_ms, head.number
+
+
+def check_counts(number: int, time_ms: int) -> None:
+    """Refuse a number or a time beyond 63 bits, which no matcher reaches."""
+    if number > TIME_MAX or time_ms > TIME_MAX:
+        raise ValueError(f"a number or a time is beyond {TIME_MAX}")
+
+
+def _restore_venue(desk: "Desk", reader: Reader, makers: list[str]) -> "list[Entry]":
+    """Read a market and put its orders into their queues."""
+    state = reader.take(VenueState)
+    venue = desk.open_venue(state.market)
+    entries: list[Entry] = []
+    for book, is_yes, count in (
+        (venue.yes_book, True, state.yes),
+        (venue.no_book, False, state.no),
+    ):
+        rest, entry_from = book.rest, desk.entry_from
+        for _ in range(count):
+            # As ``take``, for there may be a million of them.
+            order_state, reader.offset = read(OrderState, reader.state, reader.offset)
+            check_counts(order_state.number, order_state.accepted_ms)
+            entry = entry_from(venue, order_state, is_yes, makers[order_state.maker])
+            # The orders of a maker share one list, which is filled once all are read.
+            venue.traders[entry.trader.maker] = entry.trader
+            rest(entry.order if entry.remaining == entry.order.size else _queued(entry))
+            entries.append(entry)
+    venue.turn.seq = state.seq
+    for held in reader.several(PendingState, state.pending):
+        _restore_pending(desk, venue, held)
+    return entries
+
+
+def _queued(entry: "Entry") -> Order:
+    """Give the order as it stands in its queue: with what is left of it."""
+    order = entry.order
+    return Order(
+        id=order.id,
+        token=order.token,
+        maker=order.maker,
+        side=order.side,
+        price=order.price,
+        size=entry.remaining,
+        expiration_s=order.expiration_s,
+    )
+
+
+def _restore_pending(desk: "Desk", venue: "Venue", state: PendingState) -> None:
+    """Let a trade wait for its settlement."""
+    collateral = venue.market.collateral
+    desk.hold(
+        venue,
+        state.seq,
+        (
+            desk.account(state.buyer_pays, collateral),
+            desk.account(state.buyer_receives, state.token),
+            desk.account(state.seller_pays, state.token),
+            desk.account(state.seller_receives, collateral),
+        ),
+        (state.paid, state.size, state.buyer_fee, state.seller_fee),
+    )
