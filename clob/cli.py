@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import clob
 from clob import book as book_module
-from clob.errors import ClobError
+from clob.errors import ClobError, FrameNewerError
+from clob.journal import verify
 from clob.records import Kind
 
 if TYPE_CHECKING:
@@ -36,15 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments without the command's own name; None takes those of the process.
 
     Returns:
-        0 if all went well, 1 if a replay did not give the recorded fills, 2 if a file could not
-        be used or something is not installed.
+        0 if all went well, 1 if a replay did not give the recorded fills or a journal does not
+        verify, 2 if a file could not be used or something is not installed.
 
     Raises:
         SystemExit: the arguments are wrong (2), or only help or the version was asked for (0).
     """
     arguments = _parser().parse_args(argv)
     try:
-        code = _replay_all(arguments.files)
+        code: int = arguments.run(arguments.files)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader, `head` for example, has seen enough. What is still buffered must not fail
@@ -73,6 +74,17 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         help="a recording (.npz); without one, the sample that comes with the package",
     )
+    replay.set_defaults(run=_replay_all)
+    proof = commands.add_parser(
+        "verify",
+        help="run a journal again and compare with what it states",
+        description="Run the commands of a journal again, and compare the chain of its frames, "
+        "the outcomes and the state hashes with what it states.",
+        epilog="Exit code: 0 all is as stated, 1 something differs or is damaged, 2 a file cannot "
+        "be used.",
+    )
+    proof.add_argument("files", metavar="FILE", nargs="+", help="the frames of a journal")
+    proof.set_defaults(run=_verify_all)
     return parser
 
 
@@ -219,6 +231,37 @@ def _fill(fills: "Records", place: int) -> str:
         f"event {fill['event']}: resting order {fill['resting_id']}, "
         f"size {fill['size']} at {fill['price']}"
     )
+
+
+# ----- clob verify -----------------------------------------------------------------------------
+
+
+def _verify_all(files: Sequence[str]) -> int:
+    """Verify one journal after the other; the worst of their exit codes counts."""
+    return max(_verify_one(Path(file)) for file in files)
+
+
+def _verify_one(path: Path) -> int:
+    """Verify one journal and say in a line what came of it."""
+    name = _printable(str(path))
+    try:
+        found = verify(path.read_bytes())
+    except OSError as error:
+        _complain(f"FILE_UNREADABLE: {name}: {error.strerror or error}")
+        return UNUSABLE
+    except FrameNewerError as error:
+        _complain(f"{error.code}: {name}: {error}")
+        return UNUSABLE
+    except ClobError as error:
+        _write(f"{name}: {error.code}: {error}")
+        return CHECK_FAILED
+    refused = ", ".join(f"{code} {count:,}" for code, count in sorted(found.refused.items()))
+    _write(
+        f"{name}: ok, {found.frames:,} frames, {found.commands:,} commands, "
+        f"refused {refused or 'none'}, last command {found.last_seq}, "
+        f"state hash {found.state_hash.hex()}"
+    )
+    return DONE
 
 
 if __name__ == "__main__":
