@@ -1,11 +1,17 @@
-"""The fixture that runs a test over both books."""
+"""The fixtures that run a test over both books, or over both kinds of matcher."""
 
 import pytest
 
-from tests.books import BOOKS, load
+from tests import books, matchers
 
 
-@pytest.fixture(params=BOOKS)
+@pytest.fixture(params=books.BOOKS)
 def book_class(request):
     """The class Book, in plain Python and compiled; every test of a book takes it."""
-    return load(request.param)
+    return books.load(request.param)
+
+
+@pytest.fixture(params=matchers.MATCHERS)
+def matcher_class(request):
+    """The class Matcher, over the plain-Python desk and book and over the compiled ones."""
+    return matchers.load(request.param)

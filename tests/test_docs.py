@@ -1,12 +1,15 @@
 """Whatever is public is written down, and what is written down exists."""
 
 import re
+import typing
 from pathlib import Path
 
 import pytest
 
 import clob
-from clob import errors
+from clob import errors, faults
+from clob.commands import Batch, Single
+from clob.status import TRANSITIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.glob("**/*.md"))
@@ -16,11 +19,20 @@ TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 ERROR_ROW = re.compile(
     r"^\| `([A-Z_]+)` +\| +(\d*) *\| +\{class\}`~clob\.errors\.(\w+)`", re.MULTILINE
 )
+# | {class}`~clob.Name` | what it does | modes |
+COMMAND_ROW = re.compile(r"^\| \{class\}`~clob\.(\w+)` \|", re.MULTILINE)
+LIFE = DOCS / "concepts" / "orders-and-their-life.md"
 
 
 def refusals_and_other_errors():
-    classes = [c for c in vars(errors).values() if isinstance(c, type)]
-    return [c for c in classes if issubclass(c, errors.ClobError)]
+    defined = [
+        c for module in (faults, errors) for c in vars(module).values() if belongs(c, module)
+    ]
+    return [c for c in defined if issubclass(c, errors.ClobError)]
+
+
+def belongs(thing, module):
+    return isinstance(thing, type) and thing.__module__ == module.__name__
 
 
 def reachable(page):
@@ -64,3 +76,30 @@ def test_commands_of_the_command_line_are_documented(capsys):
 
 def test_every_page_is_in_the_table_of_contents():
     assert reachable(DOCS / "index.md") == set(PAGES)
+
+
+def transitions_table():
+    """The table of the steps an order can take, as the page shows it."""
+    rows = ["| from | what happens | to |", "|---|---|---|"]
+    for before, trigger, after in TRANSITIONS:
+        came_from = f"`{before}`" if before else "(none)"
+        rows.append(f"| {came_from} | {trigger} | `{after}` |")
+    return rows
+
+
+def test_the_table_of_transitions_is_the_one_of_the_code():
+    rows = transitions_table()
+    lines = LIFE.read_text().splitlines()
+    first = lines.index(rows[0])
+    assert lines[first : lines.index("", first)] == rows
+
+
+def test_every_reason_for_a_removal_is_explained_in_its_sequence():
+    section = LIFE.read_text().partition("| reason |")[2].partition("\n\n")[0]
+    explained = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert explained == [str(reason) for reason in clob.RemovalReason]
+
+
+def test_every_command_is_in_the_table_of_commands_in_its_sequence():
+    rows = COMMAND_ROW.findall((DOCS / "reference" / "commands.md").read_text())
+    assert rows == [kind.__name__ for kind in (*typing.get_args(Single), Batch)]

@@ -1,0 +1,142 @@
+"""The compiled matcher against its plain-Python twin, and both against a naive one.
+
+Method: a seeded flow of all commands over markets of every kind, valid ones and broken ones, goes
+into both. What each tells must be equal, words included, and every 500 commands the snapshots. The
+naive matcher shares no line with them; it gets the commands whose fields are of the right type,
+and must tell the same events, fees included, refuse for the same reason, and have the same in
+every account.
+
+``CLOB_DIFF_SEED`` sets the seed, ``CLOB_DIFF_OPS`` the number of commands in all.
+"""
+
+import os
+import random  # noqa: TID251 - seeded, and outside the engine
+from itertools import chain
+
+import msgspec
+import pytest
+
+from clob import Limits, RejectedError, Trade
+from tests import matchers
+from tests.books import told
+from tests.matcher_model.flow import EVERYTHING, Flow
+from tests.matcher_model.naive import Naive
+from tests.matcher_model.pair import Pair
+from tests.matcher_model.worlds import SMALL, TIGHT, busy
+
+SEED = os.environ.get("CLOB_DIFF_SEED", "1")
+OPS = os.environ.get("CLOB_DIFF_OPS")
+SHORT, LONG = int(OPS or 10_000), int(OPS or 300_000)
+WORLDS = {"small": SMALL, "tight": TIGHT, "busy": busy(markets=6, makers=40)}
+COMPARE_EVERY, RESTART_EVERY = 500, 2_000
+
+NAIVE_KINDS = {
+    kind: max(weight, 10)
+    for kind, weight in EVERYTHING.items()
+    if kind not in ("batch", "set_market", "add_market")
+}
+"""What the naive matcher knows."""
+TAME_LIMITS = (Limits(), Limits(orders_max=5), Limits(trades_max=2), Limits(batch_max=3))
+"""It lets go of no finished order."""
+
+
+def drive(world, seed, commands):
+    """Bring both kinds through a number of commands; count the trades and the refusals."""
+    pair = Pair(matchers.load("python"), matchers.load("compiled"))
+    flow = Flow(random.Random(seed), world, pair.compiled)
+    for command in flow.opening():
+        pair.step(command)
+    for done in range(1, commands + 1):
+        pair.step(flow.command())
+        if done % COMPARE_EVERY == 0 or done == commands:
+            pair.compare()
+        if done % RESTART_EVERY == 0:
+            pair.restart()
+            flow.matcher = pair.compiled
+    return pair.witness.trades, sum(pair.refused.values())
+
+
+def drive_all(world, commands):
+    """Begin again every so often, so that no story is only about markets that are long over."""
+    length = 1_000 if WORLDS[world].small else 5_000
+    parts = [
+        drive(WORLDS[world], f"{world} {SEED} {part}", min(length, commands - part))
+        for part in range(0, commands, length)
+    ]
+    demand_a_mixture(parts, commands)
+
+
+def demand_a_mixture(parts, commands):
+    """Demand that enough was traded, and neither too little nor too much refused."""
+    trades, refused = (sum(counts) for counts in zip(*parts, strict=True))
+    assert trades > commands / 20, "this flow hardly trades"
+    assert commands / 20 < refused < commands * 0.7, "too little or too much is refused"
+
+
+worlds = pytest.mark.parametrize("world", WORLDS)
+
+
+@worlds
+def test_both_kinds_of_matcher_do_the_same(world):
+    drive_all(world, SHORT // len(WORLDS))
+
+
+@pytest.mark.long
+@worlds
+def test_both_kinds_of_matcher_do_the_same_at_length(world):
+    drive_all(world, LONG // len(WORLDS))
+
+
+# ----- the naive matcher ---------------------------------------------------------------------
+
+
+def lines(events):
+    """Tell events as the naive matcher does, with their numbers, tokens and fees."""
+    found = []
+    for event, line in zip(events, told(events), strict=True):
+        fees = f" fees {event.buyer_fee} {event.seller_fee}" if isinstance(event, Trade) else ""
+        found.append(f"{event.seq} {event.market} {event.token} {line}{fees}")
+    return found
+
+
+def drive_naive(matcher, world, seed, commands):
+    """Bring a matcher and the naive one through the same; count the trades and the refusals."""
+    naive = Naive()
+    tame = msgspec.structs.replace(world, broken=0.0, limits=TAME_LIMITS)
+    flow = Flow(random.Random(seed), tame, matcher)
+    refused = trades = 0
+    for command in chain(flow.opening(), (flow.command(NAIVE_KINDS) for _ in range(commands))):
+        try:
+            found = lines(matcher.apply(command))
+            trades += sum(" trade " in line for line in found)
+        except RejectedError as error:
+            found = error.code
+            refused += 1
+        assert found == naive.apply(command), command
+        for (wallet, asset), account in matcher.balances().items():
+            expected = naive.account((wallet, asset))
+            assert (account.balance, account.reserved, account.unsettled) == expected, command
+    for order_id, order in naive.orders.items():
+        assert matcher.order(order_id).removal == order["why"], order_id
+    return trades, refused
+
+
+def drive_naive_often(matcher_class, world, stories, commands):
+    """Begin again with every story."""
+    seeds = (f"{world} {SEED} {story}" for story in range(stories))
+    parts = [drive_naive(matcher_class(), WORLDS[world], seed, commands) for seed in seeds]
+    demand_a_mixture(parts, stories * commands)
+
+
+small_worlds = pytest.mark.parametrize("world", ["small", "tight"])
+
+
+@small_worlds
+def test_the_matcher_does_what_a_naive_one_does(matcher_class, world):
+    drive_naive_often(matcher_class, world, 10, 300)
+
+
+@pytest.mark.long
+@small_worlds
+def test_the_matcher_does_what_a_naive_one_does_at_length(matcher_class, world):
+    drive_naive_often(matcher_class, world, 80, 400)

@@ -1,0 +1,329 @@
+"""A naive matcher, written from the specification and the decisions alone: an oracle.
+
+One list of resting orders, the oldest first, searched from end to end each time; what is reserved
+is summed up whenever somebody asks. It shares nothing with the matcher but the values themselves.
+It takes commands whose fields are of the right type, and answers in lines of text, or with the
+code of a refusal.
+"""
+
+from clob import Funds, Mode, SelfTrade, Side, TimeInForce
+
+CANCELS_RESTING = (SelfTrade.CANCEL_RESTING, SelfTrade.CANCEL_BOTH)
+CANCELS_INCOMING = (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH)
+
+
+class No(Exception):  # noqa: N818 - it is what it says
+    """A refusal, with its code."""
+
+
+def best_first(order):
+    """Give what sorts the orders of a side."""
+    return -order["price"] if order["side"] is Side.BUY else order["price"]
+
+
+def trades_of(steps):
+    """Give the sizes of the trades among the steps of a plan."""
+    return [size for what, _, size in steps if what == "trade"]
+
+
+class Naive:
+    """Markets, orders, accounts."""
+
+    def __init__(self):
+        self.markets, self.seq, self.modes = {}, {}, {}
+        self.resting, self.orders = [], {}
+        self.balances, self.pending, self.nonces = {}, {}, {}
+        self.used, self.names = set(), {}
+        self.orders_max, self.trades_max = 500, 1_000
+
+    def apply(self, command):
+        """Execute a command; give the lines of what happened, or a code."""
+        self.now_ms, self.lines = command.now_ms, []
+        try:
+            getattr(self, type(command).__name__.lower())(command)
+        except No as refusal:
+            return str(refusal)
+        return self.lines
+
+    def tell(self, order, line):
+        self.seq[order["market"]] += 1
+        self.lines.append(f"{self.seq[order['market']]} {order['market']} {order['token']} {line}")
+
+    # ----- orders that come in -------------------------------------------------------------
+
+    def submit(self, c):
+        o, market = c.order, self.markets.get(c.market)
+        order = {
+            "id": o.id, "market": c.market, "token": o.token, "maker": o.maker, "side": o.side,
+            "price": o.price, "left": o.size, "until": o.expiration_s, "nonce": o.nonce,
+            "cap": 10_000 if o.fee_rate_bps is None else o.fee_rate_bps,
+            "payer": o.smart_wallet or o.maker,
+        }  # fmt: skip
+        body = c.market, *(getattr(o, name) for name in o.__struct_fields__ if name != "id")
+        rests = o.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
+        self.refuse(c.deadline_ms is not None and c.deadline_ms < self.now_ms, "DEADLINE_PASSED")
+        self.refuse(o.size < market.min_size, "AMOUNT_TOO_SMALL")
+        self.refuse(self.late(order), "ORDER_EXPIRED")
+        self.refuse(c.order_hash in self.used, "ORDER_ALREADY_USED")
+        named = self.names.get((o.maker, c.client_id))
+        if named is not None:
+            raise No("ORDER_ALREADY_USED" if named == body else "CLIENT_ID_CONFLICT")
+        self.refuse(o.id in self.orders, "DUPLICATE_ORDER")
+        self.refuse(self.modes[c.market] is not Mode.OPEN, "MARKET_NOT_OPEN")
+        self.refuse(o.nonce < self.nonces.get(o.maker, 0), "NONCE_TOO_LOW")
+        mine = [r for r in self.resting if (r["maker"], r["market"]) == (o.maker, c.market)]
+        self.refuse(rests and len(mine) >= self.orders_max, "TOO_MANY_ORDERS")
+        self.refuse_uncovered(order, o.size, o.price)
+        policy = market.self_trade if o.self_trade is None else o.self_trade
+        steps, *ends = self.plan(order, o.price, o.size, policy)
+        self.refuse(o.post_only and self.would_trade(order, o.price), "POST_ONLY_WOULD_CROSS")
+        traded = sum(trades_of(steps))
+        fok = o.time_in_force is TimeInForce.FOK
+        self.refuse(fok and traded < o.size, "FOK_NOT_FILLABLE")
+        self.refuse(len(trades_of(steps)) > self.trades_max, "TOO_MANY_TRADES")
+        self.orders[o.id] = order
+        if c.order_hash is not None:
+            self.used.add(c.order_hash)
+        if c.client_id is not None:
+            self.names[o.maker, c.client_id] = body
+        self.carry_out(order, steps, *ends, rests)
+
+    def refuse(self, wrong, code):
+        if wrong:
+            raise No(code)
+
+    def late(self, order):
+        return 0 < order["until"] < self.now_ms // 1_000
+
+    def against(self, order, price):
+        buys = order["side"] is Side.BUY
+        same = [r for r in self.resting if all(r[x] == order[x] for x in ("market", "token"))]
+        other = [r for r in same if r["side"] is not order["side"]]
+        found = [r for r in other if (r["price"] <= price if buys else r["price"] >= price)]
+        return sorted(found, key=best_first)
+
+    def would_trade(self, order, price):
+        return any(not self.late(r) for r in self.against(order, price))
+
+    def plan(self, order, price, left, policy):
+        """Say what an order will do to each order it meets, what is left, and what its own took."""
+        steps, lost = [], 0
+        for r in self.against(order, price):
+            if not left:
+                break
+            if self.late(r):
+                steps.append(("expired", r, 0))
+            elif policy and order["maker"] and order["maker"] == r["maker"]:
+                if policy is SelfTrade.DECREMENT:
+                    steps.append(("decrement", r, min(left, r["left"])))
+                    lost += min(left, r["left"])
+                    left -= min(left, r["left"])
+                if policy in CANCELS_RESTING:
+                    steps.append(("self_trade", r, 0))
+                if policy in CANCELS_INCOMING:
+                    lost, left = lost + left, 0
+            else:
+                steps.append(("trade", r, min(left, r["left"])))
+                left -= min(left, r["left"])
+        return steps, left, lost
+
+    def carry_out(self, order, steps, left, lost, rests):
+        for what, r, size in steps:
+            if what == "trade":
+                self.trade(order, r, size)
+            elif what == "decrement" and size < r["left"]:
+                r["left"] -= size
+                self.tell(r, f"reduced {r['id']} {r['left']}")
+            else:
+                self.remove(r, "self_trade" if what == "decrement" else what)
+        order["left"] = left
+        order["why"] = "self_trade" if lost else "filled"
+        if left and not rests:
+            order["why"] = "cancelled"
+        elif left:
+            order["why"] = None
+            self.resting.append(order)
+            self.tell(order, f"added {order['id']} {left}")
+
+    def trade(self, order, r, size):
+        market, p = self.markets[order["market"]], r["price"]
+        r["left"] -= size
+        buyer, seller = (order, r) if order["side"] is Side.BUY else (r, order)
+        rates = {
+            id(order): min(market.incoming_fee_rate_bps, order["cap"]),
+            id(r): min(market.resting_fee_rate_bps, r["cap"]),
+        }
+        seller_fee = rates[id(seller)] * min(p, 100 - p) * size // 1_000_000
+        buyer_fee = rates[id(buyer)] * min(p, 100 - p) * size // (10_000 * p)
+        fees = f"fees {buyer_fee} {seller_fee}"
+        self.tell(order, f"trade {r['id']} {order['id']} {size} @ {p} {fees}")
+        if market.funds is Funds.ACCOUNTS:
+            legs = (
+                (market.collateral, buyer["payer"], seller["payer"], size * p // 100, seller_fee),
+                (order["token"], seller["maker"], buyer["maker"], size, buyer_fee),
+            )
+            if market.settles:
+                self.pending[market.id, self.seq[market.id]] = legs
+            else:
+                self.pay(market, legs)
+        if not r["left"]:
+            self.remove(r, "filled")
+
+    def remove(self, r, reason):
+        self.resting.remove(r)
+        r["why"] = reason
+        left = "" if reason == "filled" else f" {r['left']}"
+        self.tell(r, f"removed {r['id']} {reason}{left}")
+
+    def remove_all(self, orders, reason):
+        for r in orders:
+            self.remove(r, reason)
+
+    # ----- accounts ------------------------------------------------------------------------
+
+    def pay(self, market, legs):
+        for asset, payer, payee, amount, fee in legs:
+            changes = (payer, -amount), (payee, amount - fee), (market.fee_wallet, fee)
+            for wallet, change in changes:
+                self.balances[wallet, asset] = self.balances.get((wallet, asset), 0) + change
+
+    def holds(self, order, left, price):
+        """Say which account an order holds from, and how much; nothing without accounts."""
+        market = self.markets[order["market"]]
+        if market.funds is not Funds.ACCOUNTS:
+            return None, 0
+        if order["side"] is Side.BUY:
+            return (order["payer"], market.collateral), left * price // 100
+        return (order["maker"], order["token"]), left
+
+    def account(self, key):
+        held = [self.holds(r, r["left"], r["price"]) for r in self.resting]
+        waiting = [leg for legs in self.pending.values() for leg in legs]
+        return (
+            self.balances.get(key, 0),
+            sum(amount for whose, amount in held if whose == key),
+            sum(amount for asset, payer, _, amount, _ in waiting if (payer, asset) == key),
+        )
+
+    def refuse_uncovered(self, order, size, price, own=0):
+        """Refuse an order that needs more than is available, its own reserve counted as free."""
+        key, needed = self.holds(order, size, price)
+        if key is not None:
+            balance, reserved, unsettled = self.account(key)
+            self.refuse(needed > balance - reserved - unsettled + own, "INSUFFICIENT_BALANCE")
+
+    # ----- orders that are there -----------------------------------------------------------
+
+    def find(self, c, mode_max):
+        order = self.orders.get(c.order_id)
+        self.refuse(order is None or c.market not in ("", order["market"]), "UNKNOWN_ORDER")
+        self.refuse(c.maker is not None and c.maker != order["maker"], "NOT_THE_MAKER")
+        self.refuse(order not in self.resting, "ORDER_NOT_OPEN")
+        asked = c.maker is not None or mode_max is Mode.OPEN
+        self.refuse(asked and self.modes[order["market"]] > mode_max, "MARKET_NOT_OPEN")
+        return order
+
+    def cancel(self, c):
+        order = self.find(c, Mode.CANCEL_ONLY)
+        self.remove(order, "admin" if c.maker is None else "cancelled")
+
+    def cancelall(self, c):
+        """Cancel what a maker or the operator may; where it is not named, pass over the others."""
+        closed = [m for m in self.modes if c.maker is not None and self.modes[m] > Mode.CANCEL_ONLY]
+        self.refuse(c.market in closed, "MARKET_NOT_OPEN")
+        here = [r for r in self.accepted() if c.market in (None, r["market"])]
+        mine = [r for r in here if c.maker in (None, r["maker"]) and r["market"] not in closed]
+        self.remove_all(mine, "admin" if c.maker is None else "cancelled")
+
+    def reduce(self, c):
+        self.refuse_lot(c)
+        order = self.find(c, Mode.CANCEL_ONLY)
+        self.refuse(c.size >= order["left"], "SIZE_NOT_REDUCED")
+        order["left"] = c.size
+        self.tell(order, f"reduced {order['id']} {c.size}")
+
+    def refuse_lot(self, c):
+        order = self.orders.get(c.order_id)
+        lot = self.markets[order["market"]].lot_wei if order else 1
+        self.refuse(c.size <= 0 or c.size % lot, "INVALID_AMOUNT")
+        return order
+
+    def replace(self, c):
+        known = self.refuse_lot(c)
+        if known is not None:
+            self.refuse(c.size < self.markets[known["market"]].min_size, "AMOUNT_TOO_SMALL")
+            self.refuse(known in self.resting and self.late(known), "ORDER_EXPIRED")
+        order = self.find(c, Mode.OPEN)
+        own = self.holds(order, order["left"], order["price"])[1]
+        self.refuse_uncovered(order, c.size, c.price, own)
+        if c.price == order["price"] and c.size < order["left"]:
+            order["left"] = c.size
+            return self.tell(order, f"reduced {order['id']} {c.size}")
+        market = self.markets[order["market"]]
+        policy = market.self_trade if c.self_trade is None else c.self_trade
+        self.refuse(c.post_only and self.would_trade(order, c.price), "POST_ONLY_WOULD_CROSS")
+        steps, *ends = self.plan(order, c.price, c.size, policy)
+        self.refuse(len(trades_of(steps)) > self.trades_max, "TOO_MANY_TRADES")
+        self.remove(order, "replaced")
+        order["price"] = c.price
+        return self.carry_out(order, steps, *ends, True)
+
+    def setnonce(self, c):
+        self.refuse(c.nonce <= self.nonces.get(c.maker, 0), "NONCE_TOO_LOW")
+        self.nonces[c.maker] = c.nonce
+        mine = [r for r in self.accepted() if r["maker"] == c.maker and r["nonce"] < c.nonce]
+        self.remove_all(mine, "nonce")
+
+    def accepted(self):
+        """List what rests in the sequence of acceptance, which replacing does not change."""
+        return [order for order in self.orders.values() if order in self.resting]
+
+    def expire(self, c):
+        """Sweep, the earliest first."""
+        late = filter(self.late, self.accepted())
+        self.remove_all(sorted(late, key=lambda r: r["until"]), "expired")
+
+    # ----- markets and funds ---------------------------------------------------------------
+
+    def addmarket(self, c):
+        self.markets[c.market.id], self.modes[c.market.id] = c.market, c.market.mode
+        self.seq[c.market.id] = 0
+
+    def setmode(self, c):
+        """Change a mode, but not from the last one, which takes out all: bids first, best first."""
+        over = self.modes[c.market] is Mode.RESOLVED
+        self.refuse(over and c.mode is not Mode.RESOLVED, "MARKET_NOT_OPEN")
+        self.modes[c.market] = c.mode
+        if c.mode is Mode.RESOLVED:
+            no = self.markets[c.market].no
+            mine = [r for r in self.resting if r["market"] == c.market]
+            mine.sort(key=lambda r: (r["token"] == no, r["side"], best_first(r)))
+            self.remove_all(mine, "market")
+
+    def setlimits(self, c):
+        self.orders_max, self.trades_max = c.limits.orders_max, c.limits.trades_max
+
+    def setbalance(self, c):
+        """State a balance; what it no longer covers goes, the newest first."""
+        key = c.wallet, c.asset
+        self.balances[key] = c.amount
+        for r in self.accepted()[::-1]:
+            balance, reserved, unsettled = self.account(key)
+            if reserved + unsettled > balance and self.holds(r, 0, 0)[0] == key:
+                self.remove(r, "settlement")
+
+    def settled(self, c):
+        self.refuse(len(set(c.trades)) < len(c.trades), "INVALID_COMMAND")
+        waits = [(c.market, seq) in self.pending for seq in c.trades]
+        self.refuse(not all(waits), "UNKNOWN_TRADE")
+        for seq in c.trades:
+            self.pay(self.markets[c.market], self.pending.pop((c.market, seq)))
+
+    def settlefailed(self, c):
+        """Give back what a trade holds, and take out what the wallet to blame has or pays for."""
+        self.refuse((c.market, c.trade) not in self.pending, "UNKNOWN_TRADE")
+        del self.pending[c.market, c.trade]
+        here = [r for r in self.accepted() if r["market"] == c.market]
+        paid = [r for r in here if r["side"] is Side.BUY and r["payer"] == c.wallet]
+        blamed = [r for r in here if r["maker"] == c.wallet or r in paid]
+        self.remove_all(blamed, "settlement")

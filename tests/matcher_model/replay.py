@@ -1,0 +1,53 @@
+"""Replays a file of commands and says where it led: ``python -m tests.matcher_model.replay FILE``.
+
+It imports nothing but the engine, so that any Python with the engine's dependencies can run it.
+Before each command in the file stands the length of its bytes, in four bytes, lowest first.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from clob import Matcher, RejectedError
+from clob._desk import DESK_COMPILED
+from clob.codec import CODEC_COMPILED, decode, encode
+from clob.journal import ZERO_HASH, event_hash
+
+
+def write(path, commands):
+    """Write commands into a file."""
+    raws = map(encode, commands)
+    path.write_bytes(b"".join(len(raw).to_bytes(4, "little") + raw for raw in raws))
+
+
+def read(path):
+    """Read them again, one at a time."""
+    data, offset = path.read_bytes(), 0
+    while offset < len(data):
+        end = offset + 4 + int.from_bytes(data[offset : offset + 4], "little")
+        yield decode(data[offset + 4 : end])
+        offset = end
+
+
+def replay(path):
+    """Replay a file; give what must be the same everywhere, and what need not be."""
+    matcher, events, refused = Matcher(), ZERO_HASH, 0
+    for command in read(path):
+        try:
+            outcome = matcher.apply(command)
+        except RejectedError as error:
+            outcome = error
+            refused += 1
+        events = event_hash(events, outcome)
+    matcher.audit()
+    same = {"state": matcher.state_hash().hex(), "events": events.hex(), "refused": refused}
+    about = {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "compiled": DESK_COMPILED and CODEC_COMPILED,
+        "seed": hash("a text"),
+    }
+    return same, about
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(replay(Path(sys.argv[1]))))

@@ -1,0 +1,299 @@
+"""What a matcher must be by the commands it took and the events it told, kept without looking in.
+
+Books from events alone; the life of every order step by step through the table of transitions;
+every account from the trades. It predicts no trade: that is the work of the naive matcher.
+"""
+
+from clob import Funds, Level, Limits, OrderAdded, OrderReduced, OrderRemoved, Side, Trade
+from clob import commands as c
+from clob.events import RemovalReason
+from clob.market import Mode
+from clob.status import TRANSITIONS, Trigger
+
+STEPS = {(row.before, row.trigger): row.after for row in TRANSITIONS}
+
+
+class Life:
+    """One order: what is left of it, what it traded, where it stands."""
+
+    def __init__(self, market, order, number, now_ms):
+        self.market, self.order, self.number, self.accepted_ms = market, order, number, now_ms
+        self.price, self.size = order.price, order.size
+        self.left, self.filled, self.paid = order.size, 0, 0
+        self.resting = self.over = self.gone = False
+        self.status = self.removal = None
+        self.step(Trigger.ACCEPTED)
+
+    def step(self, trigger):
+        """Go on to the next status; the table must have the step."""
+        assert (self.status, trigger) in STEPS, f"{self.order.id!r}: {self.status} {trigger}"
+        self.status = STEPS[self.status, trigger]
+
+    def trade(self, size, price):
+        """Trade so much."""
+        self.filled += size
+        self.left -= size
+        self.paid += size * price // 100
+        whole = self.filled == self.size
+        self.step(Trigger.TRADED_WHOLE if whole else Trigger.TRADED_IN_PART)
+
+    def resize(self, left, price=None):
+        """Have another size left, and perhaps another price."""
+        self.size, self.left = self.filled + left, left
+        self.price = self.price if price is None else price
+
+    @property
+    def pays(self):
+        """Name the wallet that pays, and what it pays with where the market is known."""
+        return self.order.smart_wallet or self.order.maker
+
+    def agrees(self, record):
+        """Demand that a record says the same."""
+        signed, filled = self.order.collateral, self.filled
+        if self.order.side is Side.SELL:
+            whole = self.order.size * self.order.price // 100 if signed is None else signed
+            filled = self.filled * whole // self.order.size
+        found = (record.status, record.filled, record.filled_collateral, record.removal)
+        assert found == (self.status, self.filled, self.paid, self.removal)
+        assert record.remaining == (self.left if self.resting else 0)
+        assert (record.order, record.market) == (self.order, self.market)
+        assert (record.size, record.price) == (self.size, self.price)
+        assert record.filled_amount == filled
+        assert (record.number, record.accepted_ms) == (self.number, self.accepted_ms)
+
+
+def fees_of(market, event, resting, incoming):
+    """Work out what both sides of a trade are charged, each at its own rate."""
+    spread = min(event.price, 100 - event.price) * event.size
+    fees = {}
+    for order, rate in (
+        (resting, market.resting_fee_rate_bps),
+        (incoming, market.incoming_fee_rate_bps),
+    ):
+        rate = rate if order.fee_rate_bps is None else min(rate, order.fee_rate_bps)
+        if order.side is Side.BUY:
+            fees["buyer"] = rate * spread // (10_000 * event.price)
+        else:
+            fees["seller"] = rate * spread // 1_000_000
+    return fees
+
+
+class Witness:
+    """Everything that one may know from outside."""
+
+    def __init__(self):
+        self.markets, self.seq, self.lives, self.balances = {}, {}, {}, {}
+        self.pending, self.finished = {}, []
+        self.hashes, self.nonces, self.limits = {}, {}, Limits()
+        self.number = self.now_ms = self.swept_s = self.trades = 0
+
+    # ----- hearing -------------------------------------------------------------------------
+
+    def hear(self, command, results):
+        """Take in a command that was not refused: the events of it, or of each of a batch."""
+        self.now_ms = command.now_ms
+        if isinstance(command, c.Batch):
+            for inner, result in zip(command.commands, results, strict=True):
+                if isinstance(result, list):
+                    self._hear(inner, result)
+        else:
+            self._hear(command, results)
+        while len(self.finished) > self.limits.finished_max:
+            life = self.finished.pop(0)
+            life.gone = True
+            del self.lives[life.order.id]
+
+    def _hear(self, command, events):
+        """Take in one command and its events."""
+        incoming = None
+        match command:
+            case c.Submit():
+                incoming = self._accept(command)
+            case c.Replace():
+                incoming = self.lives[command.order_id]
+            case c.AddMarket() | c.SetMarket():
+                self.markets[command.market.id] = command.market
+                self.seq.setdefault(command.market.id, 0)
+                self.pending.setdefault(command.market.id, {})
+            case c.SetLimits():
+                self.limits = command.limits
+            case c.SetNonce():
+                self.nonces[command.maker] = command.nonce
+            case c.Expire():
+                self.swept_s = self.now_ms // 1_000
+            case c.SetBalance():
+                self.balances[command.wallet, command.asset] = command.amount
+            case c.Settled():
+                for seq in command.trades:
+                    self._move(command.market, *self.pending[command.market].pop(seq))
+            case c.SettleFailed():
+                del self.pending[command.market][command.trade]
+        for event in events:
+            self._event(event, command)
+        if incoming is not None and not incoming.resting and not incoming.over:
+            self._finish(incoming, None)
+
+    def _accept(self, command):
+        """Take in an order; a hash is never taken twice."""
+        order = command.order
+        assert order.id not in self.lives, "an id names two orders"
+        self.number += 1
+        life = Life(command.market, order, self.number, self.now_ms)
+        self.lives[order.id] = life
+        if command.order_hash is not None:
+            assert command.order_hash not in self.hashes, "a signed order was executed twice"
+            self.hashes[command.order_hash] = life
+        return life
+
+    def _event(self, event, command):
+        """Take in one event."""
+        self.seq[event.market] += 1
+        assert event.seq == self.seq[event.market], "a gap in seq"
+        if isinstance(event, Trade):
+            return self._trade(event)
+        life = self.lives[event.order_id]
+        assert (life.market, life.order.token) == (event.market, event.token)
+        match event:
+            case OrderAdded():
+                assert (event.side, event.price) == (life.order.side, life.price)
+                assert 0 < event.remaining <= life.left
+                assert not life.resting
+                if event.remaining < life.left:
+                    life.resize(event.remaining)
+                life.resting = True
+            case OrderReduced():
+                assert life.resting
+                assert 0 < event.remaining < life.left
+                life.resize(event.remaining)
+            case OrderRemoved(reason=RemovalReason.REPLACED):
+                assert event.remaining == life.left
+                life.resting = False
+                life.resize(command.size, command.price)
+            case OrderRemoved():
+                assert life.resting
+                assert event.remaining == life.left
+                self._finish(life, event.reason)
+        return None
+
+    def _trade(self, event):
+        """Take in a trade: both orders, and both accounts of both sides."""
+        self.trades += 1
+        resting, incoming = (
+            self.lives[x] for x in (event.resting_order_id, event.incoming_order_id)
+        )
+        assert resting.resting
+        assert not incoming.resting
+        assert event.price == resting.price
+        assert incoming.order.side is event.incoming_side is not resting.order.side
+        resting.trade(event.size, event.price)
+        incoming.trade(event.size, event.price)
+        assert resting.left == event.resting_remaining
+        buys = event.incoming_side is Side.BUY
+        buyer, seller = (incoming, resting) if buys else (resting, incoming)
+        assert (event.buyer, event.seller) == (buyer.order.maker, seller.order.maker)
+        market = self.markets[event.market]
+        fees = fees_of(market, event, resting.order, incoming.order)
+        assert {"buyer": event.buyer_fee, "seller": event.seller_fee} == fees
+        if market.funds is Funds.ACCOUNTS:
+            paid = (market.collateral, buyer.pays, seller.pays, event.size * event.price // 100)
+            given = (event.token, event.seller, event.buyer, event.size)
+            legs = ((*paid, event.seller_fee), (*given, event.buyer_fee))
+            if market.settles:
+                self.pending[event.market][event.seq] = legs
+            else:
+                self._move(event.market, *legs)
+
+    def _move(self, market, *legs):
+        """Let what a trade is worth change hands."""
+        for asset, payer, payee, amount, fee in legs:
+            collector = self.markets[market].fee_wallet
+            for wallet, change in ((payer, -amount), (payee, amount - fee), (collector, fee)):
+                self.balances[wallet, asset] = self.balances.get((wallet, asset), 0) + change
+
+    def _finish(self, life, reason):
+        """Let an order be over; one that was filled took that step in its last trade."""
+        life.resting, life.over, life.removal = False, True, reason
+        if life.filled < life.size:
+            life.step(Trigger.REMOVED)
+            assert reason is not RemovalReason.FILLED
+        elif reason is None:
+            life.removal = RemovalReason.FILLED
+        else:
+            assert reason is RemovalReason.FILLED
+        self.finished.append(life)
+
+    # ----- comparing -----------------------------------------------------------------------
+
+    def agrees(self, matcher):
+        """Demand that a matcher is what it told."""
+        assert [m.id for m in matcher.markets] == list(self.markets)
+        assert (matcher.limits, matcher.now_ms) == (self.limits, self.now_ms)
+        for market in matcher.markets:
+            assert matcher.seq(market.id) == self.seq[market.id]
+            assert matcher.unsettled(market.id) == list(self.pending[market.id])
+            for token in (market.yes, market.no):
+                self._depth_agrees(matcher, market.id, token)
+            if market.mode is Mode.RESOLVED:
+                assert not matcher.open_orders(market=market.id)
+        resting = [life for life in self.lives.values() if life.resting]
+        told = [record.order.id for record in matcher.open_orders()]
+        assert told == [life.order.id for life in sorted(resting, key=lambda x: x.number)]
+        assert len(matcher) == len(resting)
+        for order_id, life in self.lives.items():
+            record = matcher.order(order_id)
+            if life.over and life.removal is None:
+                # No event said why the rest of it may not rest.
+                assert record.removal in (RemovalReason.SELF_TRADE, RemovalReason.CANCELLED)
+                life.removal = record.removal
+            life.agrees(record)
+        self.hashes_agree(matcher)
+        self.accounts_agree(matcher)
+
+    def _depth_agrees(self, matcher, market, token):
+        """Demand that the depth is that of the events."""
+        depth = matcher.depth(market, token)
+        for side, levels in ((Side.BUY, depth.bids), (Side.SELL, depth.asks)):
+            sizes = {}
+            for life in self.lives.values():
+                where = (life.market, life.order.token, life.order.side)
+                if life.resting and where == (market, token, side):
+                    sizes.setdefault(life.price, []).append(life.left)
+            prices = sorted(sizes, reverse=side is Side.BUY)
+            assert levels == tuple(Level(p, sum(sizes[p]), len(sizes[p])) for p in prices)
+        assert not (depth.bids and depth.asks) or depth.bids[0].price < depth.asks[0].price
+
+    def hashes_agree(self, matcher):
+        """Demand that a hash is known as long as its order could be valid, and not for ever."""
+        for order_hash, life in self.hashes.items():
+            until, low = life.order.expiration_s, self.nonces.get(life.order.maker, 0)
+            late = 0 < until < self.now_ms // 1_000
+            if life.order.nonce >= low and not late:
+                assert matcher.is_used(order_hash)
+            elif life.gone and (life.order.nonce < low or until < self.swept_s):
+                assert not matcher.is_used(order_hash)
+        kept = [life for used, life in self.hashes.items() if life.gone and matcher.is_used(used)]
+        resting = [life for life in self.lives.values() if life.resting]
+        due = [life.order.expiration_s for life in (*kept, *resting) if life.order.expiration_s]
+        assert matcher.next_expiry_s == min(due, default=None)
+
+    def accounts_agree(self, matcher):
+        """Demand that accounts are what the trades made of them, and hold what orders need."""
+        reserved, unsettled = {}, {}
+        for life in self.lives.values():
+            market = self.markets[life.market]
+            if life.resting and market.funds is Funds.ACCOUNTS:
+                buys = life.order.side is Side.BUY
+                need = life.left * life.price // 100 if buys else life.left
+                sold = (life.order.maker, life.order.token)
+                key = (life.pays, market.collateral) if buys else sold
+                reserved[key] = reserved.get(key, 0) + need
+        for legs in (legs for waiting in self.pending.values() for legs in waiting.values()):
+            for asset, payer, _, amount, _ in legs:
+                unsettled[payer, asset] = unsettled.get((payer, asset), 0) + amount
+        books = (self.balances, reserved, unsettled)
+        found = matcher.balances()
+        for key in {*found, *self.balances, *reserved, *unsettled}:
+            expected = tuple(book.get(key, 0) for book in books)
+            account = matcher.balance(*key)
+            assert (account.balance, account.reserved, account.unsettled) == expected, key
+            assert not account.reserved or account.available >= 0, key

@@ -1,0 +1,125 @@
+"""The same commands lead to the same state and the same events, whatever executes them.
+
+Method: a seeded stream of commands of every kind, refused ones included, goes into a file as
+canonical bytes. Other processes replay it: with other hash seeds, in plain Python, without
+assertions, on other versions of Python. ``CLOB_OTHER_PYTHONS`` names interpreters to try, as PATH
+names directories; those that lack the dependencies of the engine are passed over.
+"""
+
+import json
+import os
+import random  # noqa: TID251 - seeded, and outside the engine
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clob import Matcher, RejectedError
+from clob.codec import encode
+from tests.matcher_model.flow import Flow
+from tests.matcher_model.replay import read, replay, write
+from tests.matcher_model.worlds import SMALL, TIGHT, busy
+
+ROOT = Path(__file__).parents[2]
+WORLDS = {"small": SMALL, "tight": TIGHT, "busy": busy(markets=4, makers=20)}
+OTHER_VERSIONS = ("python3.11", "python3.12", "python3.13", "python3.14")
+
+
+def stream(world, count):
+    """Draw commands that have canonical bytes."""
+    matcher = Matcher()
+    flow = Flow(random.Random(f"elsewhere {world}"), WORLDS[world], matcher)
+    commands = list(flow.opening())
+    for command in commands:
+        matcher.apply(command)
+    while len(commands) < count:
+        command = flow.command()
+        try:
+            encode(command)
+        except (TypeError, ValueError):
+            continue
+        commands.append(command)
+        try:
+            matcher.apply(command)
+        except RejectedError:
+            continue
+    return commands, matcher.state_hash().hex()
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def journey(request, tmp_path_factory):
+    """A file of commands, and where they lead here."""
+    path = tmp_path_factory.mktemp("stream") / "commands"
+    commands, state = stream(request.param, 1_500)
+    write(path, commands)
+    assert list(read(path)) == commands
+    same, about = replay(path)
+    assert same["state"] == state
+    assert len(commands) / 20 < same["refused"] < len(commands) * 0.7
+    return path, same, about
+
+
+def elsewhere(path, interpreter=sys.executable, *options, **environment):
+    """Replay the file in another process; warnings are errors there, but that nothing is built."""
+    command = (interpreter, *options, "-W", "error", "-W", "ignore::RuntimeWarning")
+    command += ("-m", "tests.matcher_model.replay", str(path))
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4294967295"])
+def test_a_hash_seed_changes_nothing(journey, seed):
+    path, same, here = journey
+    found, there = elsewhere(path, PYTHONHASHSEED=seed)
+    assert found == same
+    assert there["seed"] != here["seed"]
+    assert there["compiled"] == here["compiled"]
+
+
+def test_plain_python_changes_nothing(journey):
+    path, same, _ = journey
+    found, there = elsewhere(path, CLOB_PURE_PYTHON="1")
+    assert found == same
+    assert not there["compiled"]
+
+
+def test_leaving_out_assertions_changes_nothing(journey):
+    path, same, _ = journey
+    for pure in ("0", "1"):
+        assert elsewhere(path, sys.executable, "-O", CLOB_PURE_PYTHON=pure)[0] == same
+
+
+def other_pythons():
+    """List the interpreters beside this one that have what the engine needs."""
+    named = os.environ.get("CLOB_OTHER_PYTHONS", "").split(os.pathsep)
+    this = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    found = [shutil.which(name) for name in OTHER_VERSIONS if name != this]
+    return [path for path in dict.fromkeys((*named, *found)) if path and has_dependencies(path)]
+
+
+def has_dependencies(interpreter):
+    """Say whether an interpreter can import what the engine imports."""
+    try:
+        done = subprocess.run(
+            (interpreter, "-c", "import msgspec, sortedcontainers"),
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+        )
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def test_another_version_of_python_changes_nothing(journey):
+    pythons = other_pythons()
+    if not pythons:
+        pytest.skip("not here: no other Python with the dependencies")
+    path, same, _ = journey
+    for interpreter in pythons:
+        assert elsewhere(path, interpreter)[0] == same, interpreter

@@ -1,0 +1,252 @@
+"""What was decided where the specification is silent on orders and limits: tests named after it.
+
+The number in a name is that of the decision; its sentence is quoted in the docstring. Those on
+amounts are in ``test_decisions_on_amounts.py``.
+"""
+
+import pytest
+
+from clob import (
+    AddMarket,
+    Batch,
+    Expire,
+    Funds,
+    Limits,
+    OrderAdded,
+    OrderReduced,
+    OrderRemoved,
+    OrderStatus,
+    Reduce,
+    RemovalReason,
+    SelfTrade,
+    SetLimits,
+    SetNonce,
+    TimeInForce,
+    Trade,
+)
+from clob.errors import (
+    AmountTooSmallError,
+    BatchTooLargeError,
+    ClockWentBackError,
+    DeadlinePassedError,
+    InsufficientBalanceError,
+    NonceTooLowError,
+    OrderExpiredError,
+    TokenNotInMarketError,
+    TooManyOrdersError,
+    TooManyTradesError,
+    UnknownMarketError,
+)
+from clob.units import SIZE_MAX
+from tests.books import told
+from tests.matchers import buy, funded, market, opened, refused, sell
+
+
+@pytest.fixture
+def matcher(matcher_class):
+    """A matcher with a market called ``m``."""
+    return opened(matcher_class)
+
+
+def trades_of(events):
+    return [event for event in events if isinstance(event, Trade)]
+
+
+# ----- times and nonces ----------------------------------------------------------------------
+
+
+def test_decision_17_expiration(matcher):
+    """Absent or 0: never. Expired when now > expiration (seconds). Checked on entry, before each
+    match, and by a sweep. Status cancelled with the reason expired."""
+    matcher.apply(sell("never", 60, 1, expiration_s=0))
+    for name in ("met", "swept"):
+        matcher.apply(sell(name, 50 if name == "met" else 55, 1, expiration_s=9))
+    assert matcher.next_expiry_s == 9
+    assert matcher.apply(Expire(now_ms=9_999)) == []
+    with refused(matcher, OrderExpiredError, 9, 10):
+        matcher.apply(sell("entry", 50, 1, expiration_s=9, now_ms=10_000))
+    matcher.apply(buy("b", 50, 1, now_ms=10_000))
+    (removed,) = matcher.apply(Expire(now_ms=10_000))
+    assert (removed.order_id, removed.reason) == ("swept", RemovalReason.EXPIRED)
+    assert matcher.order("met").removal is RemovalReason.EXPIRED
+    assert matcher.apply(Expire(now_ms=2**63 - 1)) == []
+    assert matcher.order("never").status is OrderStatus.OPEN
+    assert matcher.next_expiry_s is None
+
+
+def test_decision_18_nonce(matcher):
+    """Lower than the maker's current nonce is refused; raising it cancels resting orders below
+    it."""
+    matcher.apply(buy("low", 50, 1, nonce=1))
+    matcher.apply(buy("at", 50, 1, nonce=2))
+    assert told(matcher.apply(SetNonce(maker="B", nonce=2))) == ["removed low nonce 1"]
+    with refused(matcher, NonceTooLowError, 1, 2):
+        matcher.apply(buy("late", 50, 1, nonce=1))
+    for nonce in (0, 1, 2):
+        with refused(matcher, NonceTooLowError, 2, nonce):
+            matcher.apply(SetNonce(maker="B", nonce=nonce))
+
+
+# ----- markets -------------------------------------------------------------------------------
+
+
+def test_decision_24_the_token_must_belong_to_the_market(matcher):
+    """The token must belong to the market: TOKEN_NOT_IN_MARKET."""
+    matcher.apply(AddMarket(market=market("n")))
+    with refused(matcher, TokenNotInMarketError, "'m'", "'m-yes'", "'m-no'", "'n-yes'"):
+        matcher.apply(buy("a", 50, 1, token="n-yes"))
+
+
+def test_decision_25_an_unknown_market_is_refused_and_reads_create_none(matcher):
+    """Production: created by the admin, else UNKNOWN_MARKET. Reads never create."""
+    with refused(matcher, UnknownMarketError, "'n'"):
+        matcher.apply(buy("a", 50, 1, market="n", token="n-yes"))
+    for read in (matcher.market, matcher.depth, matcher.seq, matcher.unsettled):
+        with refused(matcher, UnknownMarketError, "'n'"):
+            read("n")
+    assert [each.id for each in matcher.markets] == ["m"]
+
+
+# ----- events --------------------------------------------------------------------------------
+
+
+def test_decision_38_added_only_what_rests_with_its_remaining_size_after_its_trades(matcher):
+    """order_added only for what rests, with its remaining size, after its trades. A partly filled
+    resting order is seen through trade, which names both order ids and both remainders."""
+    matcher.apply(sell("s", 50, 4))
+    kinds = [type(event) for event in matcher.apply(buy("b", 50, 10))]
+    assert kinds == [Trade, OrderRemoved, OrderAdded]
+    (trade,) = matcher.apply(sell("t", 50, 1))
+    assert (trade.resting_order_id, trade.incoming_order_id) == ("b", "t")
+    assert (trade.resting_remaining, trade.incoming_remaining) == (5, 0)
+    (reduced,) = matcher.apply(Reduce(order_id="b", size=2))
+    assert (type(reduced), reduced.remaining) == (OrderReduced, 2)
+
+
+def test_decision_38_the_reasons_of_a_removal():
+    """order_removed has reason: filled, cancelled, expired, reduced, self_trade, nonce, replaced,
+    settlement, admin, market (reduced being an event of its own here)."""
+    assert {reason.value for reason in RemovalReason} == {
+        *("filled", "cancelled", "expired", "self_trade", "nonce"),
+        *("replaced", "settlement", "admin", "market"),
+    }
+
+
+@pytest.mark.parametrize("policy", list(SelfTrade))
+def test_decision_39_self_trade(matcher_class, policy):
+    """Allowed by default (silent in the specification); per-market and per-order prevention."""
+    by_default = opened(matcher_class)
+    by_market = opened(matcher_class, market(self_trade=policy))
+    lines = {}
+    for name, matcher, own in (
+        ("default", by_default, None),
+        ("order", by_default, policy),
+        ("market", by_market, None),
+        ("none", by_market, SelfTrade.NONE),
+    ):
+        matcher.apply(sell("s" + name, 50, 5, maker=name))
+        events = matcher.apply(buy("b" + name, 50, 3, maker=name, self_trade=own))
+        lines[name] = [line.replace(name, "") for line in told(events)]
+        matcher.cancel_all()
+    assert lines["default"] == lines["none"] == ["trade s b 3 @ 50"]
+    assert lines["order"] == lines["market"]
+    assert (lines["order"] == lines["default"]) == (policy is SelfTrade.NONE)
+
+
+def test_decision_45_funds(matcher_class):
+    """none, or accounts: balance and allowance minus what resting and unsettled orders hold; the
+    refusal states available, reserved, needed."""
+    free = opened(matcher_class)
+    free.apply(buy("a", 50, SIZE_MAX))
+    assert free.balances() == {}
+    matcher = opened(matcher_class, market(funds=Funds.ACCOUNTS, settles=True))
+    funded(matcher, ("B",), 100, ("collateral",))
+    funded(matcher, ("S",), 100, ("m-yes",))
+    matcher.apply(sell("s", 50, 60))
+    matcher.apply(buy("a", 50, 60))
+    matcher.apply(buy("b", 40, 100))
+    words = ("'B'", "30 wei", "'collateral'", "31 needed", "40 reserved", "30 unsettled of 100")
+    with refused(matcher, InsufficientBalanceError, *words):
+        matcher.apply(buy("c", 50, 63))
+    matcher.apply(buy("c", 50, 61))
+
+
+def test_decision_48_seq_is_one_per_event_and_market(matcher):
+    """seq: per market, + 1 per published event, nothing else takes one."""
+    matcher.apply(AddMarket(market=market("n")))
+    numbers = []
+    for command in (
+        buy("a", 50, 1),
+        buy("b", 50, 1, token="m-no"),
+        sell("c", 50, 1),
+        Reduce(order_id="b", size=2),
+        buy("d", 50, 1, market="n", token="n-no"),
+        sell("e", 50, 1, token="m-no"),
+    ):
+        if matcher.check(command) is None:
+            numbers += [(event.market, event.seq) for event in matcher.apply(command)]
+    assert numbers == [("m", 1), ("m", 2), ("m", 3), ("m", 4), ("n", 1), ("m", 5), ("m", 6)]
+    assert (matcher.seq("m"), matcher.seq("n")) == (6, 1)
+    assert {matcher.depth("m", token).seq for token in ("m-yes", "m-no", None)} == {6}
+
+
+# ----- limits --------------------------------------------------------------------------------
+
+
+def test_decision_50_the_clock_does_not_go_back(matcher):
+    """A command's now_ms below the last one applied is refused CLOCK_WENT_BACK. Expired:
+    now_ms // 1000 > expiration. deadlineMs refuses an order that arrives too late."""
+    matcher.apply(buy("a", 50, 1, now_ms=10, deadline_ms=10))
+    for command in (buy("b", 50, 1, now_ms=9), Expire(now_ms=9), Batch(commands=(), now_ms=9)):
+        with refused(matcher, ClockWentBackError, 10, 9):
+            matcher.apply(command)
+    with refused(matcher, DeadlinePassedError, 10, 11):
+        matcher.apply(buy("b", 50, 1, now_ms=11, deadline_ms=10))
+    assert matcher.now_ms == 10
+
+
+def test_decision_52_the_smallest_size(matcher_class):
+    """Market minSize 1, or 10**16 wei where trades settle."""
+    assert market().min_size == 1
+    matcher = opened(matcher_class, market(min_size=10**16))
+    with refused(matcher, AmountTooSmallError, 10**16, 10**16 - 1):
+        matcher.apply(buy("a", 50, 10**16 - 1))
+    matcher.apply(buy("a", 50, 10**16))
+
+
+def test_decision_52_500_resting_orders_per_maker_and_market(matcher):
+    """500 resting orders per maker and market."""
+    matcher.apply(AddMarket(market=market("n")))
+    for number in range(500):
+        matcher.apply(buy(number, 50, 1, token=("m-yes", "m-no")[number % 2]))
+    with refused(matcher, TooManyOrdersError, 500):
+        matcher.apply(buy(500, 50, 1))
+    matcher.apply(buy(500, 50, 1, maker="other"))
+    matcher.apply(buy(501, 50, 1, market="n", token="n-yes"))
+    matcher.apply(buy(502, 50, 1, time_in_force=TimeInForce.IOC))
+    matcher.cancel(0)
+    matcher.apply(buy(503, 50, 1))
+
+
+def test_decision_52_1000_trades_a_command_with_the_size_that_fits(matcher):
+    """1,000 trades a command (TOO_MANY_TRADES, refused whole, with the size that would fit)."""
+    for number in range(1_001):
+        matcher.apply(sell(number, 50, 2 + number % 2, maker=str(number)))
+    with refused(matcher, TooManyTradesError, 1_000, 1_001, "a size of 2500 wei fits"):
+        matcher.apply(buy("b", 50, 5_000))
+    assert len(trades_of(matcher.apply(buy("b", 50, 2_500)))) == 1_000
+
+
+def test_decision_52_20_orders_a_batch_and_all_are_settings(matcher):
+    """20 orders a batch: all settings."""
+    assert matcher.limits == Limits(orders_max=500, trades_max=1_000, batch_max=20)
+    with refused(matcher, BatchTooLargeError, 20, 21):
+        matcher.batch(twenty_one())
+    assert len(matcher.batch(twenty_one()[:20])) == 20
+    matcher.apply(SetLimits(limits=Limits(batch_max=1)))
+    with refused(matcher, BatchTooLargeError, 1, 2):
+        matcher.batch(twenty_one()[:2])
+
+
+def twenty_one():
+    return [buy(number, 50, 1) for number in range(21)]

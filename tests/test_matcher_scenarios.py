@@ -1,0 +1,337 @@
+"""Acts out the stories of ``tests/matcher_scenarios`` on both kinds of matcher.
+
+Their grammar is in the README there. The stories of a book alone are in
+``tests/scenarios``; the words they share are read there.
+"""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from clob import (
+    AddMarket,
+    Batch,
+    Cancel,
+    CancelAll,
+    Expire,
+    Funds,
+    Limits,
+    Mode,
+    Order,
+    OrderRecord,
+    Reduce,
+    Refused,
+    RejectedError,
+    Replace,
+    SetBalance,
+    SetLimits,
+    SetMarket,
+    SetMode,
+    SetNonce,
+    Settled,
+    SettleFailed,
+    Side,
+    Submit,
+    TimeInForce,
+    Trade,
+    format_tokens,
+    tokens,
+)
+from tests.books import Ledger, told
+from tests.matchers import market
+from tests.test_scenarios import Words, post_only, read_story
+
+FOLDER = Path(__file__).parent / "matcher_scenarios"
+STORIES = sorted(FOLDER.glob("*.txt"))
+
+
+# ----- reading -------------------------------------------------------------------------------
+
+
+class Line(Words):
+    """The words of one line about a matcher."""
+
+    def word(self, field):
+        """Give a reader of one word."""
+        return lambda: {field: self.take()}
+
+    def number(self, field):
+        """Give a reader of one integer."""
+        return lambda: {field: int(self.take())}
+
+    def amount(self, field):
+        """Give a reader of one amount of tokens."""
+        return lambda: {field: self.size()}
+
+    def fees(self):
+        """Take the rates of the resting and of the incoming order."""
+        return {
+            "resting_fee_rate_bps": int(self.take()),
+            "incoming_fee_rate_bps": int(self.take()),
+        }
+
+    def common(self):
+        """Give the readers of what every command about orders may say."""
+        return {"at": self.at, "by": self.word("maker"), "in": self.word("market")}
+
+
+def read_market(line):
+    """Read a market; where it says nothing, orders need not be covered and nothing is charged."""
+    name = line.take()
+    return market(
+        name,
+        **line.options(
+            accounts=lambda: {"funds": Funds.ACCOUNTS},
+            settles=lambda: {"funds": Funds.ACCOUNTS, "settles": True},
+            fees=line.fees,
+            stp=line.policy,
+            smallest=line.amount("min_size"),
+            lot=line.number("lot_wei"),
+        ),
+    )
+
+
+def read_submit(line, side):
+    """Read the rest of a ``buy`` or ``sell``."""
+    order = {"id": line.take(), "size": line.size(), "price": line.price(), "side": side}
+    options = line.options(
+        **line.common(),
+        no=lambda: {"token": "no"},
+        until=line.number("expiration_s"),
+        ioc=lambda: {"time_in_force": TimeInForce.IOC},
+        fok=lambda: {"time_in_force": TimeInForce.FOK},
+        stp=line.policy,
+        post_only=post_only,
+        nonce=line.number("nonce"),
+        cap=line.number("fee_rate_bps"),
+        collateral=line.amount("collateral"),
+        paid_by=line.word("smart_wallet"),
+        client=line.word("client_id"),
+        hash=lambda: {"order_hash": line.take().encode().rjust(32)},
+        deadline=line.number("deadline_ms"),
+    )
+    outside = ("now_ms", "client_id", "order_hash", "deadline_ms")
+    envelope = {name: options.pop(name) for name in outside if name in options}
+    name = options.pop("market", "m")
+    order["token"] = f"{name}-{options.pop('token', 'yes')}"
+    return Submit(market=name, order=Order(**({"maker": ""} | order | options)), **envelope)
+
+
+def read_batch(line, atomic):
+    """Read several commands with a semicolon between one and the next."""
+    commands = tuple(read_command(text) for text in " ".join(line.words).split(";"))
+    return Batch(commands=commands, atomic=atomic, now_ms=max(each.now_ms for each in commands))
+
+
+def read_about_orders(word, line):
+    """Read a command about orders that are there; None is none of them."""
+    match word:
+        case "cancel":
+            return Cancel(order_id=line.take(), **line.options(**line.common()))
+        case "cancel-all":
+            return CancelAll(**line.options(**line.common()))
+        case "reduce":
+            order_id, _ = line.take(), line.take("to")
+            return Reduce(order_id=order_id, size=line.size(), **line.options(**line.common()))
+        case "replace":
+            fields = {"order_id": line.take(), "size": line.size(), "price": line.price()}
+            options = line.options(**line.common(), stp=line.policy, post_only=post_only)
+            return Replace(**fields, **options)
+        case "nonce":
+            fields = {"maker": line.take(), "nonce": int(line.take())}
+            return SetNonce(**fields, **line.options(at=line.at))
+        case "expire":
+            return Expire(**line.options(at=line.at))
+    return None
+
+
+def read_command(text):
+    """Turn a line into a command."""
+    line = Line(text)
+    word = line.take()
+    match word:
+        case "buy" | "sell":
+            return read_submit(line, Side[word.upper()])
+        case "together" | "each":
+            return read_batch(line, word == "together")
+        case "market":
+            return AddMarket(market=read_market(line))
+        case "terms":
+            return SetMarket(market=read_market(line))
+        case "mode":
+            return SetMode(market=line.take(), mode=Mode[line.take().upper().replace("-", "_")])
+        case "limit":
+            names = ("orders", "trades", "batch", "finished")
+            readers = {name: line.number(f"{name}_max") for name in names}
+            return SetLimits(limits=Limits(**line.options(**readers)))
+        case "give":
+            return SetBalance(wallet=line.take(), asset=line.take(), amount=line.size())
+        case "settled":
+            return Settled(market=line.take(), trades=tuple(map(int, line.words)))
+        case "failed":
+            fields = {"market": line.take(), "trade": int(line.take())}
+            return SettleFailed(**fields, **line.options(blame=line.word("wallet")))
+    command = read_about_orders(word, line)
+    assert command is not None, f"no command: {text!r}"
+    return command
+
+
+# ----- acting --------------------------------------------------------------------------------
+
+
+class Stage:
+    """A matcher on which a story is acted out."""
+
+    def __init__(self, matcher):
+        self.matcher = matcher
+        self.ledgers = {}
+        self.seqs = {}
+        self.now_ms = 0
+
+    def act(self, text):
+        """Do what a line says, and tell what came of it as lines."""
+        match text.split():
+            case ["book", *which]:
+                return self.levels(*which)
+            case ["balances", *wallets]:
+                return self.balances(wallets)
+            case ["order", order_id]:
+                return [told_record(self.matcher.order(order_id))]
+            case ["open", *makers]:
+                found = [self.matcher.open_orders(maker) for maker in makers or [None]]
+                return [record.order.id for records in found for record in records]
+            case ["waiting", name]:
+                return [str(seq) for seq in self.matcher.unsettled(name)]
+        return self.command(text)
+
+    def command(self, text):
+        """Have the matcher execute a command at the time it names, or at the time it is."""
+        command = read_command(text)
+        if " at " not in f" {text} ":
+            command = msgspec.structs.replace(command, now_ms=self.now_ms)
+        before = self.matcher.snapshot()
+        foreseen = self.matcher.check(command)
+        caught, events = None, []
+        try:
+            events = self.matcher.apply(command)
+        except RejectedError as refusal:
+            caught = refusal
+        assert (type(foreseen), str(foreseen)) == (type(caught), str(caught))
+        if caught is not None:
+            assert self.matcher.snapshot() == before, "a refusal changed the matcher"
+            place = "" if caught.index is None else f" at {caught.index}"
+            return [f"refused {caught.code}{place}"]
+        self.now_ms = command.now_ms
+        return self.hear(events)
+
+    def hear(self, events):
+        """Check the events against those before them and the books, and tell them."""
+        lines = []
+        for event in events:
+            if isinstance(event, Refused):
+                lines.append(f"refused {event.code} at {event.index}")
+                continue
+            # Both books of a market share one sequence.
+            self.seqs[event.market] = self.seqs.get(event.market, 0) + 1
+            assert event.seq == self.seqs[event.market], "a gap in seq"
+            self.ledgers.setdefault((event.market, event.token), Ledger())._take(event)
+            lines.append(told_event(event))
+        self.agree()
+        self.matcher.audit()
+        return lines
+
+    def agree(self):
+        """Check that every book is what its events tell."""
+        for where in self.matcher.markets:
+            assert self.matcher.seq(where.id) == self.seqs.get(where.id, 0)
+            for token in (where.yes, where.no):
+                ledger = self.ledgers.get((where.id, token), Ledger())
+                depth = self.matcher.depth(where.id, token)
+                assert (depth.bids, depth.asks) == (
+                    ledger.levels(Side.BUY),
+                    ledger.levels(Side.SELL),
+                )
+
+    def levels(self, name="m", token="yes"):
+        """Tell a book as a ladder, the highest price first."""
+        depth = self.matcher.depth(name, f"{name}-{token}")
+        named = [("ask", level) for level in reversed(depth.asks)]
+        named += [("bid", level) for level in depth.bids]
+        return [f"{s} {v.price} {format_tokens(v.size)} {v.num_orders}" for s, v in named]
+
+    def balances(self, wallets):
+        """Tell the accounts in which there is anything, sorted; those of some wallets, or all."""
+        lines = []
+        for (wallet, asset), account in self.matcher.balances().items():
+            words = [wallet, asset, format_tokens(account.balance)]
+            for name in ("reserved", "unsettled"):
+                held = getattr(account, name)
+                words += [name, format_tokens(held)] if held else []
+            if (account.balance or len(words) > 3) and (not wallets or wallet in wallets):
+                lines.append(" ".join(words))
+        return lines
+
+
+def told_event(event):
+    """Write an event as a line; fees only where there are any."""
+    (line,) = told([event], format_tokens)
+    if isinstance(event, Trade):
+        fees = (("buyer-fee", event.buyer_fee), ("seller-fee", event.seller_fee))
+        line += "".join(f" {name} {format_tokens(fee)}" for name, fee in fees if fee)
+    return line
+
+
+def told_record(record: OrderRecord):
+    """Write where an order stands as a line."""
+    gone = f" {record.removal.value}" if record.removal else ""
+    return (
+        f"{record.status.value}{gone} filled {format_tokens(record.filled)} "
+        f"for {format_tokens(record.filled_collateral)} left {format_tokens(record.remaining)}"
+    )
+
+
+# ----- the tests -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_the_story_goes_as_written(matcher_class, path):
+    stage = Stage(matcher_class())
+    for number, command, expected in read_story(path.read_text(encoding="utf-8")):
+        assert stage.act(command) == expected, f"{path.name}, line {number}: {command}"
+
+
+def test_there_are_stories_and_each_says_what_it_is_about():
+    assert len(STORIES) >= 20
+    for path in STORIES:
+        assert path.read_text(encoding="utf-8").startswith("# "), path.name
+
+
+def test_the_story_of_the_readme_goes_as_written(matcher_class):
+    fenced = (FOLDER / "README.md").read_text(encoding="utf-8").split("```")[1]
+    stage = Stage(matcher_class())
+    for _, command, expected in read_story(fenced):
+        assert stage.act(command) == expected
+
+
+@pytest.mark.parametrize("wrong", ["alice collateral 9", "alice collateral 10 reserved 1", ""])
+def test_what_is_not_written_down_fails(matcher_class, wrong):
+    stage = Stage(matcher_class())
+    stage.act("market m accounts")
+    stage.act("give alice collateral 10")
+    ((_, command, expected),) = read_story(f"balances\n    {wrong}")
+    assert stage.act(command) != expected
+
+
+@pytest.mark.parametrize(
+    "line", ["hold a", "market m maybe", "buy a 5 @ 50 cap", "mode m ajar", "together", "give a b"]
+)
+def test_a_line_that_makes_no_sense_is_an_error(line):
+    with pytest.raises((AssertionError, KeyError, IndexError)):
+        read_command(line)
+
+
+def test_one_token_is_a_word_and_wei_are_its_decimals():
+    submit = read_command("sell a 0.000000000000000003 @ 50 no in x cap 7")
+    assert (submit.market, submit.order.token, submit.order.size) == ("x", "x-no", 3)
+    assert (submit.order.fee_rate_bps, tokens(1)) == (7, 10**18)

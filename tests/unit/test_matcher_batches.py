@@ -1,0 +1,90 @@
+"""Several commands as one: what an atomic batch does, it does whole, or nobody ever knows."""
+
+import random  # noqa: TID251 - seeded, and outside the engine
+
+import pytest
+
+from clob import Batch, Cancel, CancelAll, Reduce, Refused, Replace, Submit
+from clob.errors import UnknownOrderError
+from tests.matchers import buy, refused, sell
+from tests.unit.test_matcher_questions import draw, outcome, world
+
+KINDS = (Submit, Cancel, CancelAll, Reduce, Replace)
+
+
+def bundle(rng, matcher, number, now_ms):
+    """Draw commands that could each be done now, though not always one after the other."""
+    commands = []
+    for place in range(rng.randint(1, 12)):
+        command = draw(rng, rng.choice((number, 1_000 * number + place)), now_ms)
+        if isinstance(command, KINDS) and matcher.check(command) is None:
+            commands.append(command)
+    return tuple(commands)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch_taken_back_leaves_no_trace(matcher_class, seed):
+    """A batch that ends in a refusal is tried on one of two matchers; they stay equal."""
+    rng, now_ms, taken_back, trades = random.Random(seed), 1_000, 0, 0
+    tried, spared = world(matcher_class), world(matcher_class)
+    for number in range(150):
+        now_ms += rng.choice((0, 10, 600))
+        commands = bundle(rng, spared, number, now_ms)
+        doomed = Batch(commands=(*commands, Cancel(order_id="nobody")), atomic=True, now_ms=now_ms)
+        before = (tried.snapshot(), tried.balances(), tried.open_orders())
+        refusal, _ = outcome(tried, doomed)
+        assert refusal is not None
+        assert refusal.index <= len(commands)
+        taken_back += refusal.index > 1
+        assert (tried.snapshot(), tried.balances(), tried.open_orders()) == before
+        tried.audit()
+        alone = draw(rng, number, now_ms)
+        results = [outcome(matcher, alone) for matcher in (tried, spared)]
+        assert str(results[0][0]) == str(results[1][0])
+        assert results[0][1] == results[1][1]
+        trades += sum(hasattr(event, "incoming_side") for event in results[0][1])
+        assert tried.snapshot() == spared.snapshot()
+    assert taken_back > 30
+    assert trades > 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch_that_is_done_is_its_commands_one_after_the_other(matcher_class, seed):
+    rng, now_ms, done = random.Random(seed), 1_000, 0
+    whole, single = world(matcher_class), world(matcher_class)
+    for number in range(150):
+        now_ms += rng.choice((0, 10, 600))
+        commands = bundle(rng, whole, number, now_ms)
+        if not commands:
+            continue
+        atomic = rng.random() < 0.5
+        refusal, events = outcome(whole, Batch(commands=commands, atomic=atomic, now_ms=now_ms))
+        if refusal is not None:
+            assert atomic
+            continue
+        expected = []
+        for index, command in enumerate(commands):
+            alone, told = outcome(single, command)
+            assert not (atomic and alone)
+            expected += told if alone is None else [Refused(index, alone.code, str(alone))]
+        assert events == expected
+        assert whole.snapshot() == single.snapshot()
+        done += 1
+    assert done > 30
+
+
+def test_to_check_an_atomic_batch_executes_and_takes_it_back(matcher_class):
+    matcher = world(matcher_class)
+    matcher.apply(sell("s", 50, 40))
+    before = matcher.snapshot()
+    good = (buy("b", 50, 30), Replace(order_id="s", price=51, size=40), Cancel(order_id="s"))
+    assert matcher.check(Batch(commands=good, atomic=True)) is None
+    assert matcher.snapshot() == before
+    bad = Batch(commands=(*good, Cancel(order_id="nobody")), atomic=True)
+    foreseen = matcher.check(bad)
+    assert (type(foreseen), foreseen.index) == (UnknownOrderError, 3)
+    with refused(matcher, UnknownOrderError):
+        matcher.apply(bad)
+    assert matcher.snapshot() == before
+    assert matcher.apply(Batch(commands=good, atomic=True))
+    matcher.audit()

@@ -1,0 +1,340 @@
+"""No value whatever, in no field of no command, gets more out of a matcher than a refusal.
+
+What is accepted must be of the right type, which the codec decides: it writes nothing else.
+"""
+
+import msgspec
+import numpy as np
+import pytest
+
+from clob import (
+    AddMarket,
+    Batch,
+    Cancel,
+    CancelAll,
+    Expire,
+    Funds,
+    Limits,
+    Mode,
+    Order,
+    Reduce,
+    RejectedError,
+    Replace,
+    SetBalance,
+    SetLimits,
+    SetMarket,
+    SetMode,
+    SetNonce,
+    Settled,
+    SettleFailed,
+    Side,
+    Submit,
+)
+from clob.codec import decode, encode
+from clob.errors import InvalidCommandError, InvalidOrderIdError, MatcherBusy
+from tests.matchers import buy, funded, market, opened, refused, sell
+
+TERMS = market(funds=Funds.ACCOUNTS, settles=True, lot_wei=2)
+HUGE = 10**5_000
+
+
+class Text(str):
+    """A text of another type."""
+
+    __slots__ = ()
+
+
+class Number(int):
+    """An integer of another type."""
+
+
+class Hostile:
+    """Answers nothing but with an error."""
+
+    __hash__ = None
+
+    def _refuse(self, *_):
+        raise RuntimeError("no answer")
+
+    __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __bool__ = __len__ = __repr__ = _refuse
+    __str__ = __index__ = __int__ = __iter__ = __mod__ = __and__ = _refuse
+
+
+class Agreeable:
+    """Equals everything, and is true."""
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash("m-yes")
+
+
+class NoSubmit(Submit, frozen=True, kw_only=True, tag=True):
+    """A submission of another type."""
+
+
+class NoCancel(Cancel, frozen=True, kw_only=True, tag=True):
+    """A cancel of another type."""
+
+
+class Silent(Order, frozen=True, kw_only=True, gc=False):
+    """An order that does not say its price."""
+
+    def __getattribute__(self, name):
+        if name == "price":
+            raise RuntimeError("no answer")
+        return super().__getattribute__(name)
+
+
+class Lying(Order, frozen=True, kw_only=True, gc=False):
+    """An order whose token is a text of another type that equals everything."""
+
+    def __getattribute__(self, name):
+        return Agreeable() if name == "token" else super().__getattribute__(name)
+
+
+VALUES = {
+    "none": None,
+    "true": True,
+    "false": False,
+    "zero": 0,
+    "one": 1,
+    "negative": -1,
+    "float": 1.5,
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "2**63": 2**63,
+    "2**64": 2**64,
+    "2**256": 2**256,
+    "2**300": 2**300,
+    "huge": HUGE,
+    "huge and odd": HUGE + 1,
+    "huge and negative": -HUGE,
+    "numpy integer": np.int64(4),
+    "numpy array": np.zeros(3, np.int64),
+    "integer subclass": Number(4),
+    "empty text": "",
+    "long text": "x" * 10_000,
+    "lone surrogate": "\ud800",
+    "nul": "a\0b",
+    "text subclass": Text("m"),
+    "token subclass": Text("m-yes"),
+    "maker subclass": Text("B"),
+    "bytes": b"m",
+    "32 bytes": b"7" * 32,
+    "bytearray": bytearray(32),
+    "list": [],
+    "dict": {},
+    "set": {1},
+    "tuple": (),
+    "nested": ((((),),),),
+    "side": Side.SELL,
+    "mode": Mode.HALTED,
+    "complex": 1j,
+    "type": int,
+    "object": object(),
+    "hostile": Hostile(),
+    "hostile in a tuple": (Hostile(),),
+    "huge in a tuple": (HUGE,),
+    "agreeable": Agreeable(),
+    "order": buy("x", 50, 2).order,
+    "market": market("x"),
+    "command": Expire(),
+    "commands": (Expire(),),
+}
+
+NEW = buy("new", 50, 2, client_id="c", order_hash=b"h" * 32, deadline_ms=5, smart_wallet="B")
+COMMANDS = {
+    "submit": NEW,
+    "sell": sell("new", 50, 2, maker="S", collateral=1, fee_rate_bps=5, nonce=3, expiration_s=9),
+    "cancel": Cancel(order_id="bid", maker="B", market="m"),
+    "operator's cancel": Cancel(order_id="bid"),
+    "cancel all": CancelAll(maker="B", market="m"),
+    "reduce": Reduce(order_id="bid", size=4, maker="B", market="m"),
+    "replace": Replace(order_id="bid", price=50, size=4, maker="B", market="m"),
+    "nonce": SetNonce(maker="B", nonce=5),
+    "expire": Expire(),
+    "add market": AddMarket(market=market("n")),
+    "set market": SetMarket(market=TERMS),
+    "mode": SetMode(market="m", mode=Mode.HALTED),
+    "limits": SetLimits(limits=Limits()),
+    "balance": SetBalance(wallet="B", asset="m-yes", amount=500),
+    "settled": Settled(market="m", trades=(2,)),
+    "failed": SettleFailed(market="m", trade=2, wallet="B", reason="no"),
+    "batch": Batch(commands=(NEW, Cancel(order_id="bid"))),
+    "atomic batch": Batch(commands=(NEW, Cancel(order_id="bid")), atomic=True),
+}
+
+
+def fresh(matcher_class):
+    """Make a matcher in which every command above is right."""
+    matcher = funded(opened(matcher_class, TERMS), ("B", "S"), 1_000)
+    for command in (sell("ask", 60, 10), buy("taker", 60, 4), buy("bid", 40, 10)):
+        matcher.apply(command)
+    return matcher
+
+
+def spoil(command, field, value):
+    """Put a value into a field of a command, or into a field of what the command holds."""
+    outer, _, inner = field.partition(".")
+    if inner:
+        value = msgspec.structs.replace(getattr(command, outer), **{inner: value})
+    return msgspec.structs.replace(command, **{outer: value})
+
+
+def fields_of(command):
+    """List the fields of a command, and those of the Struct it holds."""
+    for name in command.__struct_fields__:
+        yield name
+        held = getattr(command, name)
+        if isinstance(held, msgspec.Struct):
+            yield from (f"{name}.{inner}" for inner in held.__struct_fields__)
+
+
+def refusal_of(matcher, command):
+    """Execute a command; give its refusal, or None."""
+    try:
+        matcher.apply(command)
+    except RejectedError as refusal:
+        return refusal
+    return None
+
+
+FIELDS = [(name, field) for name, command in COMMANDS.items() for field in fields_of(command)]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_here_is_right_as_it_stands(matcher_class, name):
+    matcher = fresh(matcher_class)
+    assert matcher.check(COMMANDS[name]) is None
+    matcher.apply(COMMANDS[name])
+    matcher.audit()
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_no_value_of_a_field_gets_more_than_a_refusal(matcher_class, name, field):
+    matcher = fresh(matcher_class)
+    before = matcher.snapshot()
+    for what, value in VALUES.items():
+        command = spoil(COMMANDS[name], field, value)
+        foreseen = matcher.check(command)
+        assert matcher.snapshot() == before, f"to ask about {what} changed something"
+        refusal = refusal_of(matcher, command)
+        assert (type(foreseen), str(foreseen)) == (type(refusal), str(refusal)), what
+        if refusal is not None:
+            assert matcher.snapshot() == before, f"a refusal of {what} changed something"
+            continue
+        assert decode(encode(command)) == command, f"{what} was accepted"
+        matcher.audit()
+        assert type(matcher).restore(matcher.snapshot()).snapshot() == matcher.snapshot()
+        matcher = fresh(matcher_class)
+    matcher.apply(COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", ["submit", "cancel", "reduce", "replace", "cancel all"])
+@pytest.mark.parametrize("atomic", [False, True])
+def test_no_value_of_a_field_in_a_batch_gets_more_than_a_refusal(matcher_class, name, atomic):
+    for field in fields_of(COMMANDS[name]):
+        for what, value in VALUES.items():
+            matcher = fresh(matcher_class)
+            spoiled = spoil(COMMANDS[name], field, value)
+            alone, before = matcher.check(spoiled), matcher.snapshot()
+            if field == "now_ms" and alone is not None:
+                # The time of a command in a batch counts for nothing, but must be one.
+                with refused(matcher, InvalidCommandError, "now_ms"):
+                    matcher.batch([COMMANDS["cancel"], spoiled], atomic=atomic)
+                continue
+            try:
+                (result,) = matcher.batch([spoiled], atomic=atomic)
+            except RejectedError as refusal:
+                assert atomic
+                result = refusal
+            if alone is None:
+                assert isinstance(result, list), (field, what)
+            else:
+                assert (type(result), str(result)) == (type(alone), str(alone)), (field, what)
+                assert matcher.snapshot() == before, (field, what)
+
+
+@pytest.mark.parametrize("what", VALUES)
+def test_what_is_no_command_is_refused(matcher_class, what):
+    matcher = fresh(matcher_class)
+    value = VALUES[what]
+    if what == "command":
+        return
+    for wrong in (value, Batch(commands=(value,)), Batch(commands=(value,), atomic=True)):
+        assert type(matcher.check(wrong)) is InvalidCommandError
+        with refused(matcher, InvalidCommandError):
+            matcher.apply(wrong)
+
+
+def test_a_command_of_another_type_is_refused(matcher_class):
+    matcher = fresh(matcher_class)
+    for wrong in (
+        NoSubmit(market="m", order=NEW.order),
+        NoCancel(order_id="bid"),
+        NoCancel(order_id="nobody"),
+    ):
+        assert type(matcher.check(wrong)) is InvalidCommandError
+        with refused(matcher, InvalidCommandError):
+            matcher.apply(wrong)
+        with refused(matcher, InvalidCommandError):
+            matcher.batch([wrong])
+
+
+@pytest.mark.parametrize("kind", [Silent, Lying])
+def test_an_order_of_another_type_that_lies_is_refused(matcher_class, kind):
+    matcher = fresh(matcher_class)
+    order = kind(id="x", token="m-yes", maker="B", side=Side.BUY, price=50, size=2)
+    with pytest.raises(RejectedError):
+        matcher.apply(Submit(market="m", order=order))
+    matcher.apply(NEW)
+
+
+def test_a_lone_surrogate_is_a_text_like_any_other(matcher_class):
+    matcher = opened(matcher_class, market("\ud800"))
+    wild = {"market": "\ud800", "token": "\ud800-yes", "maker": "\udfff", "client_id": "\udc80"}
+    matcher.apply(buy("\ud801", 50, 2, **wild))
+    assert matcher.fork().order_by_client_id("\udfff", "\udc80").order.id == "\ud801"
+    with refused(matcher, InvalidOrderIdError):
+        matcher.apply(buy("", 50, 2, **wild | {"client_id": "other"}))
+
+
+def test_one_call_at_a_time(matcher_class):
+    matcher = fresh(matcher_class)
+    found = []
+
+    class Meddler:
+        """Uses the matcher while it is being refused by it."""
+
+        def __repr__(self):
+            with pytest.raises(MatcherBusy, match="one call at a time") as caught:
+                matcher.apply(NEW)
+            found.append(caught.value.code)
+            return "a meddler"
+
+    with refused(matcher, InvalidCommandError, "a meddler"):
+        matcher.apply(SetNonce(maker=Meddler(), nonce=1))
+    assert found == ["MATCHER_BUSY"]
+    matcher.apply(NEW)
+
+
+def test_a_matcher_that_was_broken_off_stays_busy_until_it_is_restored(matcher_class):
+    matcher = fresh(matcher_class)
+    saved = matcher.snapshot()
+
+    class Interrupt:
+        """Breaks off what asks for it, as control-C would."""
+
+        def __repr__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        matcher.apply(SetNonce(maker=Interrupt(), nonce=1))
+    for _ in range(2):
+        with pytest.raises(MatcherBusy, match="restore from a snapshot"):
+            matcher.apply(NEW)
+    again = matcher_class.restore(saved)
+    again.apply(NEW)
+    again.audit()

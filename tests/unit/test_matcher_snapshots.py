@@ -1,0 +1,212 @@
+"""A snapshot is the whole state: what was restored goes on as if it had never stopped.
+
+Bytes that are damaged, in whatever way, are refused by name.
+"""
+
+import hashlib
+import random  # noqa: TID251 - seeded, and outside the engine
+
+import msgspec
+import pytest
+
+from clob import (
+    Cancel,
+    Funds,
+    Limits,
+    Mode,
+    Replace,
+    SelfTrade,
+    SetBalance,
+    SetLimits,
+    SetMode,
+    SetNonce,
+    TimeInForce,
+)
+from clob.errors import InvalidSnapshotError, RejectedError
+from tests.matchers import buy, funded, load, market, opened, sell
+from tests.unit.test_matcher_questions import draw, world
+
+
+@pytest.fixture(scope="module", params=["python", "compiled"])
+def full(request):
+    """A matcher with a little of everything in its state, small enough to damage every bit."""
+    terms = {"funds": Funds.ACCOUNTS, "settles": True, "incoming_fee_rate_bps": 100}
+    matcher = opened(load(request.param), market(**terms), market("n"))
+    funded(matcher, ("B", "S"), 100)
+    for command in (
+        SetLimits(limits=Limits(finished_max=2)),
+        sell("ask", 60, 10, order_hash=b"1" * 32, expiration_s=2**40),
+        buy("taker", 60, 4, client_id="taker"),
+        buy(7, 40, 10, self_trade=SelfTrade.DECREMENT, smart_wallet="S", fee_rate_bps=5),
+        buy("spent", 30, 2, order_hash=b"2" * 32, nonce=2**70),
+        Cancel(order_id="spent"),
+        sell("elsewhere", 60, 5, market="n", token="n-no", collateral=2**200),
+        buy("ioc", 50, 5, market="n", token="n-no", time_in_force=TimeInForce.IOC),
+        buy("x", 1, 1),
+        Cancel(order_id="x", maker="B"),
+        SetNonce(maker="N", nonce=2**255),
+        SetBalance(wallet="B", asset="collateral", amount=1),
+        SetMode(market="n", mode=Mode.CANCEL_ONLY),
+    ):
+        matcher.apply(msgspec.structs.replace(command, now_ms=2**33))
+    return matcher
+
+
+def seal(body):
+    """Give bytes the hash that a snapshot ends with."""
+    return body + hashlib.blake2b(body, digest_size=32).digest()
+
+
+def test_what_was_restored_is_the_same(full):
+    again = full.restore(full.snapshot())
+    again.audit()
+    assert again.snapshot() == full.snapshot()
+    assert again.state_hash() == full.state_hash()
+    for ask in (
+        lambda m: m.markets,
+        lambda m: m.limits,
+        lambda m: m.now_ms,
+        lambda m: m.balances(),
+        lambda m: m.open_orders(),
+        lambda m: [m.order(name) for name in ("ask", 7, "elsewhere", "x", "ioc")],
+        lambda m: [m.order_by_hash(b"1" * 32), m.is_used(b"2" * 32), m.is_used(b"3" * 32)],
+        lambda m: [m.unsettled("m"), m.seq("m"), m.seq("n"), m.nonce("N"), m.next_expiry_s],
+        lambda m: [m.depth(name, f"{name}-{side}") for name in "mn" for side in ("yes", "no")],
+    ):
+        assert ask(again) == ask(full)
+
+
+def test_both_kinds_write_the_same_bytes_and_read_each_others(full):
+    for name in ("python", "compiled"):
+        other = load(name).restore(full.snapshot())
+        other.audit()
+        assert other.snapshot() == full.snapshot()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_restored_goes_on_as_if_it_had_never_stopped(matcher_class, seed):
+    rng, now_ms = random.Random(seed), 1_000
+    stayed = restarted = world(matcher_class)
+    for number in range(300):
+        now_ms += rng.choice((0, 10, 600))
+        command = draw(rng, number, now_ms)
+        if number % 10 == 0:
+            restarted = stayed.restore(restarted.snapshot())
+        outcomes = []
+        for matcher in {id(stayed): stayed, id(restarted): restarted}.values():
+            try:
+                outcomes.append(matcher.apply(command))
+            except RejectedError as refusal:
+                outcomes.append((type(refusal), str(refusal)))
+        assert outcomes[0] == outcomes[-1]
+        assert len(outcomes) == 2
+    assert stayed.snapshot() == restarted.snapshot()
+
+
+def test_equal_states_have_equal_bytes_whatever_led_there(matcher_class):
+    one, other = opened(matcher_class), opened(matcher_class)
+    one.apply(buy("a", 50, 5))
+    one.batch([sell("s", 50, 5), Cancel(order_id="nobody"), buy("b", 40, 5)])
+    other.apply(buy("a", 50, 5))
+    other.apply(sell("s", 50, 5))
+    other.apply(buy("b", 40, 5))
+    assert one.snapshot() == other.snapshot()
+    one.apply(Replace(order_id="b", price=41, size=5))
+    one.apply(Replace(order_id="b", price=40, size=5))
+    assert one.snapshot() != other.snapshot()  # the sequence went on
+
+
+# ----- damage --------------------------------------------------------------------------------
+
+
+def test_every_truncation_is_refused(full):
+    state = full.snapshot()
+    for length in range(len(state)):
+        with pytest.raises(InvalidSnapshotError):
+            full.restore(state[:length])
+
+
+def test_every_flipped_bit_is_refused(full):
+    state = full.snapshot()
+    for place in range(len(state)):
+        for bit in range(8):
+            damaged = bytearray(state)
+            damaged[place] ^= 1 << bit
+            with pytest.raises(InvalidSnapshotError):
+                full.restore(bytes(damaged))
+
+
+def test_bytes_that_follow_the_end_are_refused(full):
+    state = full.snapshot()
+    for more in (b"\0", state):
+        with pytest.raises(InvalidSnapshotError):
+            full.restore(state + more)
+        with pytest.raises(InvalidSnapshotError, match="follow the end"):
+            full.restore(seal(state[:-32] + more))
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, "", b"", b"CLOBSNAP", b"CLOBSNAP\1", 5, bytearray(b"CLOBSNAP\1"), b"\0" * 99]
+)
+def test_what_is_no_snapshot_is_refused(matcher_class, wrong):
+    with pytest.raises(InvalidSnapshotError) as caught:
+        matcher_class.restore(wrong)
+    assert caught.value.code == "INVALID_SNAPSHOT"
+
+
+def test_a_snapshot_of_another_version_is_refused(full):
+    state = bytearray(full.snapshot()[:-32])
+    state[8] = 2
+    with pytest.raises(InvalidSnapshotError, match="version"):
+        full.restore(seal(bytes(state)))
+
+
+def forge(matcher, values):
+    """Change every byte of a snapshot, under a right hash: a refusal, or a state that is sound."""
+    state, accepted = matcher.snapshot()[:-32], 0
+    for place in range(9, len(state)):
+        for value in values(state[place]) - {state[place]}:
+            forged = bytearray(state)
+            forged[place] = value
+            try:
+                found = matcher.restore(seal(bytes(forged)))
+            except InvalidSnapshotError:
+                continue
+            accepted += 1
+            found.audit()
+    return accepted
+
+
+def test_a_forged_snapshot_is_refused_or_is_a_state(full):
+    """The hash at the end finds damage, not intent: whoever writes it may write anything."""
+    # A balance, a price: much may be another number. 13 and 25 make long integers of short ones.
+    assert forge(full, lambda was: {0, 1, 13, 25, 255, was ^ 1, was ^ 128, was + 1 & 255})
+
+
+@pytest.mark.long
+def test_a_forged_snapshot_is_refused_or_is_a_state_at_length(full):
+    assert forge(full, lambda was: set(range(256)))
+
+
+def test_a_time_or_a_number_beyond_63_bits_is_refused(full):
+    state = full.snapshot()[:-32]
+    long_ints = state.count(b"\5" + (2**33).to_bytes(5, "little"))
+    assert long_ints >= 5  # the time of the matcher, and that of every order
+    for which in range(long_ints):
+        place = -1
+        for _ in range(which + 1):
+            place = state.index(b"\5" + (2**33).to_bytes(5, "little"), place + 1)
+        forged = state[:place] + b"\x08" + (2**63).to_bytes(8, "little") + state[place + 6 :]
+        with pytest.raises(InvalidSnapshotError):
+            full.restore(seal(forged))
+
+
+def test_a_balance_beyond_a_word_of_the_chain_is_kept(matcher_class):
+    matcher = opened(matcher_class, market(funds=Funds.ACCOUNTS))
+    funded(matcher, ("S", "B"), 2**256 - 1)
+    matcher.apply(sell("s", 99, 1_000))
+    matcher.apply(buy("b", 99, 1_000))
+    again = matcher.restore(matcher.snapshot())
+    assert again.balances() == matcher.balances()
+    assert again.balance("S", "collateral").balance == 2**256 - 1 + 990
+    assert again.balance("B", "m-yes").balance == 2**256 - 1 + 1_000
