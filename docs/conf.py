@@ -1,6 +1,7 @@
 """Settings of the documentation: Sphinx reads the docstrings, MyST the pages, furo draws them."""
 
 import os
+from typing import Any
 
 # The plain-Python Book carries the full docstrings, so it is the one to describe.
 os.environ["CLOB_PURE_PYTHON"] = "1"
@@ -10,6 +11,7 @@ author = "The clob authors"
 copyright = "2026, The clob authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 2
 html_theme = "furo"
 html_title = "clob"
 
@@ -26,3 +28,17 @@ nitpick_ignore_regex = [
     ("py:class", r"Records|Status"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
 ]
+
+
+def keep_colons(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Put a comment above what is said of an attribute.
+
+    Napoleon takes what stands before a colon in the first line for a type.
+    """
+    if what in ("attribute", "data"):
+        lines[:0] = ["..", ""]
+
+
+def setup(app: Any) -> None:
+    """Run before napoleon, whose priority is 500."""
+    app.connect("autodoc-process-docstring", keep_colons, priority=400)
