@@ -5,13 +5,25 @@ import platform
 import sys
 from pathlib import Path
 
-from benchmarks import bench_memory, bench_pause, bench_run, bench_submit, bench_twin
+from benchmarks import (
+    bench_journal,
+    bench_matcher,
+    bench_memory,
+    bench_pause,
+    bench_run,
+    bench_snapshot,
+    bench_submit,
+    bench_twin,
+)
 from benchmarks.measure import Row
 from clob.book import COMPILED
 
 QUESTIONS = {
     "run": bench_run,
     "submit": bench_submit,
+    "matcher": bench_matcher,
+    "snapshot": bench_snapshot,
+    "journal": bench_journal,
     "twin": bench_twin,
     "memory": bench_memory,
     "pause": bench_pause,

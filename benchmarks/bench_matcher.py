@@ -1,0 +1,140 @@
+"""``Matcher.apply`` one command at a time, against the book one would write oneself.
+
+That book has no accounts, no nonces, no open orders by maker, no finished orders and no sequence
+numbers; the matcher has all of them. Commands are prebuilt, ids are fresh text objects, and
+everything returned is kept on both sides.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from benchmarks.bench_submit import NUM_TIMED as NUM_TIMED_ALL
+from benchmarks.bench_submit import (
+    ROUNDS,
+    ROUNDS_QUICK,
+    TIMED_QUICK,
+    actions,
+    dense_id,
+    order,
+    trades,
+)
+from benchmarks.measure import Pair, Row, alternate, at_least, same, timed
+from benchmarks.user_book import UserBook
+from benchmarks.workload import Workload, load
+from clob import Cancel, Funds, Market, Matcher, RejectedError, SetBalance, Submit
+from clob.commands import Command
+
+NUM_MARKETS = 50
+RICH_WEI = 10**60
+
+
+def place_of(number: int, num_markets: int) -> tuple[str, str]:
+    """The market and the token that an order of this number goes to."""
+    if num_markets == 1:
+        return "m0", "m0-yes"
+    name = f"m{number // 2 % num_markets}"
+    return name, f"{name}-{'no' if number % 2 else 'yes'}"
+
+
+def commands(workload: Workload, num_markets: int, *, hashed: bool) -> list[Command]:
+    """A stream as commands."""
+    made: list[Command] = []
+    for cancels, name, side, price, size in actions(workload):
+        number = dense_id(name)
+        market, token = place_of(number, num_markets)
+        plain = order(name, side, price, size)
+        if cancels:
+            made.append(Cancel(order_id=name, maker=plain.maker, now_ms=1))
+            continue
+        fields = {field: getattr(plain, field) for field in plain.__struct_fields__}
+        signed = number.to_bytes(32, "little") if hashed else None
+        routed = type(plain)(**(fields | {"token": token}))
+        made.append(Submit(market=market, order=routed, order_hash=signed, now_ms=1))
+    return made
+
+
+def matcher_for(num_markets: int, makers: set[str], *, accounts: bool) -> Matcher:
+    """A matcher with its markets, and all makers rich where there are accounts."""
+    matcher = Matcher()
+    funds = Funds.ACCOUNTS if accounts else Funds.NONE
+    for place in range(num_markets):
+        name = f"m{place}"
+        matcher.add_market(Market(id=name, yes=f"{name}-yes", no=f"{name}-no", funds=funds))
+    assets = ["collateral", *(t for m in matcher.markets for t in (m.yes, m.no))]
+    for maker in makers if accounts else ():
+        for asset in assets:
+            matcher.apply(SetBalance(wallet=maker, asset=asset, amount=RICH_WEI))
+    return matcher
+
+
+def drive_matcher(matcher: Matcher, todo: list[Command], keep: Callable[[Any], None]) -> None:
+    """Ours; a cancel of an order that is gone is refused where the other side says False."""
+    apply = matcher.apply
+    for command in todo:
+        try:
+            keep(apply(command))  # type: ignore[arg-type]
+        except RejectedError:
+            keep(False)
+
+
+def drive_users(
+    books: dict[str, UserBook], todo: list[tuple[Any, ...]], keep: Callable[[Any], None]
+) -> None:
+    """The other side: one book for each token."""
+    for cancels, name, side, price, size, token in todo:
+        keep(books[token].cancel(name) if cancels else books[token].add(name, side, price, size))
+
+
+def users_once(workload: Workload, num_markets: int) -> tuple[int, list[Any]]:
+    """Run a stream through the other side's books."""
+    todo = [
+        (*action, place_of(dense_id(action[1]), num_markets)[1]) for action in actions(workload)
+    ]
+    books = {token: UserBook() for token in {action[-1] for action in todo}}
+    drive_users(books, todo[: workload.prefill], lambda _: None)
+    ready, kept = todo[workload.prefill :], []
+    taken_ns = timed(lambda: drive_users(books, ready, kept.append), collected=True)
+    return taken_ns, kept
+
+
+def once(
+    workload: Workload, num_markets: int, *, accounts: bool, hashed: bool
+) -> tuple[int, list[Any]]:
+    """Run a stream through a matcher."""
+    todo = commands(workload, num_markets, hashed=hashed)
+    makers = {c.order.maker for c in todo if isinstance(c, Submit)}
+    matcher = matcher_for(num_markets, makers, accounts=accounts)
+    drive_matcher(matcher, todo[: workload.prefill], lambda _: None)
+    ready, kept = todo[workload.prefill :], []
+    taken_ns = timed(lambda: drive_matcher(matcher, ready, kept.append), collected=True)
+    return taken_ns, kept
+
+
+def compare(
+    workload: Workload, num_markets: int, rounds: int, *, accounts: bool, hashed: bool
+) -> Pair:
+    """Compare the trades of both sides once, then measure."""
+
+    def ours() -> tuple[int, list[Any]]:
+        return once(workload, num_markets, accounts=accounts, hashed=hashed)
+
+    def other() -> tuple[int, list[Any]]:
+        return users_once(workload, num_markets)
+
+    same("matcher", trades(other()[1]), trades(ours()[1]))
+    return alternate(lambda: other()[0], lambda: ours()[0], workload.num_timed, rounds)
+
+
+def rows(*, quick: bool) -> Iterator[Row]:
+    """The rows of the table."""
+    rounds, num_timed = (ROUNDS_QUICK, TIMED_QUICK) if quick else (ROUNDS, NUM_TIMED_ALL)
+    workload = load("mixed").head(num_timed)
+    for title, num_markets, accounts, hashed, limit in (
+        ("apply mixed / user", 1, False, False, 1.0),
+        ("apply mixed, order hashes / user", 1, False, True, None),
+        ("apply mixed, accounts / user", 1, True, False, 0.6),
+        ("apply 50 markets / user", NUM_MARKETS, False, False, 1.0),
+        ("apply 50 markets, accounts / user", NUM_MARKETS, True, False, 0.6),
+    ):
+        pair = compare(workload, num_markets, rounds, accounts=accounts, hashed=hashed)
+        yield at_least(title, limit, pair)

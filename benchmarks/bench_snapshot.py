@@ -1,0 +1,53 @@
+"""Snapshot and restore of many resting orders: seconds, and bytes an order.
+
+Orders have ids of 21 characters, a thousand makers and a hash each, as signed orders have.
+"""
+
+from collections.abc import Iterator
+
+from benchmarks.bench_submit import MAKERS, text_id
+from benchmarks.measure import Row, timed
+from clob import Limits, Market, Matcher, Order, SetLimits, Side, Submit
+
+TOKENS = ("1" * 77, "2" * 77)
+NUM_ORDERS, NUM_QUICK = 1_000_000, 20_000
+SECONDS_MAX, BYTES_MAX = 3.0, 150.0
+
+
+def filled(num_orders: int) -> Matcher:
+    """A market with so many resting orders, none of which trades."""
+    matcher = Matcher()
+    matcher.add_market(Market(id="m", yes=TOKENS[0], no=TOKENS[1]))
+    matcher.apply(SetLimits(limits=Limits(orders_max=num_orders)))
+    for number in range(num_orders):
+        buys = number % 2 == 0
+        order = Order(
+            id=text_id(number),
+            token=TOKENS[number // 2 % 2],
+            maker=MAKERS[number % len(MAKERS)],
+            side=Side.BUY if buys else Side.SELL,
+            price=(1 if buys else 51) + number // 4 % 49,
+            size=(1 + number % 100) * 10**18,
+        )
+        signed = number.to_bytes(32, "big")
+        matcher.apply(Submit(market="m", order=order, order_hash=signed, now_ms=1_700_000_000_000))
+    return matcher
+
+
+def rows(*, quick: bool) -> Iterator[Row]:
+    """The rows of the table."""
+    num_orders = NUM_QUICK if quick else NUM_ORDERS
+    matcher, kept = filled(num_orders), []
+    taken_s = timed(lambda: kept.append(matcher.snapshot())) / 1e9
+    (state,) = kept
+    back_s = timed(lambda: kept.append(Matcher.restore(state))) / 1e9
+    if kept[-1].snapshot() != state:
+        raise AssertionError("what was restored is not what was written")
+    for title, seconds in (("snapshot", taken_s), ("restore", back_s)):
+        met = seconds <= SECONDS_MAX
+        target = f"<= {SECONDS_MAX:.1f} s"
+        yield Row(f"{title} of {num_orders:,} resting orders", target, f"{seconds:.2f} s", met)
+    size = len(state) / num_orders
+    yield Row(
+        "bytes an order in a snapshot", f"<= {BYTES_MAX:.0f} B", f"{size:.1f} B", size <= BYTES_MAX
+    )
