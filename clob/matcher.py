@@ -10,14 +10,14 @@ from typing import overload
 import msgspec
 
 from clob import _questions, _rules, _snapshots
+from clob._calls import Calls
 from clob._desk import Desk
 from clob.book import Book
-from clob.commands import AddMarket, Batch, Cancel, CancelAll, Command, Single, Submit
+from clob.commands import Batch, Command, Single, Submit
 from clob.depth import Ahead, Depth
 from clob.errors import RejectedError, UnknownOrderError
 from clob.events import Event, Refused, Trade
 from clob.market import Balance, Limits, Market
-from clob.order import Order
 from clob.status import OrderRecord
 
 
@@ -32,7 +32,7 @@ class Replayed(msgspec.Struct, frozen=True):
     """How many events there were."""
 
 
-class Matcher:
+class Matcher(Calls):
     """Markets with a YES and a NO token, their orders and, where wanted, their accounts.
 
     Deterministic: the same commands give the same events and the same :meth:`state_hash`, on any
@@ -87,6 +87,10 @@ class Matcher:
         """
         return self._desk.apply(command)  # type: ignore[no-any-return]
 
+    def _do(self, command: Single) -> list[Event]:
+        """Execute one command."""
+        return self.apply(command)
+
     def batch(
         self, commands: Sequence[Command], now_ms: int = 0, *, atomic: bool = False
     ) -> list[list[Event] | RejectedError]:
@@ -131,46 +135,6 @@ class Matcher:
                 refused[error.code] += 1
         return Replayed(applied, dict(refused), events)
 
-    # ----- conveniences, each one line over apply --------------------------------------------
-
-    def add_market(self, market: Market, now_ms: int = 0) -> list[Event]:
-        """Open a market; see :class:`clob.AddMarket`."""
-        return self.apply(AddMarket(market=market, now_ms=now_ms))
-
-    def submit(
-        self,
-        market: str,
-        order: Order,
-        now_ms: int = 0,
-        *,
-        client_id: str | None = None,
-        order_hash: bytes | None = None,
-        deadline_ms: int | None = None,
-    ) -> list[Event]:
-        """Match an order, and rest what is left of it; see :class:`clob.Submit`."""
-        return self.apply(
-            Submit(
-                market=market,
-                order=order,
-                now_ms=now_ms,
-                client_id=client_id,
-                order_hash=order_hash,
-                deadline_ms=deadline_ms,
-            )
-        )
-
-    def cancel(
-        self, order_id: str | int, now_ms: int = 0, *, maker: str | None = None
-    ) -> list[Event]:
-        """Take an order out of its book; see :class:`clob.Cancel`."""
-        return self.apply(Cancel(order_id=order_id, maker=maker, now_ms=now_ms))
-
-    def cancel_all(
-        self, now_ms: int = 0, *, maker: str | None = None, market: str | None = None
-    ) -> list[Event]:
-        """Take out all orders of a maker, of a market, or both; see :class:`clob.CancelAll`."""
-        return self.apply(CancelAll(maker=maker, market=market, now_ms=now_ms))
-
     # ----- what would be -------------------------------------------------------------------
 
     def check(self, command: Command) -> RejectedError | None:
@@ -194,6 +158,12 @@ class Matcher:
     def fork(self) -> "Matcher":
         """Make an independent copy with the same state. O(everything), by way of a snapshot."""
         return type(self).restore(self.snapshot())
+
+    __copy__ = fork
+
+    def __deepcopy__(self, memo: object) -> "Matcher":
+        """Make an independent copy, as :meth:`fork` does."""
+        return self.fork()
 
     # ----- state ---------------------------------------------------------------------------
 
@@ -288,6 +258,10 @@ class Matcher:
         """How many orders rest."""
         books = (b for v in self._desk.venues.values() for b in (v.yes_book, v.no_book))
         return sum(map(len, books))
+
+    def __repr__(self) -> str:
+        """Say how much there is of it."""
+        return f"<Matcher: {len(self.markets)} markets, {len(self)} orders, now_ms={self.now_ms}>"
 
     def __bool__(self) -> bool:
         """A matcher is something, also without orders."""

@@ -133,7 +133,7 @@ small_worlds = pytest.mark.parametrize("world", ["small", "tight"])
 
 @small_worlds
 def test_the_matcher_does_what_a_naive_one_does(matcher_class, world):
-    drive_naive_often(matcher_class, world, 10, 300)
+    drive_naive_often(matcher_class, world, 20, 300)
 
 
 @pytest.mark.long

@@ -299,7 +299,10 @@ class Flow:
         return SetNonce(maker=maker, nonce=nonce, now_ms=self.now_ms)
 
     def expire(self):
-        """Sweep."""
+        """Sweep, now and then in the very second in which there is something to do, or after it."""
+        due = self.matcher.next_expiry_s
+        if due is not None and due < self.now_ms // 1_000 + 60 and self.chance(0.6):
+            self.now_ms = max(self.now_ms, due * 1_000 + self.rng.choice((0, 999, 1_000)))
         return Expire(now_ms=self.now_ms)
 
     def add_market(self):
@@ -342,7 +345,7 @@ class Flow:
             buys = record.order.side is Side.BUY
             wallet = record.order.smart_wallet if buys else record.order.maker
             asset = self.matcher.market(record.market).collateral if buys else record.order.token
-        if self.world.small and self.chance(0.3):
+        if self.world.small and self.chance(0.5):
             held = self.matcher.balances().items()
             waiting = [key for key, account in held if account.unsettled]
             wallet, asset = self.rng.choice(waiting or [(wallet, asset)])

@@ -50,7 +50,7 @@ SMALL = World(
             funds=Funds.ACCOUNTS,
             settles=True,
             incoming_fee_rate_bps=700,
-            self_trade=SelfTrade.DECREMENT,
+            self_trade=SelfTrade.CANCEL_BOTH,
         ),
     )
 )
@@ -59,7 +59,7 @@ SMALL = World(
 TIGHT = World(
     markets=(
         market("paid", funds=Funds.ACCOUNTS, incoming_fee_rate_bps=1_000, fee_wallet="A"),
-        market("chain", funds=Funds.ACCOUNTS, settles=True, self_trade=SelfTrade.CANCEL_BOTH),
+        market("chain", funds=Funds.ACCOUNTS, settles=True, self_trade=SelfTrade.DECREMENT),
     ),
     makers=("A", "B"),
     wealth=40,
