@@ -8,6 +8,8 @@ everything returned is kept on both sides.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec import structs
+
 from benchmarks.bench_submit import NUM_TIMED as NUM_TIMED_ALL
 from benchmarks.bench_submit import (
     ROUNDS,
@@ -16,16 +18,19 @@ from benchmarks.bench_submit import (
     actions,
     dense_id,
     order,
+    text_id,
     trades,
 )
-from benchmarks.measure import Pair, Row, alternate, at_least, same, timed
+from benchmarks.measure import Pair, Row, alternate, at_least, at_most, same, timed
 from benchmarks.user_book import UserBook
 from benchmarks.workload import Workload, load
-from clob import Cancel, Funds, Market, Matcher, RejectedError, SetBalance, Submit
+from clob import Batch, Cancel, Funds, Market, Matcher, RejectedError, SetBalance, Side, Submit
 from clob.commands import Command
 
 NUM_MARKETS = 50
 RICH_WEI = 10**60
+DEPTH = 100_000
+"""How many orders rest beside a quote."""
 
 
 def place_of(number: int, num_markets: int) -> tuple[str, str]:
@@ -138,3 +143,37 @@ def rows(*, quick: bool) -> Iterator[Row]:
     ):
         pair = compare(workload, num_markets, rounds, accounts=accounts, hashed=hashed)
         yield at_least(title, limit, pair)
+    yield at_most(
+        "a quote moved in an atomic batch / in two commands", None, quotes(rounds, num_timed)
+    )
+
+
+def quotes(rounds: int, num_timed: int) -> Pair:
+    """Move a quote in a deep book again and again: in one atomic batch, and in two commands."""
+    num_quotes = min(num_timed, 10_000)
+
+    def once_more(*, atomic: bool) -> int:
+        matcher = matcher_for(1, set(), accounts=False)
+        for number in range(DEPTH):
+            plain = order(text_id(number), number % 2, 60 if number % 2 else 40, 1)
+            matcher.submit("m0", structs.replace(plain, token="m0-yes"))
+        quote = structs.replace(plain, token="m0-yes", side=Side.BUY, price=41)
+        moves = [
+            (
+                Cancel(order_id=f"q{number}"),
+                Submit(market="m0", order=structs.replace(quote, id=f"q{number + 1}")),
+            )
+            for number in range(num_quotes)
+        ]
+        matcher.submit("m0", structs.replace(quote, id="q0"))
+        batches = [Batch(commands=move, atomic=True) for move in moves]
+        singles = [command for move in moves for command in move]
+        return timed(lambda: drive_matcher(matcher, batches if atomic else singles, drop))
+
+    return alternate(
+        lambda: once_more(atomic=False), lambda: once_more(atomic=True), num_quotes, rounds
+    )
+
+
+def drop(_: object) -> None:
+    """Keep nothing."""

@@ -69,7 +69,10 @@ def _all_or_none(desk: "Desk", command: Batch, now_ms: int) -> list[list[Event]]
     desk.undo = steps
     found: list[list[Event]] = []
     try:
-        for inner in command.commands:
+        for index, inner in enumerate(command.commands):
+            if index + 1 == len(command.commands):
+                # The last one need not be taken back: it is done, or refused and changes nothing.
+                desk.undo = None
             found += [desk.execute_at(inner, now_ms)]
     except RejectedError as error:
         desk.undo = None
@@ -77,7 +80,6 @@ def _all_or_none(desk: "Desk", command: Batch, now_ms: int) -> list[list[Event]]
         desk.number = number
         error.index = len(found)
         raise
-    desk.undo = None
     return found
 
 

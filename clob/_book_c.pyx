@@ -859,6 +859,21 @@ cdef inline void queue_unlink(Core* core, uint32_t slot) noexcept nogil:
         ladder_lower(ladder, level_of(node))
 
 
+cdef void queue_insert(Core* core, uint32_t slot, uint32_t following) noexcept nogil:
+    # Link an order in front of one at its level; it is in no queue.
+    cdef Node* node = core.nodes + slot
+    cdef Level* at = core.sides[side_of(node)].levels + level_of(node)
+    node.next = following
+    node.prev = core.nodes[following].prev
+    core.nodes[following].prev = slot
+    if node.prev != NIL:
+        core.nodes[node.prev].next = slot
+    else:
+        at.head = slot
+    at.num_orders += 1
+    at.total += size_of(node)
+
+
 cdef void forget_special(Core* core, uint32_t slot) noexcept nogil:
     # An order with an expiration, a text id or a named owner; the last two are the caller's
     # to release.
@@ -2475,33 +2490,38 @@ cdef class Book:
                 self.release(NULL, owner)
         return unwatched(events)
 
-    def rest(self, order, now_ms=0):
+    def rest(self, order, now_ms=0, before=None):
         """Rest an order without matching, as when a book is restored from a snapshot."""
         self.enter()
         try:
-            return self._rest(order, now_ms)
+            return self._rest(order, now_ms, before)
         finally:
             self.busy = False
 
-    cdef list _rest(self, object order, object now_ms):
+    cdef list _rest(self, object order, object now_ms, object before):
         cdef Admission new
-        cdef uint32_t owner
+        cdef uint32_t owner, slot, following = NIL
         order = self.admit(order, now_ms, &new)
         if not new.rests:
             raise errors.InvalidInstructionError(
                 f"an order to rest cannot be {order.time_in_force!r}"
             )
         self.refuse_duplicate(&new)
+        if before is not None:
+            following = self.find(before)
+            if (
+                side_of(self.core.nodes + following) != new.incoming.side
+                or level_of(self.core.nodes + following) != new.level
+            ):
+                raise _refusals.other_queue(self.id_at(following))
         self.refuse_crossing(&new.incoming, new.price, False)
         self.reserve_place(&new)
         owner = self.hold_owner(<str>new.maker)
-        return unwatched(
-            [
-                self.added(
-                    self.place(&new, owner), <object>new.price_given, <object>new.size
-                )
-            ]
-        )
+        slot = self.place(&new, owner)
+        if following != NIL:
+            queue_unlink(&self.core, slot)
+            queue_insert(&self.core, slot, following)
+        return unwatched([self.added(slot, <object>new.price_given, <object>new.size)])
 
     def cancel(self, order_id, now_ms=0, reason=RemovalReason.CANCELLED):
         """Take an order out of the book."""
@@ -2993,6 +3013,16 @@ cdef class Book:
         self.enter()
         try:
             return [self.id_at(slot) for slot in self.slots()]
+        finally:
+            self.busy = False
+
+    def behind(self, order_id):
+        """Give the id of the order right behind one in its queue, or None."""
+        cdef uint32_t slot
+        self.enter()
+        try:
+            slot = self.core.nodes[self.find(order_id)].next
+            return None if slot == NIL else self.id_at(slot)
         finally:
             self.busy = False
 

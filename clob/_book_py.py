@@ -80,8 +80,8 @@ class Book(Views):
         Raises:
             TypeError: it is no ``Order``.
             InvalidTimeError: ``now_ms`` is not an integer from 0 to ``TIME_MAX``.
-            InvalidInstructionError: time in force, post-only, self-trade or expiration are of the
-                wrong type or contradict each other.
+            InvalidInstructionError: ``trades_max``, time in force, post-only, self-trade or
+                expiration are of the wrong type or contradict each other.
             InvalidSideError: the side is no ``Side``.
             InvalidOrderIdError: the id is no text and no integer from 0 below 2**63.
             InvalidOwnerError: the maker is no text.
@@ -96,8 +96,6 @@ class Book(Views):
             PostOnlyWouldCrossError: it is post-only and would trade.
             FokNotFillableError: it is fill-or-kill and cannot trade whole.
             TooManyTradesError: it would make more than ``trades_max`` trades.
-
-        A ``trades_max`` of another kind is refused with ``InvalidInstructionError`` before all.
 
         Source: specification, "What the service does", 2 and 3. O(orders met + log levels).
         """
@@ -117,18 +115,21 @@ class Book(Views):
         return self._execute(incoming, policy, now_s, rests=rests)
 
     @alone
-    def rest(self, order: Order, now_ms: int = 0) -> list[Event]:
+    def rest(self, order: Order, now_ms: int = 0, before: str | int | None = None) -> list[Event]:
         """Rest an order without matching, as when a book is restored from a snapshot.
 
         Args:
             order: as for :meth:`submit`; its time in force and policies are checked but unused.
             now_ms: the time of the command, Unix milliseconds.
+            before: a resting order of the same side and price to stand in front of, by id or
+                number; None is last in its queue.
 
         Returns:
             Its ``OrderAdded``, alone in a list.
 
         Raises:
-            RejectedError: as :meth:`submit` up to ``DuplicateOrderError``, then
+            RejectedError: as :meth:`submit` up to ``DuplicateOrderError``; as :meth:`order` for
+                ``before``; ``InvalidInstructionError`` where that stands in another queue; then
                 ``SeedWouldCrossError`` where a resting order of the other side could trade.
         """
         order = _checks.plain_order(order)
@@ -136,9 +137,12 @@ class Book(Views):
         if order.time_in_force in (TimeInForce.IOC, TimeInForce.FOK):
             raise InvalidInstructionError(f"an order to rest cannot be {order.time_in_force!r}")
         self._refuse_duplicate(order.id)
+        following = None if before is None else self._find(before)
+        self._refuse_elsewhere(resting, following)
         self._refuse_seed(resting)
         events: list[Event] = []
         self._add(resting, events)
+        self._move(resting, following)
         return events
 
     @alone
@@ -379,14 +383,8 @@ class Book(Views):
     def _admit(self, order: Order, now_ms: int) -> Queued:
         """Check all that holds for any new order, and take it in."""
         _checks.check_order(order, self, now_ms)
-        return Queued(
-            order.id,
-            order.maker,
-            order.side,
-            order.price,
-            order.size,
-            min(order.expiration_s, TIME_MAX),
-        )
+        expiration_s = min(order.expiration_s, TIME_MAX)
+        return Queued(order.id, order.maker, order.side, order.price, order.size, expiration_s)
 
     def _copy(self) -> "Book":
         """Make an independent copy."""

@@ -50,3 +50,5 @@ cdef class Desk(Register):
 
     @cython.locals(entry=Entry, order=Order)
     cpdef cancel_order(self, Cancel command, now_ms)
+
+    cpdef take_out(self, Entry entry, reason, now_ms)

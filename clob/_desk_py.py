@@ -115,8 +115,6 @@ class Desk(Register):
     def book_of(self, entry: Entry) -> "Book":
         """Give the book of an order, ready to be used."""
         venue = entry.trader.venue
-        if self.undo is not None:
-            _undo.keep_books(self.undo, venue)
         book = venue.yes_book if entry.is_yes else venue.no_book
         if venue.turn is not book:
             venue.hand_over(book)
@@ -133,7 +131,10 @@ class Desk(Register):
         venue = entry.trader.venue
         if venue.self_trade and given.self_trade is None:
             given = _rules.with_policy(given, venue.self_trade)
-        events = self.book_of(entry).submit(given, now_ms, self.trades_max)
+        book = self.book_of(entry)
+        if self.undo is not None:
+            _undo.before_submit(self.undo, venue, book, entry)
+        events = book.submit(given, now_ms, self.trades_max)
         self.number += 1
         entry.number, entry.accepted_ms = self.number, now_ms
         self.enter(entry)
@@ -233,7 +234,13 @@ class Desk(Register):
             raise _rules.order_refused(self, command, CANCEL_ONLY)
         soon(entry.before)
         soon(entry.after)
-        reason = ADMIN if maker is None else CANCELLED
-        events = self.book_of(entry).cancel(entry.order.id, now_ms, reason)
+        return self.take_out(entry, ADMIN if maker is None else CANCELLED, now_ms)
+
+    def take_out(self, entry: Entry, reason: RemovalReason, now_ms: int) -> list[Event]:
+        """Take a resting order out of its book."""
+        book = self.book_of(entry)
+        if self.undo is not None:
+            _undo.before_cancel(self.undo, book, entry)
+        events = book.cancel(entry.order.id, now_ms, reason)
         self.finish(entry, reason)
         return events

@@ -23,8 +23,7 @@ def remove(
     """Take orders out of their books, in the sequence given."""
     events: list[Event] = []
     for entry in entries:
-        events += desk.book_of(entry).cancel(entry.order.id, now_ms, reason)
-        desk.finish(entry, reason)
+        events += desk.take_out(entry, reason, now_ms)
     return events
 
 
@@ -65,6 +64,8 @@ def refuse_reduce(desk: "Desk", command: Reduce, now_ms: int) -> None:
 def reduce(desk: "Desk", command: Reduce, now_ms: int) -> list[Event]:
     """Make an order smaller where it stands."""
     entry = desk.entries[command.order_id]
+    if desk.undo is not None:
+        _undo.keep_books(desk.undo, entry.trader.venue)
     events = desk.book_of(entry).reduce(entry.order.id, command.size, now_ms)
     desk.resize(entry, command.size)
     return events
@@ -103,6 +104,8 @@ def replace(desk: "Desk", command: Replace, now_ms: int) -> list[Event]:
     """Give an order another price or size; the book may still refuse it."""
     entry = desk.entries[command.order_id]
     venue, order = entry.trader.venue, entry.order
+    if desk.undo is not None:
+        _undo.keep_books(desk.undo, venue)
     events = desk.book_of(entry).replace(
         order.id,
         command.price,

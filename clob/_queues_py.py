@@ -111,6 +111,11 @@ class Queues:
         for resting in self._opposite(incoming):
             raise _refusals.seed_would_cross(incoming.side, incoming.price, resting.price)
 
+    def _refuse_elsewhere(self, order: Queued, following: Queued | None) -> None:
+        """Refuse to rest an order in front of one that stands in another queue."""
+        if following and (following.side, following.price) != (order.side, order.price):
+            raise _refusals.other_queue(following.id)
+
     def _refuse_unfillable(self, incoming: Queued, policy: SelfTrade, now_s: int) -> None:
         """Refuse an order that does not find all of its size."""
         found = 0
@@ -291,6 +296,15 @@ class Queues:
                 remaining=order.remaining,
             )
         )
+
+    def _move(self, order: Queued, following: Queued | None) -> None:
+        """Let the last order of a queue stand in front of another of it, if one is named."""
+        if following is None:
+            return
+        queue = self._sides[order.side][order.price]
+        names = list(queue)
+        for order_id in names[names.index(following.id) : -1]:
+            queue.move_to_end(order_id)
 
     def _remove(self, order: Queued, reason: RemovalReason, events: list[Event]) -> None:
         """Take an order out of its queue."""

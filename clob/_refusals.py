@@ -4,6 +4,7 @@ from clob._checks import show
 from clob.errors import (
     DuplicateOrderError,
     FokNotFillableError,
+    InvalidInstructionError,
     OrderExpiredError,
     PostOnlyWouldCrossError,
     RejectedError,
@@ -28,6 +29,13 @@ def unknown(order_id: str | int) -> RejectedError:
 def expired(expiration_s: int, now_s: int) -> RejectedError:
     """The expiration has passed."""
     return OrderExpiredError(f"the order expired after second {expiration_s}, it is {now_s}")
+
+
+def other_queue(order_id: str | int) -> RejectedError:
+    """An order is to rest in front of one that stands in another queue."""
+    return InvalidInstructionError(
+        f"before must name an order of the same side and price, not {show(order_id)}"
+    )
 
 
 def not_reduced(size: int, remaining: int) -> RejectedError:

@@ -6,9 +6,14 @@ Every function takes the thing and what was done to it, as the desk writes them 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from clob.order import Side
+
 if TYPE_CHECKING:
     from clob._desk_py import Desk
     from clob._entries_py import Entry, Venue
+    from clob.book import Book
 
 Step = tuple[Callable[[Any, Any], None], Any, Any]
 """What takes a step back, and what it is called with."""
@@ -59,7 +64,53 @@ def unhold(venue: "Venue", seq: int) -> None:
     del venue.pending[seq]
 
 
+# ----- books ---------------------------------------------------------------------------------
+
+
 def keep_books(steps: list[Step], venue: "Venue") -> None:
-    """Keep the books of a market as they are, once in a batch. O(resting orders)."""
-    if not any(thing is venue for reverse, thing, _ in steps if reverse is restore):
-        steps.append((restore, venue, venue.saved()))
+    """Keep the books of a market as they are, before a step that has no reverse.
+
+    O(resting orders). What only rests or only leaves is reversed instead, in constant time.
+    """
+    steps.append((restore, venue, venue.saved()))
+
+
+def before_submit(steps: list[Step], venue: "Venue", book: "Book", entry: "Entry") -> None:
+    """Note what takes back a submission that is about to be made."""
+    buys, limit = entry.order.side is Side.BUY, entry.order.price
+    best = book.best_ask if buys else book.best_bid
+    # A limit that is no integer the book will refuse.
+    if best is None or type(limit) is not int or not (best <= limit if buys else best >= limit):
+        steps.append((withdraw, entry, venue.turn.seq))
+    else:
+        keep_books(steps, venue)
+
+
+def withdraw(entry: "Entry", seq: int) -> None:
+    """Take an order out that came to rest, if it did."""
+    venue, book = _place_of(entry)
+    if entry.order.id in book:
+        book.cancel(entry.order.id)
+    venue.turn.seq = seq
+
+
+def before_cancel(steps: list[Step], book: "Book", entry: "Entry") -> None:
+    """Note what takes back that an order is about to leave: its place, and the number."""
+    steps.append((put_back, entry, (book.behind(entry.order.id), entry.trader.venue.turn.seq)))
+
+
+def put_back(entry: "Entry", place: tuple[str | int | None, int]) -> None:
+    """Let an order stand where it stood."""
+    behind, seq = place
+    venue, book = _place_of(entry)
+    order = entry.order
+    if entry.remaining != order.size:
+        order = msgspec.structs.replace(order, size=entry.remaining)
+    book.rest(order, 0, behind)
+    venue.turn.seq = seq
+
+
+def _place_of(entry: "Entry") -> "tuple[Venue, Book]":
+    """Give the market and the book of an order."""
+    venue = entry.trader.venue
+    return venue, venue.yes_book if entry.is_yes else venue.no_book

@@ -156,6 +156,22 @@ class Views(Queues):
         return [_picture(order) for order in self._queued()]
 
     @alone
+    def behind(self, order_id: str | int) -> str | int | None:
+        """Give the id of the order right behind one in its queue, or None. Here O(its queue).
+
+        Args:
+            order_id: its id, or its number.
+
+        Raises:
+            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
+            UnknownOrderError: no such order rests.
+        """
+        order = self._find(order_id)
+        names = list(self._sides[order.side][order.price])
+        place = names.index(order.id) + 1
+        return names[place] if place < len(names) else None
+
+    @alone
     def ids(self) -> list[str | int]:
         """List the ids of all resting orders: bids first, best price first, oldest first."""
         return [order.id for order in self._queued()]

@@ -108,7 +108,8 @@ class Matcher(Calls):
         Raises:
             RejectedError: as :meth:`apply` for a :class:`~clob.Batch`.
 
-        An atomic batch copies the books of the markets it touches: O(their resting orders).
+        An atomic batch costs about what its commands cost alone. Only before a command that trades,
+        reduces or replaces, and is not the last, it copies the books of that market.
         """
         command = Batch(commands=tuple(commands), now_ms=now_ms, atomic=atomic)  # type: ignore[arg-type]
         self.apply(command)

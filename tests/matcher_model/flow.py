@@ -71,7 +71,8 @@ class Flow:
         self.ids, self.sent = [], []
 
     def opening(self):
-        """Give the commands that open the markets and fund the wallets."""
+        """Give the commands that set limits, open the markets and fund the wallets."""
+        yield self.set_limits()
         yield from (AddMarket(market=each, now_ms=self.now_ms) for each in self.world.markets)
         for wallet in sorted({*self.world.makers, *self.world.smart_wallets}):
             for asset in self.assets():
@@ -226,7 +227,8 @@ class Flow:
         market = self.market()
         order = self.order(market)
         self.count += 1
-        signed, named = self.chance(0.3), self.chance(0.3)
+        signed = self.chance(0.8 if order.expiration_s else 0.3)
+        named = self.chance(0.3)
         command = Submit(
             market=market.id,
             order=order,
