@@ -187,7 +187,11 @@ class Desk(Register):
                 rested = event
         if rested is None:
             entry.remaining -= traded
-            self.finish(entry, _rules.why_gone(entry, events) if entry.remaining else FILLED)
+            reason = _rules.why_gone(entry, events) if entry.remaining else FILLED
+            if entry.remaining and reason is FILLED:
+                entry.order = resized(entry.order, entry.order.size - entry.remaining)
+                entry.remaining = 0
+            self.finish(entry, reason)
             return
         if rested.remaining != entry.remaining - traded:
             filled = entry.order.size - entry.remaining + traded

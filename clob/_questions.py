@@ -33,7 +33,8 @@ def record_of(entry: "Entry") -> OrderRecord:
         status=status_of(traded=filled > 0, left=entry.remaining > 0, resting=entry.resting),
         filled=filled,
         remaining=entry.remaining if entry.resting else 0,
-        filled_amount=filled_amount(order.side, filled, given.size, whole),
+        # A replacement may have made it larger than it was submitted.
+        filled_amount=filled_amount(order.side, min(filled, given.size), given.size, whole),
         filled_collateral=entry.filled_collateral,
         number=entry.number,
         accepted_ms=entry.accepted_ms,

@@ -34,7 +34,7 @@ from clob.errors import (
     UnknownMarketError,
     UnknownOrderError,
 )
-from clob.events import Event, OrderReduced, OrderRemoved, RemovalReason
+from clob.events import Event, OrderReduced, OrderRemoved, RemovalReason, Trade
 from clob.market import Mode
 from clob.order import Order, SelfTrade, Side, TimeInForce
 from clob.units import FEE_RATE_MAX_BPS, TEXT_MAX, TIME_MAX, UINT256_MAX
@@ -334,9 +334,13 @@ def with_policy(order: Order, policy: SelfTrade) -> Order:
 def why_gone(entry: "Entry", events: list[Event]) -> RemovalReason:
     """Say why something is left of an order that does not rest.
 
-    A book announces nothing of it. It is ``SELF_TRADE`` where its maker's own order ended it, and
-    ``CANCELLED`` where an order that never rests found no more to trade with.
+    A book announces nothing of it. It is ``FILLED`` where self-trade made it smaller and all the
+    rest traded, as with an order that was reduced; ``SELF_TRADE`` where its maker's own order ended
+    it; ``CANCELLED`` where an order that never rests found no more to trade with.
     """
+    trades = [event for event in events if isinstance(event, Trade)]
+    if trades and not trades[-1].incoming_remaining:
+        return RemovalReason.FILLED
     order, venue = entry.order, entry.trader.venue
     policy = order.self_trade or venue.self_trade
     if order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD):

@@ -108,8 +108,8 @@ class Matcher(Calls):
         Raises:
             RejectedError: as :meth:`apply` for a :class:`~clob.Batch`.
 
-        An atomic batch costs about what its commands cost alone. Only before a command that trades,
-        reduces or replaces, and is not the last, it copies the books of that market.
+        The cost of an atomic batch does not depend on the depth of the books, unless a command
+        other than the last trades, reduces or replaces: then the books of its market are copied.
         """
         command = Batch(commands=tuple(commands), now_ms=now_ms, atomic=atomic)  # type: ignore[arg-type]
         self.apply(command)

@@ -106,8 +106,8 @@ class Naive:
         return any(not self.late(r) for r in self.against(order, price))
 
     def plan(self, order, price, left, policy):
-        """Say what an order will do to each order it meets, what is left, and what its own took."""
-        steps, lost = [], 0
+        """Say what an order will do to each it meets, what is left, and if its own took the last."""
+        steps, own = [], False
         for r in self.against(order, price):
             if not left:
                 break
@@ -116,18 +116,17 @@ class Naive:
             elif policy and order["maker"] and order["maker"] == r["maker"]:
                 if policy is SelfTrade.DECREMENT:
                     steps.append(("decrement", r, min(left, r["left"])))
-                    lost += min(left, r["left"])
-                    left -= min(left, r["left"])
+                    own, left = True, left - min(left, r["left"])
                 if policy in CANCELS_RESTING:
                     steps.append(("self_trade", r, 0))
                 if policy in CANCELS_INCOMING:
-                    lost, left = lost + left, 0
+                    own, left = True, 0
             else:
                 steps.append(("trade", r, min(left, r["left"])))
-                left -= min(left, r["left"])
-        return steps, left, lost
+                own, left = False, left - min(left, r["left"])
+        return steps, left, own
 
-    def carry_out(self, order, steps, left, lost, rests):
+    def carry_out(self, order, steps, left, own, rests):
         for what, r, size in steps:
             if what == "trade":
                 self.trade(order, r, size)
@@ -137,7 +136,8 @@ class Naive:
             else:
                 self.remove(r, "self_trade" if what == "decrement" else what)
         order["left"] = left
-        order["why"] = "self_trade" if lost else "filled"
+        # Made smaller by self-trade it is filled all the same, if the rest of it trades.
+        order["why"] = "self_trade" if own else "filled"
         if left and not rests:
             order["why"] = "cancelled"
         elif left:

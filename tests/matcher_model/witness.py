@@ -49,10 +49,10 @@ class Life:
 
     def agrees(self, record):
         """Demand that a record says the same."""
-        signed, filled = self.order.collateral, self.filled
+        signed, filled = self.order.collateral, min(self.filled, self.order.size)
         if self.order.side is Side.SELL:
             whole = self.order.size * self.order.price // 100 if signed is None else signed
-            filled = self.filled * whole // self.order.size
+            filled = filled * whole // self.order.size
         found = (record.status, record.filled, record.filled_collateral, record.removal)
         assert found == (self.status, self.filled, self.paid, self.removal)
         assert record.remaining == (self.left if self.resting else 0)
@@ -186,6 +186,9 @@ class Witness:
         assert event.price == resting.price
         assert incoming.order.side is event.incoming_side is not resting.order.side
         resting.trade(event.size, event.price)
+        if not event.incoming_remaining:
+            # Self-trade may have made it smaller on the way, which no event says.
+            incoming.resize(event.size)
         incoming.trade(event.size, event.price)
         assert resting.left == event.resting_remaining
         buys = event.incoming_side is Side.BUY

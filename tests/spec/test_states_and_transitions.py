@@ -260,3 +260,18 @@ def test_a_matcher_takes_every_row_of_the_table_and_no_other_step(matcher):
 def test_the_table_says_after_each_trigger_one_status():
     assert {(row.trigger, row.after) for row in TRANSITIONS} == set(AFTER.items())
     assert not {row.before for row in TRANSITIONS} & {FILLED, CANCELLED}
+
+
+@pytest.mark.parametrize("rests", [True, False])
+def test_an_order_made_smaller_by_self_trade_is_filled_once_the_rest_traded(matcher, rests):
+    for number, maker in enumerate("AB"):
+        matcher.apply(sell(f"s{number}", 50 + number, 4, maker=maker))
+    own = buy("own", 60, 10 if rests else 8, maker="A", self_trade=SelfTrade.DECREMENT)
+    matcher.apply(own)
+    if rests:
+        matcher.apply(sell("last", 60, 2))
+    record = matcher.order("own")
+    assert (record.status, record.removal) == (FILLED, RemovalReason.FILLED)
+    assert (record.size, record.filled, record.order.size) == (own.order.size - 4,) * 2 + (
+        own.order.size,
+    )
