@@ -1,8 +1,12 @@
-"""Snapshot and restore of many resting orders: seconds, and bytes an order.
+"""Snapshot and restore of many resting orders: seconds, and bytes an order. Restored is as on a
+restart, in a process of its own.
 
 Orders have ids of 21 characters, a thousand makers and a hash each, as signed orders have.
 """
 
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 
 from benchmarks.bench_submit import MAKERS, text_id
@@ -34,16 +38,35 @@ def filled(num_orders: int) -> Matcher:
     return matcher
 
 
+def restored_s(state: bytes) -> float:
+    """The seconds that a process which has just started takes to be where a snapshot was."""
+    with tempfile.NamedTemporaryFile(suffix=".snapshot") as file:
+        file.write(state)
+        file.flush()
+        command = [sys.executable, "-c", RESTART, file.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+RESTART = """
+import pathlib, sys, time
+from clob import Matcher
+state = pathlib.Path(sys.argv[1]).read_bytes()
+begin = time.perf_counter()
+matcher = Matcher.restore(state)
+taken = time.perf_counter() - begin
+assert matcher.snapshot() == state, "what was restored is not what was written"
+print(taken)
+"""
+
+
 def rows(*, quick: bool) -> Iterator[Row]:
     """The rows of the table."""
     num_orders = NUM_QUICK if quick else NUM_ORDERS
     matcher, kept = filled(num_orders), []
-    taken_s = timed(lambda: kept.append(matcher.snapshot())) / 1e9
+    taken_s = timed(lambda: kept.append(matcher.snapshot()), collected=True) / 1e9
     (state,) = kept
-    back_s = timed(lambda: kept.append(Matcher.restore(state))) / 1e9
-    if kept[-1].snapshot() != state:
-        raise AssertionError("what was restored is not what was written")
-    for title, seconds in (("snapshot", taken_s), ("restore", back_s)):
+    for title, seconds in (("snapshot", taken_s), ("restore", restored_s(state))):
         met = seconds <= SECONDS_MAX
         target = f"<= {SECONDS_MAX:.1f} s"
         yield Row(f"{title} of {num_orders:,} resting orders", target, f"{seconds:.2f} s", met)

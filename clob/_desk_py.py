@@ -102,11 +102,12 @@ class Desk(Register):
             return self.cancel_order(command, now_ms)
         return _doors.execute_at(self, command, now_ms)
 
-    def open_venue(self, market: Market) -> Venue:
-        """Make the two empty books of a market."""
+    def open_venue(self, market: Market, yes_capacity: int = 0, no_capacity: int = 0) -> Venue:
+        """Make the two empty books of a market, with room for so many orders."""
+        lot, name = market.lot_wei, market.id
         books = (
-            self.book_class(token=token, lot_wei=market.lot_wei, market=market.id)
-            for token in (market.yes, market.no)
+            self.book_class(token=token, lot_wei=lot, capacity=capacity, market=name)
+            for token, capacity in ((market.yes, yes_capacity), (market.no, no_capacity))
         )
         venue = self.venues[market.id] = Venue(market, *books)
         self.tokens[market.yes] = self.tokens[market.no] = market.id

@@ -20,6 +20,9 @@ cdef class Register(Gate):
     @cython.locals(order=Order, entry=Entry)
     cpdef Entry entry_from(self, Venue venue, OrderState state, bint is_yes, str maker)
 
+    @cython.locals(entry=Entry, order=Order, state=OrderState, traders=dict, entries=list)
+    cpdef list queue_up(self, book, Venue venue, states, bint is_yes)
+
     @cython.locals(order=Order)
     cpdef enter(self, Entry entry)
 

@@ -3,6 +3,9 @@
 Compiled as it stands, like the desk, with the types of ``_register_c.pxd``.
 """
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import msgspec
 from sortedcontainers import SortedDict
 
@@ -12,6 +15,9 @@ from clob._gate_py import Gate
 from clob._ledger import resized
 from clob._structs_py import Order, OrderState
 from clob.events import RemovalReason
+
+if TYPE_CHECKING:
+    from clob.book import Book
 
 
 class Register(Gate):
@@ -47,11 +53,30 @@ class Register(Gate):
             entry.given = msgspec.structs.replace(
                 order, price=terms.price, size=terms.size, collateral=terms.collateral
             )
-        entry.remaining, entry.filled_collateral = state.remaining, state.filled_collateral
+        entry.filled_collateral = state.filled_collateral
+        if state.remaining != order.size:
+            entry.remaining = state.remaining
         entry.number, entry.accepted_ms = state.number, state.accepted_ms
         entry.client_id, entry.order_hash = state.client_id, state.order_hash
         self.enter(entry)
         return entry
+
+    def queue_up(
+        self, book: "Book", venue: Venue, states: Iterable[tuple[OrderState, str]], is_yes: bool
+    ) -> list[Entry]:
+        """Put the orders of a snapshot into their book, the sequence of its queues given."""
+        entries, traders = [], venue.traders
+        for state, maker in states:
+            entry = self.entry_from(venue, state, is_yes, maker)
+            # The orders of a maker share one list, which is filled once all are read.
+            if entry.trader.maker not in traders:
+                traders[entry.trader.maker] = entry.trader
+            order = entry.order
+            if entry.remaining != order.size:
+                order = resized(order, entry.remaining)
+            book.rest(order)
+            entries.append(entry)
+        return entries
 
     def enter(self, entry: Entry) -> None:
         """Know an order by its names from now on."""

@@ -8,8 +8,9 @@ the state hash.
 
 import hashlib
 from collections.abc import Iterator
+from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -28,7 +29,6 @@ from clob._states import (
 from clob.codec import read, write
 from clob.errors import ClobError, InvalidSnapshotError
 from clob.events import RemovalReason
-from clob.order import Order
 from clob.units import TIME_MAX, UINT256_MAX
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ MAGIC = b"CLOBSNAP\x01"
 """What a snapshot begins with: eight letters and the version."""
 
 HASH_BYTES = 32
+
+ORDER_BYTES_MIN = 20
+"""No order takes less: a bound on how many there can be, whatever is announced."""
+
+CHUNK_PIECES = 10_000
+"""How many pieces are joined at a time."""
 
 T = TypeVar("T")
 
@@ -53,16 +59,17 @@ def state_hash(desk: "Desk") -> bytes:
 
 def snapshot(desk: "Desk") -> bytes:
     """Write the whole state."""
-    makers: dict[str, int] = {}
-    body = [piece for venue in desk.venues.values() for piece in _venue_pieces(venue, desk, makers)]
-    for entry in _finished.readable(desk):
-        market = entry.trader.venue.market
-        removal = entry.removal or RemovalReason.CANCELLED
-        body.append(write(FinishedState(market.id, entry.is_yes, removal)))
-        body.append(write(entry.state(makers.setdefault(entry.trader.maker, len(makers)))))
-    spent = sorted(
-        (order_hash, *terms) for order_hash, terms in desk.used.items() if type(terms) is tuple
-    )
+    pieces, chunks = _pieces(desk), []
+    seal = hashlib.blake2b(digest_size=HASH_BYTES)
+    # Piece by piece would keep everything twice until the end.
+    while chunk := b"".join(islice(pieces, CHUNK_PIECES)):
+        seal.update(chunk)
+        chunks.append(chunk)
+    return b"".join([*chunks, seal.digest()])
+
+
+def _pieces(desk: "Desk") -> Iterator[bytes]:
+    """Write everything in sequence, the hash at the end excepted."""
     accounts = [
         AccountState(
             wallet, asset, account.balance < 0, *divmod(abs(account.balance), UINT256_MAX + 1)
@@ -70,23 +77,40 @@ def snapshot(desk: "Desk") -> bytes:
         for (wallet, asset), account in sorted(desk.accounts.items())
         if account.balance
     ]
-    tail: list[Any] = [NonceState(maker, nonce) for maker, nonce in sorted(desk.nonces.items())]
-    tail += accounts
-    tail += [SpentState(*hash_and_terms) for hash_and_terms in spent]
+    spent = sorted(
+        (order_hash, *terms) for order_hash, terms in desk.used.items() if type(terms) is tuple
+    )
     head = Head(
         now_ms=desk.now_ms,
         number=desk.number,
         limits=desk.limits,
-        makers=len(makers),
         markets=len(desk.venues),
         finished=desk.num_finished,
         nonces=len(desk.nonces),
         accounts=len(accounts),
         spent=len(spent),
     )
-    names = [write(Text(maker)) for maker in makers]
-    state = b"".join([MAGIC, write(head), *names, *body, *map(write, tail)])
-    return state + hashlib.blake2b(state, digest_size=HASH_BYTES).digest()
+    yield MAGIC + write(head)
+    makers: dict[str, int] = {}
+    for venue in desk.venues.values():
+        yield from _venue_pieces(venue, desk, makers)
+    for entry in _finished.readable(desk):
+        removal = entry.removal or RemovalReason.CANCELLED
+        yield write(FinishedState(entry.trader.venue.market.id, entry.is_yes, removal))
+        yield _order_piece(entry, makers)
+    yield from (write(NonceState(*nonce)) for nonce in sorted(desk.nonces.items()))
+    yield from map(write, accounts)
+    yield from (write(SpentState(*hash_and_terms)) for hash_and_terms in spent)
+
+
+def _order_piece(entry: "Entry", makers: dict[str, int]) -> bytes:
+    """Write an order; the first of a maker is followed by the name."""
+    maker = entry.trader.maker
+    place = makers.get(maker)
+    if place is not None:
+        return write(entry.state(place))
+    makers[maker] = place = len(makers)
+    return write(entry.state(place)) + write(Text(maker))
 
 
 def _venue_pieces(venue: "Venue", desk: "Desk", makers: dict[str, int]) -> Iterator[bytes]:
@@ -97,8 +121,7 @@ def _venue_pieces(venue: "Venue", desk: "Desk", makers: dict[str, int]) -> Itera
     entries = desk.entries
     for side in ids:
         for order_id in side:
-            entry = entries[order_id]
-            yield write(entry.state(makers.setdefault(entry.trader.maker, len(makers))))
+            yield _order_piece(entries[order_id], makers)
     for seq, held in venue.pending.items():
         yield write(
             PendingState(
@@ -125,12 +148,27 @@ class Reader:
     def __init__(self, state: bytes) -> None:
         self.state = state
         self.offset = len(MAGIC)
+        self.makers: list[str] = []
+
+    def maker(self, place: int) -> str:
+        """Give a maker by its place; the name of a new one comes next."""
+        if place == len(self.makers):
+            self.makers.append(self.take(Text).text)
+        return self.makers[place]
 
     def take(self, kind: type[T]) -> T:
         """Read the next one."""
         value: T
         value, self.offset = read(kind, self.state, self.offset)
         return value
+
+    def orders(self, count: int) -> Iterator[tuple[OrderState, str]]:
+        """Read so many orders, each with its maker."""
+        # As ``take``, for there may be a million of them.
+        for _ in range(count):
+            order, self.offset = read(OrderState, self.state, self.offset)
+            check_counts(order.number, order.accepted_ms)
+            yield order, self.maker(order.maker)
 
     def several(self, kind: type[T], count: int) -> Iterator[T]:
         """Read as many as that."""
@@ -147,11 +185,11 @@ def restore(desk: "Desk", state: bytes) -> None:
         raise InvalidSnapshotError("a snapshot begins with CLOBSNAP; these bytes do not")
     if state[len(MAGIC) - 1 : len(MAGIC)] != MAGIC[-1:]:
         raise InvalidSnapshotError(f"a snapshot of version {MAGIC[-1]} is needed")
-    body, seal = state[:-HASH_BYTES], state[-HASH_BYTES:]
-    if hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != seal:
+    body = memoryview(state)[:-HASH_BYTES]
+    if hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != state[-HASH_BYTES:]:
         raise InvalidSnapshotError("the hash at the end is not that of the bytes before it")
     try:
-        _restore(desk, Reader(body))
+        _restore(desk, Reader(state))
     except (ClobError, LookupError, ValueError) as error:
         raise InvalidSnapshotError(f"the snapshot contradicts itself: {error!r}") from error
 
@@ -159,11 +197,10 @@ def restore(desk: "Desk", state: bytes) -> None:
 def _restore(desk: "Desk", reader: Reader) -> None:
     """Read everything in the sequence in which it was written."""
     head = reader.take(Head)
-    makers = [name.text for name in reader.several(Text, head.makers)]
     desk.adopt_limits(head.limits)
     resting: list[Entry] = []
     for _ in range(head.markets):
-        resting += _restore_venue(desk, reader, makers)
+        resting += _restore_venue(desk, reader)
     resting.sort(key=attrgetter("number"))
     for entry in resting:
         desk.rest(entry)
@@ -172,7 +209,7 @@ def _restore(desk: "Desk", reader: Reader) -> None:
         venue = desk.venues[where.market]
         state = reader.take(OrderState)
         check_counts(state.number, state.accepted_ms)
-        entry = desk.entry_from(venue, state, where.is_yes, makers[state.maker])
+        entry = desk.entry_from(venue, state, where.is_yes, reader.maker(state.maker))
         desk.finish(entry, where.removal)
     for nonce in reader.several(NonceState, head.nonces):
         desk.nonces[nonce.maker] = nonce.nonce
@@ -183,8 +220,9 @@ def _restore(desk: "Desk", reader: Reader) -> None:
     for spent in reader.several(SpentState, head.spent):
         _finished.keep(desk, *msgspec.structs.astuple(spent))
     check_counts(head.number, head.now_ms)
-    if reader.offset != len(reader.state):
-        raise ValueError(f"{len(reader.state) - reader.offset} bytes follow the end")
+    left = len(reader.state) - HASH_BYTES - reader.offset
+    if left:
+        raise ValueError(f"{left} bytes follow the end")
     desk.now_ms, desk.number = head.now_ms, head.number
 
 
@@ -194,43 +232,17 @@ def check_counts(number: int, time_ms: int) -> None:
         raise ValueError(f"a number or a time is beyond {TIME_MAX}")
 
 
-def _restore_venue(desk: "Desk", reader: Reader, makers: list[str]) -> "list[Entry]":
+def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     """Read a market and put its orders into their queues."""
     state = reader.take(VenueState)
-    venue = desk.open_venue(state.market)
-    entries: list[Entry] = []
-    for book, is_yes, count in (
-        (venue.yes_book, True, state.yes),
-        (venue.no_book, False, state.no),
-    ):
-        rest, entry_from = book.rest, desk.entry_from
-        for _ in range(count):
-            # As ``take``, for there may be a million of them.
-            order_state, reader.offset = read(OrderState, reader.state, reader.offset)
-            check_counts(order_state.number, order_state.accepted_ms)
-            entry = entry_from(venue, order_state, is_yes, makers[order_state.maker])
-            # The orders of a maker share one list, which is filled once all are read.
-            venue.traders[entry.trader.maker] = entry.trader
-            rest(entry.order if entry.remaining == entry.order.size else _queued(entry))
-            entries.append(entry)
+    room = len(reader.state) // ORDER_BYTES_MIN
+    venue = desk.open_venue(state.market, min(state.yes, room), min(state.no, room))
+    entries = desk.queue_up(venue.yes_book, venue, reader.orders(state.yes), True)
+    entries += desk.queue_up(venue.no_book, venue, reader.orders(state.no), False)
     venue.turn.seq = state.seq
     for held in reader.several(PendingState, state.pending):
         _restore_pending(desk, venue, held)
     return entries
-
-
-def _queued(entry: "Entry") -> Order:
-    """Give the order as it stands in its queue: with what is left of it."""
-    order = entry.order
-    return Order(
-        id=order.id,
-        token=order.token,
-        maker=order.maker,
-        side=order.side,
-        price=order.price,
-        size=entry.remaining,
-        expiration_s=order.expiration_s,
-    )
 
 
 def _restore_pending(desk: "Desk", venue: "Venue", state: PendingState) -> None:

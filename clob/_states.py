@@ -16,7 +16,6 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     now_ms: int
     number: int
     limits: Limits
-    makers: int
     markets: int
     finished: int
     nonces: int
@@ -25,7 +24,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
-    """A maker, named once; orders name the place in this list."""
+    """The name of a maker, behind the first order of it; orders name the place in that sequence."""
 
     text: str
 

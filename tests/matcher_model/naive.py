@@ -106,7 +106,7 @@ class Naive:
         return any(not self.late(r) for r in self.against(order, price))
 
     def plan(self, order, price, left, policy):
-        """Say what an order will do to each it meets, what is left, and if its own took the last."""
+        """Say what an order does to each it meets, what is left, and if its own took the last."""
         steps, own = [], False
         for r in self.against(order, price):
             if not left:
