@@ -164,11 +164,18 @@ class Reader:
 
     def orders(self, count: int) -> Iterator[tuple[OrderState, str]]:
         """Read so many orders, each with its maker."""
-        # As ``take``, for there may be a million of them.
+        # As ``take``, ``check_counts`` and ``maker``, for there may be a million of them.
+        state, offset, makers = self.state, self.offset, self.makers
         for _ in range(count):
-            order, self.offset = read(OrderState, self.state, self.offset)
-            check_counts(order.number, order.accepted_ms)
-            yield order, self.maker(order.maker)
+            order, offset = read(OrderState, state, offset)
+            if order.number > TIME_MAX or order.accepted_ms > TIME_MAX:
+                check_counts(order.number, order.accepted_ms)
+            if order.maker >= len(makers):
+                self.offset = offset
+                self.maker(order.maker)
+                offset = self.offset
+            yield order, makers[order.maker]
+        self.offset = offset
 
     def several(self, kind: type[T], count: int) -> Iterator[T]:
         """Read as many as that."""
