@@ -132,11 +132,16 @@ def set_mode(desk: "Desk", command: SetMode, now_ms: int) -> list[Event]:
 
 
 def refuse_set_limits(desk: "Desk", command: SetLimits, now_ms: int) -> None:
-    """Refuse limits below 1."""
-    if type(command.limits) is not Limits:
-        raise InvalidCommandError(f"a Limits is needed, not {show(command.limits)}")
+    """Refuse limits that cannot be."""
+    check_limits(command.limits)
+
+
+def check_limits(limits: Limits) -> None:
+    """Refuse what is no limits, or one below 1 or beyond 63 bits."""
+    if type(limits) is not Limits:
+        raise InvalidCommandError(f"a Limits is needed, not {show(limits)}")
     for name in Limits.__struct_fields__:
-        value = getattr(command.limits, name)
+        value = getattr(limits, name)
         if type(value) is not int or not 1 <= value <= TIME_MAX:
             raise InvalidCommandError(
                 f"{name} must be an integer from 1 to {TIME_MAX}, not {show(value)}"

@@ -38,7 +38,7 @@ cdef class Register(Gate):
     @cython.locals(last=Entry)
     cpdef finish(self, Entry entry, reason)
 
-    @cython.locals(entry=Entry, following=Entry)
+    @cython.locals(entry=Entry, following=Entry, second=Entry)
     cpdef evict(self)
 
     @cython.locals(order=Order, hashes=set)

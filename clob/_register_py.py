@@ -185,10 +185,14 @@ class Register(Gate):
             self.spend(entry, entry.order_hash)
         following = entry.later
         entry.before = entry.after = entry.later = None
-        if following is not None:
-            # They are old, and have left the cache: let the next ones come for the next time.
-            soon(following.order)
-            soon(following.later)
+        if following is None:
+            return
+        # They are old and have left the cache: let those come that are next, one step each time.
+        soon(following.order.id)
+        second = following.later
+        if second is not None:
+            soon(second.order)
+            soon(second.later)
 
     def spend(self, entry: Entry, used: bytes) -> None:
         """Keep the hash of an order that is let go, unless the order can no longer be valid."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from clob import _finished
+from clob import _finished, _markets
 from clob._states import (
     AccountState,
     FinishedState,
@@ -197,13 +197,14 @@ def restore(desk: "Desk", state: bytes) -> None:
         raise InvalidSnapshotError("the hash at the end is not that of the bytes before it")
     try:
         _restore(desk, Reader(state))
-    except (ClobError, LookupError, ValueError) as error:
+    except (ClobError, LookupError, OverflowError, ValueError) as error:
         raise InvalidSnapshotError(f"the snapshot contradicts itself: {error!r}") from error
 
 
 def _restore(desk: "Desk", reader: Reader) -> None:
     """Read everything in the sequence in which it was written."""
     head = reader.take(Head)
+    _markets.check_limits(head.limits)
     desk.adopt_limits(head.limits)
     resting: list[Entry] = []
     for _ in range(head.markets):
@@ -243,6 +244,7 @@ def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     """Read a market and put its orders into their queues."""
     state = reader.take(VenueState)
     room = len(reader.state) // ORDER_BYTES_MIN
+    _markets.check_market(state.market)
     venue = desk.open_venue(state.market, min(state.yes, room), min(state.no, room))
     entries = desk.queue_up(venue.yes_book, venue, reader.orders(state.yes), True)
     entries += desk.queue_up(venue.no_book, venue, reader.orders(state.no), False)
