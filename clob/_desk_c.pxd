@@ -30,6 +30,11 @@ cdef class Desk(Register):
     cdef public object trades_max
     cdef public Py_ssize_t finished_max
 
+    cpdef apply(self, command)
+
+    @cython.locals(applied=Py_ssize_t, events=Py_ssize_t)
+    cpdef replay(self, commands)
+
     @cython.locals(submission=Submit, cancel=Cancel)
     cpdef execute(self, command)
 

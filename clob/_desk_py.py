@@ -5,6 +5,7 @@ compiled with the types of ``_desk_c.pxd``, as C; there is no second text that c
 desk refuses is worded in :mod:`clob._rules`, which is asked only once something is wrong.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from clob import _doors, _rules, _undo
@@ -76,6 +77,18 @@ class Desk(Register):
             self.evict()
         self.busy = False
         return events
+
+    def replay(self, commands: Iterable[Any]) -> tuple[int, dict[str, int], int]:
+        """Execute a stream of commands; see :meth:`clob.Matcher.replay`."""
+        refused: dict[str, int] = {}
+        applied = events = 0
+        for command in commands:
+            try:
+                events += len(self.apply(command))
+                applied += 1
+            except RejectedError as error:
+                refused[error.code] = refused.get(error.code, 0) + 1
+        return applied, refused, events
 
     def execute(self, command: Any) -> Any:
         """Check the time and hand the command to whom it concerns."""

@@ -3,7 +3,6 @@
 What happens behind the door stands in :mod:`clob._desk` and the modules it leads to.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import overload
 
@@ -126,15 +125,7 @@ class Matcher(Calls):
         Returns:
             How many were applied, and how many refused for which reason.
         """
-        apply, refused = self._desk.apply, Counter[str]()
-        applied = events = 0
-        for command in commands:
-            try:
-                events += len(apply(command))
-                applied += 1
-            except RejectedError as error:
-                refused[error.code] += 1
-        return Replayed(applied, dict(refused), events)
+        return Replayed(*self._desk.replay(commands))
 
     # ----- what would be -------------------------------------------------------------------
 
