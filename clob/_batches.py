@@ -53,7 +53,7 @@ def batch(desk: "Desk", command: Batch, now_ms: int) -> list[Any]:
 def _results(desk: "Desk", command: Batch, now_ms: int) -> list[Result]:
     """Execute a batch; an atomic one raises the first refusal, and nothing was done."""
     if command.atomic:
-        return list(_all_or_none(desk, command, now_ms))
+        return list(all_or_none(desk, command, now_ms))
     found: list[Result] = []
     for inner in command.commands:
         try:
@@ -63,40 +63,29 @@ def _results(desk: "Desk", command: Batch, now_ms: int) -> list[Result]:
     return found
 
 
-def _all_or_none(desk: "Desk", command: Batch, now_ms: int) -> list[list[Event]]:
-    """Execute every command, or take all of them back."""
+def all_or_none(
+    desk: "Desk", command: Batch, now_ms: int, *, keep: bool = True
+) -> list[list[Event]]:
+    """Execute every command, or take all of them back; in any case unless they are to be kept.
+
+    Raises:
+        RejectedError: a command was refused; its ``index`` says which.
+    """
     number, steps = desk.number, []  # type: ignore[var-annotated]
     desk.undo = steps
     found: list[list[Event]] = []
     try:
-        for index, inner in enumerate(command.commands):
-            if index + 1 == len(command.commands):
+        for inner in command.commands:
+            if keep and len(found) + 1 == len(command.commands):
                 # The last one need not be taken back: it is done, or refused and changes nothing.
                 desk.undo = None
             found += [desk.execute_at(inner, now_ms)]
     except RejectedError as error:
-        desk.undo = None
-        _undo.take_back(steps)
-        desk.number = number
-        error.index = len(found)
+        error.index, keep = len(found), False
         raise
-    return found
-
-
-def would_refuse(desk: "Desk", command: Batch, now_ms: int) -> RejectedError | None:
-    """Say what an atomic batch would be refused for: it is executed, and taken back."""
-    number, steps = desk.number, []  # type: ignore[var-annotated]
-    desk.undo = steps
-    refusal = None
-    try:
-        for index, inner in enumerate(command.commands):
-            try:
-                desk.execute_at(inner, now_ms)
-            except RejectedError as error:
-                error.index, refusal = index, error
-                break
     finally:
         desk.undo = None
-        _undo.take_back(steps)
-        desk.number = number
-    return refusal
+        if not keep:
+            _undo.take_back(steps)
+            desk.number = number
+    return found

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clob import _batches, _funds, _markets, _orders
 from clob._checks import show
-from clob._rules import time_refused
 from clob.commands import (
     AddMarket,
     Batch,
@@ -26,7 +25,6 @@ from clob.commands import (
     SettleFailed,
 )
 from clob.errors import InvalidCommandError
-from clob.units import TIME_MAX
 
 if TYPE_CHECKING:
     from clob._desk_py import Desk
@@ -67,9 +65,7 @@ def door_of(desk: "Desk", command: Any) -> Door:
     door = DOORS.get(type(command))
     if door is None:
         raise InvalidCommandError(f"a command is needed, not {show(command)}")
-    now_ms = command.now_ms
-    if type(now_ms) is not int or not desk.now_ms <= now_ms <= TIME_MAX:
-        raise time_refused(now_ms, desk.now_ms)
+    desk.check_time(command.now_ms)
     return door
 
 

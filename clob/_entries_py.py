@@ -243,5 +243,6 @@ def fields_seen(
         (trade.seq, trade.resting_order_id, trade.price, trade.size, trade.resting_remaining),
         (trade.incoming_side, trade.buyer_fee, trade.seller_fee),
         (state.remaining, state.filled_collateral, state.client_id, state.order_hash, state.given),
+        (state.number, state.accepted_ms, state.maker),
         msgspec.structs.astuple(order_from(state, order.token, order.maker)),
     )

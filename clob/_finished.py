@@ -24,19 +24,6 @@ def readable(desk: "Register") -> "Iterator[Entry]":
         entry = entry.later
 
 
-def keep(desk: "Register", order_hash: bytes, maker: str, nonce: int, expiration_s: int) -> None:
-    """Remember that a signed order was used, its details gone."""
-    desk.used[order_hash] = (maker, nonce, expiration_s)
-    desk.spent.setdefault(maker, set()).add(order_hash)
-    if expiration_s:
-        keep_until(desk, order_hash, expiration_s)
-
-
-def keep_until(desk: "Register", order_hash: bytes, expiration_s: int) -> None:
-    """Remember when a hash may be forgotten."""
-    desk.spent_until.setdefault(expiration_s, set()).add(order_hash)
-
-
 def forget_expired(desk: "Register", now_s: int) -> None:
     """Forget the hashes of orders whose expiration has passed."""
     due = list(desk.spent_until.irange(maximum=now_s, inclusive=(True, False)))

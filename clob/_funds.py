@@ -11,7 +11,7 @@ from clob.events import Event, RemovalReason
 
 if TYPE_CHECKING:
     from clob._desk_py import Desk
-    from clob._entries_py import Account, Entry, Venue
+    from clob._entries_py import Account, Entry, Pending, Venue
 
 
 def refuse_set_balance(desk: "Desk", command: SetBalance, now_ms: int) -> None:
@@ -56,6 +56,14 @@ def _check_waits(venue: "Venue", seq: int) -> None:
         )
 
 
+def _released(venue: "Venue", seq: int) -> "Pending":
+    """Let a trade wait no more, and hold nothing."""
+    held = venue.pending.pop(seq)
+    held.buyer_pays.unsettled -= held.paid
+    held.seller_pays.unsettled -= held.size
+    return held
+
+
 def refuse_settled(desk: "Desk", command: Settled, now_ms: int) -> None:
     """Refuse where any of the trades does not wait, or is named twice."""
     if type(command.trades) is not tuple:
@@ -73,9 +81,7 @@ def settled(desk: "Desk", command: Settled, now_ms: int) -> list[Event]:
     """Let what the trades hold change hands."""
     venue = desk.venues[command.market]
     for seq in command.trades:
-        held = venue.pending.pop(seq)
-        held.buyer_pays.unsettled -= held.paid
-        held.seller_pays.unsettled -= held.size
+        held = _released(venue, seq)
         desk.move(venue, held.buyer_pays, held.seller_receives, held.paid, held.seller_fee)
         desk.move(venue, held.seller_pays, held.buyer_receives, held.size, held.buyer_fee)
     return []
@@ -93,9 +99,7 @@ def refuse_settle_failed(desk: "Desk", command: SettleFailed, now_ms: int) -> No
 def settle_failed(desk: "Desk", command: SettleFailed, now_ms: int) -> list[Event]:
     """Give back what a trade holds; take out the orders of the wallet to blame."""
     venue = desk.venues[command.market]
-    held = venue.pending.pop(command.trade)
-    held.buyer_pays.unsettled -= held.paid
-    held.seller_pays.unsettled -= held.size
+    _released(venue, command.trade)
     if command.wallet is None:
         return []
     payer = desk.accounts.get((command.wallet, venue.market.collateral))

@@ -5,6 +5,7 @@ import msgspec
 from clob.events import Trade
 from clob.market import Market
 from clob.order import Order, Side
+from clob.units import collateral_of
 
 
 def rate_of(charged_bps: int, cap_bps: int | None) -> int:
@@ -33,6 +34,11 @@ def with_fees(market: Market, trade: Trade, incoming: Order, resting: Order) -> 
         buyer_fee=buyer_fee(buyer_bps, trade.price, trade.size),
         seller_fee=seller_fee(seller_bps, trade.price, trade.size),
     )
+
+
+def needed(order: Order, size: int, price: int) -> int:
+    """Give what so much of an order must hold at a price: collateral if it buys, else tokens."""
+    return collateral_of(size, price) if order.side is Side.BUY else size
 
 
 def resized(order: Order, size: int, price: int | None = None) -> Order:

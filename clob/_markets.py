@@ -11,7 +11,7 @@ from clob.errors import InvalidCommandError, InvalidMarketError, MarketExistsErr
 from clob.events import Event, OrderRemoved, RemovalReason
 from clob.market import Funds, Limits, Market, Mode
 from clob.order import SelfTrade
-from clob.units import SIZE_MAX, TIME_MAX
+from clob.units import FEE_RATE_MAX_BPS, SIZE_MAX, TIME_MAX
 
 if TYPE_CHECKING:
     from clob._desk_py import Desk
@@ -46,7 +46,7 @@ def check_market(market: Market) -> None:
     for name in ("lot_wei", "min_size"):
         _check_range(name, getattr(market, name), 1, SIZE_MAX)
     for name in ("resting_fee_rate_bps", "incoming_fee_rate_bps"):
-        _check_range(name, getattr(market, name), 0, 1000)
+        _check_range(name, getattr(market, name), 0, FEE_RATE_MAX_BPS)
     if type(market.settles) is not bool:
         raise InvalidMarketError(f"settles must be True or False, not {show(market.settles)}")
     if market.settles and market.funds is not Funds.ACCOUNTS:

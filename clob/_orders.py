@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from clob import _checks, _finished, _refusals, _rules, _undo
-from clob._ledger import resized
+from clob._ledger import needed, resized
 from clob.commands import CancelAll, Expire, Reduce, Replace, SetNonce
 from clob.errors import NonceTooLowError, RejectedError
 from clob.events import Event, RemovalReason
 from clob.market import Mode
-from clob.order import Side
 from clob.units import PRICE_MAX, PRICE_MIN
 
 if TYPE_CHECKING:
@@ -93,11 +92,10 @@ def _uncovered(desk: "Desk", entry: "Entry", command: Replace) -> RejectedError 
     """Refuse a replacement that needs more than is available once the order lets go of its own."""
     if not entry.trader.venue.has_accounts:
         return None
-    buys, account = entry.order.side is Side.BUY, entry.pays
-    needed = command.size * command.price // 100 if buys else command.size
-    if needed <= account.balance - account.reserved - account.unsettled + entry.reserve:
+    account, needs = entry.pays, needed(entry.order, command.size, command.price)
+    if needs <= account.balance - account.reserved - account.unsettled + entry.reserve:
         return None
-    return _rules.balance_refused(desk, account.wallet, account.asset, needed, entry.reserve)
+    return _rules.balance_refused(desk, account.wallet, account.asset, needs, entry.reserve)
 
 
 def replace(desk: "Desk", command: Replace, now_ms: int) -> list[Event]:

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 from clob import _batches, _doors, _orders, _rules
 from clob._checks import show
-from clob._ledger import with_fees
+from clob._ledger import needed, with_fees
 from clob.commands import Batch, Cancel, Command, Replace, Submit
 from clob.errors import InvalidCommandError, InvariantError, RejectedError
 from clob.events import Trade
 from clob.market import Balance, Mode
-from clob.order import Order, Side
+from clob.order import Order
 from clob.status import OrderRecord, filled_amount, status_of
-from clob.units import TIME_MAX, collateral_of
+from clob.units import TEXT_MAX, collateral_of
 
 if TYPE_CHECKING:
     from clob._desk_py import Desk
@@ -78,36 +78,25 @@ def refusal_of(desk: "Desk", command: Command) -> RejectedError | None:
         if type(command) is Submit:
             simulate(desk, command)
         elif type(command) is Cancel:
-            _check_cancel(desk, command)
+            desk.check_time(command.now_ms)
+            _rules.check_order_command(desk, command, Mode.CANCEL_ONLY)
         else:
             door = _doors.door_of(desk, command)
             door.refuse(desk, command, command.now_ms)
             if type(command) is Replace:
                 _check_replace(desk, command)
             elif type(command) is Batch and command.atomic:
-                return _batches.would_refuse(desk, command, command.now_ms)
+                _batches.all_or_none(desk, command, command.now_ms, keep=False)
     except RejectedError as error:
         return error
     return None
-
-
-def _check_time(desk: "Desk", now_ms: int) -> None:
-    """Refuse a time that is none, or that lies before the last one."""
-    if type(now_ms) is not int or not desk.now_ms <= now_ms <= TIME_MAX:
-        raise _rules.time_refused(now_ms, desk.now_ms)
-
-
-def _check_cancel(desk: "Desk", command: Cancel) -> None:
-    """Refuse a cancel."""
-    _check_time(desk, command.now_ms)
-    _rules.check_order_command(desk, command, Mode.CANCEL_ONLY)
 
 
 def simulate(desk: "Desk", command: Submit) -> list[Trade]:
     """Say which trades an order would get, fees included."""
     if type(command) is not Submit:
         raise InvalidCommandError(f"a Submit is needed, not {show(command)}")
-    _check_time(desk, command.now_ms)
+    desk.check_time(command.now_ms)
     order = _rules.order_of(command, command.now_ms)
     desk.admit(command, order, command.now_ms)
     venue = desk.venues[command.market]
@@ -131,11 +120,9 @@ def _check_replace(desk: "Desk", command: Replace) -> None:
     if command.price == order.price and command.size < entry.remaining:
         return
     policy = command.self_trade if command.self_trade is not None else venue.self_trade
-    number = 0
-    while f"?{number}" in desk.entries:
-        number += 1
     trial = Order(
-        id=f"?{number}",
+        # No order of a desk has so long an id.
+        id="?" * (TEXT_MAX + 1),
         token=order.token,
         maker=order.maker,
         side=order.side,
@@ -209,17 +196,10 @@ def _audit_accounts(desk: "Desk") -> None:
     for entry in desk.entries.values():
         if entry.resting and entry.trader.venue.has_accounts:
             reserved[id(entry.pays)] = reserved.get(id(entry.pays), 0) + entry.reserve
-            if entry.reserve != entry_needs(entry):
+            if entry.reserve != needed(entry.order, entry.remaining, entry.order.price):
                 raise InvariantError(f"order {entry.order.id!r} reserves what it does not need")
     for account in desk.accounts.values():
         if account.reserved != reserved.get(id(account), 0):
             raise InvariantError(f"{account.wallet!r} has reserves of no order")
         if account.unsettled != unsettled.get(id(account), 0):
             raise InvariantError(f"{account.wallet!r} holds for trades that do not wait")
-
-
-def entry_needs(entry: "Entry") -> int:
-    """Give what a resting order must hold."""
-    if entry.order.side is Side.BUY:
-        return collateral_of(entry.remaining, entry.order.price)
-    return entry.remaining

@@ -41,7 +41,10 @@ cdef class Register(Gate):
     @cython.locals(entry=Entry, following=Entry, second=Entry)
     cpdef evict(self)
 
-    @cython.locals(order=Order, hashes=set)
+    @cython.locals(order=Order)
     cpdef spend(self, Entry entry, used)
+
+    @cython.locals(hashes=set)
+    cpdef keep(self, used, maker, nonce, expiration_s)
 
     cpdef resize(self, Entry entry, remaining)

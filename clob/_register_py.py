@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from sortedcontainers import SortedDict
 
-from clob import _finished, _undo
+from clob import _undo
 from clob._entries_py import Entry, Trader, Venue, make_entry, order_from, soon
 from clob._gate_py import Gate
 from clob._ledger import resized
@@ -203,13 +203,17 @@ class Register(Gate):
         ):
             del self.used[used]
             return
+        self.keep(used, maker, nonce, expiration_s)
+
+    def keep(self, used: bytes, maker: str, nonce: int, expiration_s: int) -> None:
+        """Remember that a signed order was used, its details gone."""
         self.used[used] = (maker, nonce, expiration_s)
         hashes = self.spent.get(maker)
         if hashes is None:
             hashes = self.spent[maker] = set()
         hashes.add(used)
         if expiration_s:
-            _finished.keep_until(self, used, expiration_s)
+            self.spent_until.setdefault(expiration_s, set()).add(used)
 
     def resize(self, entry: Entry, remaining: int) -> None:
         """Make a resting order smaller without a trade."""

@@ -10,6 +10,7 @@ import msgspec
 
 from clob import _checks
 from clob._checks import show
+from clob._ledger import needed
 from clob.commands import Cancel, Reduce, Replace, Submit
 from clob.errors import (
     AmountTooSmallError,
@@ -246,11 +247,10 @@ def _not_covered(desk: "Desk", venue: "Venue", order: Order) -> RejectedError:
     buys = order.side is Side.BUY
     wallet = (order.smart_wallet or order.maker) if buys else order.maker
     asset = venue.market.collateral if buys else order.token
-    needed = order.size * order.price // 100 if buys else order.size
-    return balance_refused(desk, wallet, asset, needed, 0)
+    return balance_refused(desk, wallet, asset, needed(order, order.size, order.price), 0)
 
 
-def balance_refused(desk: "Desk", wallet: str, asset: str, needed: int, held: int) -> RejectedError:
+def balance_refused(desk: "Desk", wallet: str, asset: str, needs: int, held: int) -> RejectedError:
     """Say what is available of an asset, what is reserved and what is needed.
 
     ``held`` is what the order holds already and would get back first.
@@ -262,7 +262,7 @@ def balance_refused(desk: "Desk", wallet: str, asset: str, needed: int, held: in
         reserved = account.reserved - held
     return InsufficientBalanceError(
         f"{show(wallet)} has {balance - reserved - unsettled} wei of {show(asset)} available, "
-        f"{needed} needed; {reserved} reserved, {unsettled} unsettled of {balance}"
+        f"{needs} needed; {reserved} reserved, {unsettled} unsettled of {balance}"
     )
 
 

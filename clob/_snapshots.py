@@ -54,18 +54,26 @@ T = TypeVar("T")
 
 def state_hash(desk: "Desk") -> bytes:
     """Hash the whole state, BLAKE2b of 32 bytes. O(everything)."""
-    return snapshot(desk)[-HASH_BYTES:]
+    seal = hashlib.blake2b(digest_size=HASH_BYTES)
+    for chunk in _chunks(desk):
+        seal.update(chunk)
+    return seal.digest()
 
 
 def snapshot(desk: "Desk") -> bytes:
     """Write the whole state."""
-    pieces, chunks = _pieces(desk), []
-    seal = hashlib.blake2b(digest_size=HASH_BYTES)
-    # Piece by piece would keep everything twice until the end.
-    while chunk := b"".join(islice(pieces, CHUNK_PIECES)):
+    seal, chunks = hashlib.blake2b(digest_size=HASH_BYTES), []
+    for chunk in _chunks(desk):
         seal.update(chunk)
         chunks.append(chunk)
     return b"".join([*chunks, seal.digest()])
+
+
+def _chunks(desk: "Desk") -> Iterator[bytes]:
+    """Write everything, many pieces at a time: one by one they would be kept twice in the end."""
+    pieces = _pieces(desk)
+    while chunk := b"".join(islice(pieces, CHUNK_PIECES)):
+        yield chunk
 
 
 def _pieces(desk: "Desk") -> Iterator[bytes]:
@@ -226,7 +234,7 @@ def _restore(desk: "Desk", reader: Reader) -> None:
         named = desk.account(account.wallet, account.asset)
         named.balance = -balance if account.owes else balance
     for spent in reader.several(SpentState, head.spent):
-        _finished.keep(desk, *msgspec.structs.astuple(spent))
+        desk.keep(*msgspec.structs.astuple(spent))
     check_counts(head.number, head.now_ms)
     left = len(reader.state) - HASH_BYTES - reader.offset
     if left:

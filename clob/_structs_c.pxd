@@ -76,6 +76,7 @@ cdef extern from *:
         cdef object client_id
         cdef object filled_collateral
         cdef object given
+        cdef object maker
         cdef object number
         cdef object order_hash
         cdef object remaining

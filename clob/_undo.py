@@ -6,8 +6,7 @@ Every function takes the thing and what was done to it, as the desk writes them 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from clob._ledger import resized
 from clob.order import Side
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def put_back(entry: "Entry", place: tuple[str | int | None, int]) -> None:
     venue, book = _place_of(entry)
     order = entry.order
     if entry.remaining != order.size:
-        order = msgspec.structs.replace(order, size=entry.remaining)
+        order = resized(order, entry.remaining)
     book.rest(order, 0, behind)
     venue.turn.seq = seq
 

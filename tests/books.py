@@ -101,6 +101,13 @@ def told(events, size=str):
     return [_line(event, size) for event in events]
 
 
+def told_depth(depth, size):
+    """Write both sides of a book as a ladder, the highest price first: ``ask 52 40 1``."""
+    named = [("ask", level) for level in reversed(depth.asks)]
+    named += [("bid", level) for level in depth.bids]
+    return [f"{side} {v.price} {size(v.size)} {v.num_orders}" for side, v in named]
+
+
 def _line(event, size):
     match event:
         case OrderAdded():

@@ -38,7 +38,7 @@ from clob import (
     format_tokens,
     tokens,
 )
-from tests.books import Ledger, told
+from tests.books import Ledger, told, told_depth
 from tests.matchers import market
 from tests.test_scenarios import Words, post_only, read_story
 
@@ -255,10 +255,7 @@ class Stage:
 
     def levels(self, name="m", token="yes"):
         """Tell a book as a ladder, the highest price first."""
-        depth = self.matcher.depth(name, f"{name}-{token}")
-        named = [("ask", level) for level in reversed(depth.asks)]
-        named += [("bid", level) for level in depth.bids]
-        return [f"{s} {v.price} {format_tokens(v.size)} {v.num_orders}" for s, v in named]
+        return told_depth(self.matcher.depth(name, f"{name}-{token}"), format_tokens)
 
     def balances(self, wallets):
         """Tell the accounts in which there is anything, sorted; those of some wallets, or all."""

@@ -17,7 +17,7 @@ from clob import (
     format_tokens,
     tokens,
 )
-from tests.books import Ledger, told
+from tests.books import Ledger, told, told_depth
 
 FOLDER = Path(__file__).parent / "scenarios"
 STORIES = sorted(FOLDER.glob("*.txt"))
@@ -157,10 +157,7 @@ class Stage:
 
     def levels(self):
         """Tell the whole book as a ladder, the highest price first."""
-        depth = self.book.depth()
-        named = [("ask", level) for level in reversed(depth.asks)]
-        named += [("bid", level) for level in depth.bids]
-        return [f"{s} {v.price} {format_tokens(v.size)} {v.num_orders}" for s, v in named]
+        return told_depth(self.book.depth(), format_tokens)
 
 
 def read_story(text):
