@@ -12,6 +12,7 @@ this machine or this implementation, and stays a skip.
 
 import doctest
 import os
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -22,6 +23,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 REQUIRE_ALL = os.environ.get("CLOB_REQUIRE_ALL") == "1"
 LONG = os.environ.get("CLOB_LONG") == "1"
 NOT_HERE = "not here:"
+RECURSION_LIMIT = sys.getrecursionlimit()
 
 # Not tests, and not to be imported in search of doctests.
 collect_ignore = ["setup.py", "docs/conf.py", "tests/typing/surface.py"]
@@ -47,6 +49,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if item not in long]
+
+
+def pytest_runtest_setup() -> None:
+    """Take back the recursion limit that eth-account raised, for which see clob.signing.wallet."""
+    sys.setrecursionlimit(RECURSION_LIMIT)
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:

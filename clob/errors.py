@@ -93,6 +93,8 @@ class RejectedError(ClobError):
     """The stable number of the error, 1 to 255, as ``run`` writes it into a status array."""
     index: int | None = None
     """Which command of an atomic batch was refused, counted from 0; None outside of one."""
+    path: str | None = None
+    """Which field of the input is at fault, as JSON names it; None where no field was read."""
 
 
 class InvalidTimeError(RejectedError):

@@ -1,8 +1,8 @@
-"""The fixtures that run a test over both books, or over both kinds of matcher."""
+"""The fixtures that run a test over both books, both kinds of matcher, or both backends."""
 
 import pytest
 
-from tests import books, matchers
+from tests import books, matchers, signings
 
 
 @pytest.fixture(params=books.BOOKS)
@@ -15,3 +15,9 @@ def book_class(request):
 def matcher_class(request):
     """The class Matcher, over the plain-Python desk and book and over the compiled ones."""
     return matchers.load(request.param)
+
+
+@pytest.fixture(params=signings.BACKENDS)
+def backend(request, monkeypatch):
+    """The backend of ``clob.signing``, in plain Python and compiled, while the test runs."""
+    return signings.use(monkeypatch, request.param)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import clob
-from clob import errors, faults
+from clob import errors, faults, signing
 from clob.commands import Batch, Single
+from clob.signing import errors as signing_errors
 from clob.status import TRANSITIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -19,16 +20,22 @@ TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
 ERROR_ROW = re.compile(
     r"^\| `([A-Z_]+)` +\| +(\d*) *\| +\{class\}`~clob\.errors\.(\w+)`", re.MULTILINE
 )
+SIGNING_ERROR_ROW = re.compile(ERROR_ROW.pattern.replace("clob", r"clob\.signing"), re.MULTILINE)
+# .. autofunction:: name, in a page of the reference
+DIRECTIVE = re.compile(r"^\.\. (?:auto\w+|py:data):: (?:[\w.]+\.)?(\w+)$", re.MULTILINE)
 # | {class}`~clob.Name` | what it does | modes |
 COMMAND_ROW = re.compile(r"^\| \{class\}`~clob\.(\w+)` \|", re.MULTILINE)
 LIFE = DOCS / "concepts" / "orders-and-their-life.md"
 
 
-def refusals_and_other_errors():
-    defined = [
-        c for module in (faults, errors) for c in vars(module).values() if belongs(c, module)
-    ]
+def errors_of(*modules):
+    """The errors that these modules define, in their sequence."""
+    defined = [c for module in modules for c in vars(module).values() if belongs(c, module)]
     return [c for c in defined if issubclass(c, errors.ClobError)]
+
+
+def as_in_the_table(kinds):
+    return [(c.code, str(vars(c).get("number", "")), c.__name__) for c in kinds]
 
 
 def belongs(thing, module):
@@ -51,17 +58,34 @@ def test_public_name_is_documented(name):
     assert re.search(rf"\b{name}\b", TEXT)
 
 
+@pytest.mark.parametrize("name", signing.__all__)
+def test_public_name_of_signing_stands_in_the_reference(name):
+    assert getattr(signing, name).__doc__
+    reference = DIRECTIVE.findall((DOCS / "reference" / "signing.md").read_text())
+    assert name in [*reference, *(c.__name__ for c in errors_of(signing_errors))]
+
+
 def test_errors_are_documented_in_order_of_precedence():
     documented = ERROR_ROW.findall((DOCS / "reference" / "errors.md").read_text())
-    assert documented == [
-        (c.code, str(vars(c).get("number", "")), c.__name__) for c in refusals_and_other_errors()
-    ]
+    assert documented == as_in_the_table(errors_of(faults, errors))
+
+
+def test_errors_of_signing_are_documented_in_order_of_precedence():
+    documented = SIGNING_ERROR_ROW.findall((DOCS / "reference" / "errors.md").read_text())
+    assert documented == as_in_the_table(errors_of(signing_errors))
 
 
 def test_error_codes_and_numbers_are_distinct():
-    codes = [c.code for c in refusals_and_other_errors()]
+    everything = errors_of(faults, errors, signing_errors)
+    codes = [c.code for c in everything]
     assert len(set(codes)) == len(codes)
-    assert len(errors.REFUSALS) == len(errors.RejectedError.__subclasses__())
+    numbers = [vars(c)["number"] for c in everything if "number" in vars(c)]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_every_refusal_of_the_engine_is_found_by_its_number():
+    refusals = [c for c in errors_of(errors) if c is not errors.RejectedError]
+    assert {c.number: c for c in refusals} == errors.REFUSALS
 
 
 def test_commands_of_the_command_line_are_documented(capsys):

@@ -1,10 +1,12 @@
 """What a type checker sees of the public names; checked by mypy, never run."""
 
-from typing import assert_type
+from collections.abc import Mapping
+from typing import Any, ClassVar, assert_type
 
 from clob import (
     Ahead,
     Book,
+    Cancel,
     Depth,
     Event,
     Level,
@@ -12,10 +14,46 @@ from clob import (
     OrderAdded,
     OrderReduced,
     OrderRemoved,
+    SetNonce,
     Side,
     TimeInForce,
     Trade,
     tokens,
+)
+from clob.signing import (
+    BACKEND,
+    KNOWN_DOMAINS,
+    ORDER,
+    ZERO_ADDRESS,
+    Domain,
+    Explanation,
+    Field,
+    InvalidFieldError,
+    InvalidSignatureError,
+    PriceSize,
+    Profile,
+    Schema,
+    Signed,
+    SignedCancel,
+    SignedOrder,
+    SignedSetDelegate,
+    SignedSetNonce,
+    Verdict,
+    Written,
+    amounts_of,
+    explain,
+    keccak256,
+    order_hash,
+    personal_hash,
+    price_and_size,
+    recover,
+    recover_signer,
+    salt_number,
+    sign,
+    to_order,
+    typed_data,
+    verify,
+    verify_batch,
 )
 
 book = Book(lo=1, hi=99, token="101")
@@ -55,3 +93,97 @@ def size_of(event: Event) -> int:
 Order(id="a", token="101", maker="", side=0, price=1, size=1)  # type: ignore[arg-type]
 Order("a", "101", "", Side.BUY, 1, 1)  # type: ignore[call-arg]
 book.submit(order).append(1)  # type: ignore[arg-type]
+
+# ----- signed orders -------------------------------------------------------------------------
+
+domain = Domain("clob", "1", 31337)
+assert_type(domain.separator, bytes)
+assert_type(domain.verifying_contract, str | None)
+assert_type(KNOWN_DOMAINS, tuple[Domain, ...])
+assert_type(BACKEND, str)
+
+
+def read(body: Mapping[str, Any]) -> SignedOrder:
+    """Reading gives the class that was asked to read."""
+    assert_type(SignedCancel.from_json(body), SignedCancel)
+    assert_type(SignedSetNonce.from_json(body).to_command(1), SetNonce)
+    return assert_type(SignedOrder.from_json(body), SignedOrder)
+
+
+signed = SignedOrder.from_price_size(
+    side=Side.BUY,
+    price=50,
+    size=tokens(60),
+    maker="0xA11CE",
+    taker=ZERO_ADDRESS,
+    token_id=101,
+    salt="a",
+)
+cancel = SignedCancel(order_id="a", maker="0xA11CE", timestamp_ms=1)
+delegate = SignedSetDelegate(maker="0xA11CE", delegate="0xB0B", allowed=True, nonce=1)
+assert_type(signed.salt, int | str)
+assert_type(signed.to_json(), dict[str, object])
+assert_type(cancel.to_command(1, market="rain"), Cancel)
+assert_type(sign(signed, domain, "0x01"), SignedOrder)
+assert_type(sign(delegate, domain, b"", profile=Profile.CTF), SignedSetDelegate)
+assert_type(typed_data(cancel, domain), dict[str, Any])
+assert_type(order_hash(signed, domain), bytes)
+assert_type(personal_hash(b""), bytes)
+assert_type(keccak256(b""), bytes)
+assert_type(recover(b"", signed.signature), str)
+assert_type(recover_signer(signed, domain), str)
+assert_type(verify_batch([signed, cancel], domain, profile="ctf"), bytes)
+assert_type(explain(signed, [domain, *KNOWN_DOMAINS]), Explanation)
+assert_type(explain(cancel, domain).domain, Domain | None)
+assert_type(to_order(signed, id=1, operators={"0xA11CE"}), Order)
+assert_type(price_and_size(Side.BUY, 30, 60, strict=True), PriceSize)
+assert_type(price_and_size(1, 60, 30).price, int)
+assert_type(amounts_of(Side.SELL, 50, 60), tuple[int, int])
+assert_type(salt_number("a"), int)
+assert_type(Verdict(verify_batch([signed], domain)[0]), Verdict)
+
+
+def may_sign(maker: str, signer: str) -> bool:
+    """Say who may sign for whom."""
+    return maker == signer
+
+
+def owns(maker: str, signer: str, signature_type: int) -> bool:
+    """Say whose proxy or safe a maker is."""
+    return maker == signer and signature_type == 1
+
+
+def is_valid(wallet: str, digest: bytes, signature: bytes) -> bool:
+    """Ask a contract wallet."""
+    return bool(wallet and digest and signature)
+
+
+def why_refused(order: Signed) -> Verdict | str | None:
+    """See what a refusal tells."""
+    try:
+        verify(order, domain, delegates=may_sign, proxies=owns, contracts=is_valid)
+    except InvalidSignatureError as refusal:
+        assert_type(refusal.digest, bytes | None)
+        assert_type(refusal.recovered, str | None)
+        return assert_type(refusal.verdict, Verdict)
+    except InvalidFieldError as refusal:
+        return assert_type(refusal.path, str | None)
+    return None
+
+
+class Quote(Signed, frozen=True, kw_only=True):
+    """A struct of one's own."""
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "Quote", (ORDER.fields[1], Field("price", "uint8", "price", written=Written.NUMBER))
+    )
+    maker: str
+    price: int
+
+
+assert_type(sign(Quote(maker="0xA11CE", price=50), domain, "0x01").price, int)
+
+SignedOrder(maker="0xA11CE")  # type: ignore[call-arg]
+verify(signed, domain, delegates=is_valid)  # type: ignore[arg-type]
+sign(order, domain, "0x01")  # type: ignore[type-var]
+to_order(cancel, id="a")  # type: ignore[arg-type]

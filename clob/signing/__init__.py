@@ -1,0 +1,79 @@
+"""Signed orders: who signed what for which exchange, and what it means to the engine.
+
+Imported by name; ``import clob`` brings in none of it.
+"""
+
+from clob.signing.amounts import PriceSize, amounts_of, price_and_size
+from clob.signing.domain import Domain
+from clob.signing.domains import KNOWN_DOMAINS
+from clob.signing.engine import to_order
+from clob.signing.errors import (
+    InvalidAddressError,
+    InvalidDomainError,
+    InvalidFieldError,
+    InvalidKeyError,
+    InvalidSignatureError,
+    SignerNotAuthorisedError,
+    TakerNotSupportedError,
+    TimestampOutOfWindowError,
+    Verdict,
+)
+from clob.signing.explain import Explanation, explain
+from clob.signing.fields import salt_number
+from clob.signing.messages import SignedCancel, SignedSetDelegate, SignedSetNonce
+from clob.signing.order import ORDER, ZERO_ADDRESS, SignedOrder
+from clob.signing.schema import Field, Schema, Written
+from clob.signing.secp import BACKEND, keccak256
+from clob.signing.signed import Signed
+from clob.signing.verify import (
+    Profile,
+    order_hash,
+    personal_hash,
+    recover,
+    recover_signer,
+    verify,
+    verify_batch,
+)
+from clob.signing.wallet import sign, typed_data
+
+__all__ = [
+    "BACKEND",
+    "KNOWN_DOMAINS",
+    "ORDER",
+    "ZERO_ADDRESS",
+    "Domain",
+    "Explanation",
+    "Field",
+    "InvalidAddressError",
+    "InvalidDomainError",
+    "InvalidFieldError",
+    "InvalidKeyError",
+    "InvalidSignatureError",
+    "PriceSize",
+    "Profile",
+    "Schema",
+    "Signed",
+    "SignedCancel",
+    "SignedOrder",
+    "SignedSetDelegate",
+    "SignedSetNonce",
+    "SignerNotAuthorisedError",
+    "TakerNotSupportedError",
+    "TimestampOutOfWindowError",
+    "Verdict",
+    "Written",
+    "amounts_of",
+    "explain",
+    "keccak256",
+    "order_hash",
+    "personal_hash",
+    "price_and_size",
+    "recover",
+    "recover_signer",
+    "salt_number",
+    "sign",
+    "to_order",
+    "typed_data",
+    "verify",
+    "verify_batch",
+]

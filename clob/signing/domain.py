@@ -1,0 +1,98 @@
+"""The domain of EIP-712: for which exchange, on which chain, a signature is made."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from clob._checks import show
+from clob.errors import RejectedError
+from clob.signing import fields
+from clob.signing._keccak_py import keccak256
+from clob.signing.errors import InvalidDomainError
+from clob.units import UINT256_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What a signature is bound to beside the struct: nobody can use it elsewhere.
+
+    Raises:
+        InvalidDomainError: name or version is no text, the chain id no integer from 0 to
+            2**256 - 1, or the contract no address.
+
+    >>> domain = Domain("clob", "1", 31337, "0x5FbDB2315678afecb367f032d93F642f64180aa3")
+    >>> domain.separator.hex()[:16]
+    '6bd60df831e9be8e'
+    """
+
+    name: str
+    """The name of the exchange."""
+    version: str
+    """Its version, a text."""
+    chain_id: int
+    """The chain it settles on."""
+    verifying_contract: str | None = None
+    """Its contract there, as EIP-55 writes it; None leaves it out of the type, as a service
+    without a contract does."""
+    separator: bytes = field(init=False, repr=False, compare=False)
+    """The hash of all of it, 32 bytes, computed once."""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "version"):
+            value = getattr(self, name)
+            if type(value) is not str or not fields.encodable(value):
+                raise InvalidDomainError(f"{name} must be a text, not {show(value)}")
+        if type(self.chain_id) is not int or not 0 <= self.chain_id <= UINT256_MAX:
+            raise InvalidDomainError(
+                f"chain_id must be an integer from 0 to 2**256 - 1, not {show(self.chain_id)}"
+            )
+        if self.verifying_contract is not None:
+            try:
+                contract = fields.address("verifying_contract", self.verifying_contract)
+            except RejectedError as error:
+                raise InvalidDomainError(str(error)) from None
+            object.__setattr__(self, "verifying_contract", contract)
+        object.__setattr__(self, "separator", separator_of(self))
+
+    def __str__(self) -> str:
+        """Write it as a sentence would."""
+        contract = self.verifying_contract or "none"
+        return f"{self.name!r} version {self.version!r}, chain {self.chain_id}, contract {contract}"
+
+    @property
+    def types(self) -> list[dict[str, str]]:
+        """Its fields, as ``eth_signTypedData`` has them."""
+        named = MEMBERS if self.verifying_contract is not None else MEMBERS[:-1]
+        return [{"name": name, "type": kind} for name, kind in named]
+
+    def to_json(self) -> dict[str, str | int]:
+        """Write it as wallets take it: ``name, version, chainId, verifyingContract``."""
+        written: dict[str, str | int] = {
+            "name": self.name,
+            "version": self.version,
+            "chainId": self.chain_id,
+        }
+        if self.verifying_contract is not None:
+            written["verifyingContract"] = self.verifying_contract
+        return written
+
+
+MEMBERS: Final = (
+    ("name", "string"),
+    ("version", "string"),
+    ("chainId", "uint256"),
+    ("verifyingContract", "address"),
+)
+
+
+def separator_of(domain: Domain) -> bytes:
+    """Hash a domain."""
+    members = ",".join(f"{each['type']} {each['name']}" for each in domain.types)
+    words = [
+        keccak256(f"EIP712Domain({members})".encode()),
+        keccak256(domain.name.encode()),
+        keccak256(domain.version.encode()),
+        domain.chain_id.to_bytes(32),
+    ]
+    if domain.verifying_contract is not None:
+        words.append(bytes.fromhex(domain.verifying_contract[2:]).rjust(32, b"\0"))
+    return keccak256(b"".join(words))

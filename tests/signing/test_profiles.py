@@ -1,0 +1,317 @@
+"""Decisions 13 and 16: what a signature type means, who may sign for whom, and who is asked."""
+
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
+from clob.signing import (
+    InvalidSignatureError,
+    Profile,
+    SignedSetNonce,
+    SignerNotAuthorisedError,
+    Verdict,
+    order_hash,
+    recover_signer,
+    sign,
+    verify,
+    verify_batch,
+)
+from tests.signing.helpers import (
+    ALICE,
+    BOB,
+    CAROL,
+    Asked,
+    high_twin,
+    recovered_by_eth_account,
+    replace,
+    signed,
+)
+from tests.signings import DOMAIN, KEYS
+
+HIS = KEYS[0]
+BOBS = KEYS[1]
+HOOKS = ("delegates", "proxies", "contracts")
+
+
+def judged(order, **options):
+    """Verify in both ways, which must agree; give the verdict and what was raised."""
+    (verdict,) = verify_batch([order], DOMAIN, **options)
+    if verdict == Verdict.VALID:
+        verify(order, DOMAIN, **options)
+        return Verdict.VALID, None
+    with pytest.raises(InvalidSignatureError) as caught:
+        verify(order, DOMAIN, **options)
+    assert caught.value.verdict == verdict
+    not_authorised = verdict == Verdict.NOT_AUTHORISED
+    assert type(caught.value) is (
+        SignerNotAuthorisedError if not_authorised else InvalidSignatureError
+    )
+    return Verdict(verdict), caught.value
+
+
+def verdict_on(order, **options):
+    return judged(order, **options)[0]
+
+
+def yes_to_all():
+    return {name: Asked() for name in HOOKS}
+
+
+def by_eip712(key=HIS, **fields):
+    return signed(key, profile="ctf", **fields)
+
+
+def by_personal_sign(key=HIS, **fields):
+    """Sign the hash of an order of any type by personal_sign."""
+    whole = signed(key, profile="spec", **{**fields, "signature_type": 0})
+    if not fields.get("signature_type"):
+        return whole
+    # sign() gives type 0 to personal_sign and no other, so the others are signed by hand.
+    other = by_eip712(key, **fields)
+    made = Account.sign_message(encode_defunct(order_hash(other, DOMAIN)), key)
+    return replace(other, signature=f"0x{bytes(made.signature).hex()}")
+
+
+# ----- profile spec --------------------------------------------------------------------------
+
+
+def test_decision_13_type_0_is_eip712_or_personal_sign_and_type_1_is_eip712(backend):
+    """0 accepts an EIP-712 signature of the order or a personal_sign of its hash; 1 is EIP-712."""
+    assert verdict_on(by_eip712(signature_type=0)) is Verdict.VALID
+    assert verdict_on(by_personal_sign(signature_type=0)) is Verdict.VALID
+    assert verdict_on(by_eip712(signature_type=1)) is Verdict.VALID
+    assert verdict_on(by_personal_sign(signature_type=1)) is Verdict.WRONG_SIGNER
+    assert by_eip712(signature_type=0).signature != by_personal_sign(signature_type=0).signature
+
+
+@pytest.mark.parametrize("kind", [2, 3, 4, 27, 255])
+def test_decision_13_other_types_are_refused_whoever_allows_them(backend, kind):
+    for order in (by_eip712(signature_type=kind), by_personal_sign(signature_type=kind)):
+        hooks = yes_to_all()
+        verdict, error = judged(order, **hooks)
+        assert verdict is Verdict.UNSUPPORTED_TYPE
+        assert f"signatureType must be 0 or 1 in profile spec, not {kind}" in str(error)
+        assert not any(hook.questions for hook in hooks.values())
+
+
+def test_decision_13_both_ways_bind_the_whole_order_and_its_type(backend):
+    for order in (by_eip712(signature_type=0), by_personal_sign(signature_type=0)):
+        for changes in ({"signature_type": 1}, {"side": 1}, {"salt": 1}, {"taker": BOB}):
+            assert verdict_on(replace(order, **changes)) is Verdict.WRONG_SIGNER
+
+
+def test_the_signer_of_either_way_is_found(backend):
+    assert recover_signer(by_personal_sign(signature_type=0), DOMAIN) == ALICE
+    assert recover_signer(by_eip712(signature_type=0), DOMAIN) == ALICE
+    # Where neither gives the signer, the answer is the one for EIP-712.
+    for order in (by_personal_sign(BOBS, signature_type=0), by_eip712(BOBS, signature_type=0)):
+        digest = order_hash(order, DOMAIN)
+        assert recover_signer(order, DOMAIN) == recovered_by_eth_account(digest, order.signature)
+
+
+def test_the_profile_is_spec_unless_said(backend):
+    order = by_personal_sign(signature_type=0)
+    for profile in ("spec", Profile.SPEC):
+        assert verdict_on(order, profile=profile) is Verdict.VALID
+    assert verdict_on(order) is Verdict.VALID
+    assert verdict_on(order, profile="ctf") is Verdict.WRONG_SIGNER
+    for call, argument in ((verify, order), (verify_batch, [order]), (verify_batch, [])):
+        with pytest.raises(ValueError, match="'x' is not a valid Profile"):
+            call(argument, DOMAIN, profile="x")
+
+
+# ----- delegates -----------------------------------------------------------------------------
+
+
+def test_decision_16_a_delegate_needs_to_be_allowed(backend):
+    """Signer is not maker: needs an explicit authorisation; refused by default."""
+    for order in (
+        by_eip712(BOBS, signer=BOB),
+        by_eip712(BOBS, signer=BOB, signature_type=0),
+        by_personal_sign(BOBS, signer=BOB, signature_type=0),
+    ):
+        verdict, error = judged(order)
+        assert verdict is Verdict.NOT_AUTHORISED
+        assert error.code == "SIGNER_NOT_AUTHORISED"
+        assert f"is that of {BOB}, who may not sign for the maker {ALICE}" in str(error)
+        for answer in (True, False):
+            delegates = Asked(answer)
+            right = Verdict.VALID if answer else Verdict.NOT_AUTHORISED
+            assert verdict_on(order, delegates=delegates) is right
+            assert delegates.questions == [(ALICE, BOB)] * 2
+        assert verdict_on(order, proxies=Asked(), contracts=Asked()) is Verdict.NOT_AUTHORISED
+
+
+def test_delegates_are_not_asked_about_signatures_that_are_not_theirs(backend):
+    delegates = Asked()
+    theirs = by_eip712(BOBS, signer=BOB)
+    for order in (
+        by_eip712(),
+        by_eip712(KEYS[2], signer=BOB),
+        by_eip712(HIS, signer=BOB),
+        replace(theirs, salt=1),
+        replace(theirs, signature=high_twin(theirs.signature)),
+        replace(theirs, signature=""),
+    ):
+        verify_batch([order], DOMAIN, delegates=delegates)
+    assert delegates.questions == []
+
+
+def test_a_signer_for_himself_is_himself_however_he_is_written(backend):
+    for maker, signer in ((ALICE.lower(), ALICE), (ALICE, f"0x{ALICE[2:].upper()}")):
+        assert verdict_on(by_eip712(maker=maker, signer=signer)) is Verdict.VALID
+
+
+# ----- profile ctf ---------------------------------------------------------------------------
+
+
+def test_ctf_type_0_is_the_maker_himself_by_eip712(backend):
+    assert verdict_on(by_eip712(signature_type=0), profile="ctf") is Verdict.VALID
+    personal = by_personal_sign(signature_type=0)
+    assert verdict_on(personal, profile="ctf") is Verdict.WRONG_SIGNER
+    hooks = yes_to_all()
+    for_another = by_eip712(BOBS, signer=BOB, signature_type=0)
+    assert verdict_on(for_another, profile="ctf", **hooks) is Verdict.NOT_AUTHORISED
+    assert not any(hook.questions for hook in hooks.values())
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_ctf_types_1_and_2_ask_who_owns_the_proxy_or_safe(backend, kind):
+    for order in (by_eip712(BOBS, signer=BOB, signature_type=kind), by_eip712(signature_type=kind)):
+        assert verdict_on(order, profile="ctf") is Verdict.NOT_AUTHORISED
+        others = {"delegates": Asked(), "contracts": Asked()}
+        assert verdict_on(order, profile="ctf", **others) is Verdict.NOT_AUTHORISED
+        assert not any(hook.questions for hook in others.values())
+        for answer in (True, False):
+            proxies = Asked(answer)
+            right = Verdict.VALID if answer else Verdict.NOT_AUTHORISED
+            assert verdict_on(order, profile="ctf", proxies=proxies) is right
+            assert proxies.questions == [(ALICE, order.signer, kind)] * 2
+    personal = by_personal_sign(signature_type=kind)
+    assert verdict_on(personal, profile="ctf", **yes_to_all()) is Verdict.WRONG_SIGNER
+
+
+def test_ctf_type_3_is_for_the_contract_alone_to_tell(backend):
+    order = by_eip712(signature_type=3)
+    assert verdict_on(order, profile="ctf") is Verdict.CONTRACT_WALLET
+    others = {"delegates": Asked(), "proxies": Asked()}
+    assert verdict_on(order, profile="ctf", **others) is Verdict.CONTRACT_WALLET
+    for answer in (True, False):
+        contracts = Asked(answer)
+        right = Verdict.VALID if answer else Verdict.CONTRACT_WALLET
+        assert verdict_on(order, profile="ctf", contracts=contracts) is right
+        question = (ALICE, order_hash(order, DOMAIN), bytes.fromhex(order.signature[2:]))
+        assert contracts.questions == [question] * 2
+
+
+def test_ctf_type_3_has_no_other_signer(backend):
+    order = by_eip712(BOBS, signer=BOB, signature_type=3)
+    assert verdict_on(order, profile="ctf") is Verdict.CONTRACT_WALLET
+    hooks = yes_to_all()
+    assert verdict_on(order, profile="ctf", **hooks) is Verdict.NOT_AUTHORISED
+    assert {question[0] for question in hooks["contracts"].questions} == {BOB}
+    assert hooks["delegates"].questions == hooks["proxies"].questions == []
+
+
+@pytest.mark.parametrize("kind", [4, 27, 255])
+def test_ctf_knows_no_other_types(backend, kind):
+    hooks = yes_to_all()
+    verdict, error = judged(by_eip712(signature_type=kind), profile="ctf", **hooks)
+    assert verdict is Verdict.UNSUPPORTED_TYPE
+    assert f"must be 0, 1, 2 or 3 in profile ctf, not {kind}" in str(error)
+    assert not any(hook.questions for hook in hooks.values())
+
+
+# ----- contract wallets ----------------------------------------------------------------------
+
+LENGTHS = (0, 1, 20, 64, 65, 66, 130, 1000)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(("profile", "kind"), [("spec", 0), ("spec", 1), ("ctf", 3)])
+def test_a_contract_wallet_is_asked_about_signatures_of_any_length(backend, profile, kind, length):
+    blob = bytes(7 + at % 200 for at in range(length))
+    order = replace(by_eip712(signature_type=kind), signature=f"0x{blob.hex()}")
+    for answer in (True, False):
+        contracts = Asked(answer)
+        verdict = verdict_on(order, profile=profile, contracts=contracts)
+        assert (verdict is Verdict.VALID) is answer
+        assert contracts.questions == [(ALICE, order_hash(order, DOMAIN), blob)] * 2
+
+
+NO_BYTES = ("", "0x0", "0X00", "00", "0xgg", "0x00\n", "0x 00", None, b"", b"0x00", 5)
+
+
+@pytest.mark.parametrize("signature", NO_BYTES, ids=repr)
+def test_a_contract_wallet_is_not_asked_about_what_is_no_bytes(backend, signature):
+    for kind, profile in ((1, "spec"), (3, "ctf")):
+        contracts = Asked()
+        order = replace(by_eip712(signature_type=kind), signature=signature)
+        assert verdict_on(order, profile=profile, contracts=contracts) is not Verdict.VALID
+        assert contracts.questions == []
+
+
+def test_a_contract_wallet_is_not_asked_where_a_key_has_signed(backend):
+    contracts = Asked(False)
+    for order in (by_eip712(), by_personal_sign(signature_type=0)):
+        assert verdict_on(order, contracts=contracts) is Verdict.VALID
+    assert verdict_on(by_eip712(BOBS, signer=BOB), contracts=Asked()) is Verdict.NOT_AUTHORISED
+    assert contracts.questions == []
+
+
+def test_a_contract_wallet_that_signs_for_another_needs_to_be_allowed_too(backend):
+    order = replace(by_eip712(signer=CAROL), signature="0x1234")
+    contracts = Asked()
+    assert verdict_on(order) is Verdict.MALFORMED
+    assert verdict_on(order, contracts=contracts) is Verdict.NOT_AUTHORISED
+    assert {question[0] for question in contracts.questions} == {CAROL}
+    for answer in (True, False):
+        delegates = Asked(answer)
+        verdict = verdict_on(order, contracts=Asked(), delegates=delegates)
+        assert (verdict is Verdict.VALID) is answer
+        assert delegates.questions == [(ALICE, CAROL)] * 2
+    silent = Asked()
+    assert verdict_on(order, contracts=Asked(False), delegates=silent) is Verdict.MALFORMED
+    assert silent.questions == []
+
+
+def test_a_contract_wallet_signs_messages_too(backend):
+    message = SignedSetNonce(maker=ALICE, nonce=5, signature="0x12")
+    contracts = Asked()
+    assert verdict_on(message) is Verdict.MALFORMED
+    assert verdict_on(message, contracts=contracts) is Verdict.VALID
+    assert contracts.questions == [(ALICE, order_hash(message, DOMAIN), b"\x12")] * 2
+    signed_message = sign(replace(message, signature=""), DOMAIN, HIS, profile="ctf")
+    assert verdict_on(signed_message, profile="ctf") is Verdict.VALID
+
+
+# ----- what hooks are asked with, and what they do -------------------------------------------
+
+
+@pytest.mark.parametrize("written", [str.lower, lambda text: f"0x{text[2:].upper()}", str])
+def test_hooks_are_asked_with_addresses_as_eip_55_writes_them(backend, written):
+    maker, signer = written(ALICE), written(BOB)
+    hooks = yes_to_all()
+    fields = {"maker": maker, "signer": signer}
+    assert verdict_on(by_eip712(BOBS, **fields), **hooks) is Verdict.VALID
+    assert hooks["delegates"].questions == [(ALICE, BOB)] * 2
+    proxied = by_eip712(BOBS, **fields, signature_type=2)
+    assert verdict_on(proxied, profile="ctf", **hooks) is Verdict.VALID
+    assert hooks["proxies"].questions == [(ALICE, BOB, 2)] * 2
+    contract = by_eip712(maker=maker, signer=maker, signature_type=3)
+    assert verdict_on(contract, profile="ctf", **hooks) is Verdict.VALID
+    assert [question[0] for question in hooks["contracts"].questions] == [ALICE] * 2
+
+
+def test_what_a_hook_raises_comes_through(backend):
+    def down(*_):
+        raise ConnectionError("the chain is down")
+
+    for options, order in (
+        ({"delegates": down}, by_eip712(BOBS, signer=BOB)),
+        ({"contracts": down}, by_eip712(BOBS)),
+        ({"proxies": down, "profile": "ctf"}, by_eip712(BOBS, signer=BOB)),
+    ):
+        for call, argument in ((verify, order), (verify_batch, [order])):
+            with pytest.raises(ConnectionError, match="the chain is down"):
+                call(argument, DOMAIN, **options)

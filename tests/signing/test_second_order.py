@@ -1,0 +1,202 @@
+"""Polymarket's second order, declared here in the test: it needs no change in the verifier."""
+
+import json
+import random  # noqa: TID251 - seeded, and outside the engine
+from typing import ClassVar
+
+import pytest
+from eth_abi import encode
+
+from clob.signing import (
+    Domain,
+    Field,
+    InvalidFieldError,
+    InvalidSignatureError,
+    Profile,
+    Schema,
+    Signed,
+    Verdict,
+    Written,
+    fields,
+    order_hash,
+    recover_signer,
+    secp,
+    sign,
+    typed_data,
+    verify,
+    verify_batch,
+)
+from tests.signing.helpers import (
+    ALICE,
+    BOB,
+    Asked,
+    eth_account_digest,
+    outcome,
+    recovered_by_eth_account,
+    reference_keccak,
+    replace,
+    signed,
+)
+from tests.signings import DOMAIN, KEYS
+
+AS_IT_IS, HEX, NUMBER = Written.AS_IT_IS, Written.HEX, Written.NUMBER
+
+
+V2_TYPE_HASH = "bb86318a2138f5fa8ae32fbe8e659f8fcf13cc6ae4014a707893055433818589"
+"""As its exchange publishes it."""
+
+ORDER_V2 = Schema(
+    "Order",
+    (
+        Field("salt", "uint256", "salt", fields.salt, AS_IT_IS),
+        Field("maker", "address", "maker", fields.address, AS_IT_IS),
+        Field("signer", "address", "signer", fields.address, AS_IT_IS),
+        Field("tokenId", "uint256", "token_id"),
+        Field("makerAmount", "uint256", "maker_amount", fields.amount),
+        Field("takerAmount", "uint256", "taker_amount", fields.amount),
+        Field("side", "uint8", "side", fields.side, NUMBER),
+        Field("signatureType", "uint8", "signature_type", fields.uint8, NUMBER),
+        Field("timestamp", "uint256", "timestamp_ms"),
+        Field("metadata", "bytes32", "metadata", fields.word, HEX),
+        Field("builder", "bytes32", "builder", fields.word, HEX),
+    ),
+    signer="signer",
+    signature_type="signature_type",
+)
+
+
+class OrderV2(Signed, frozen=True, kw_only=True, gc=False):
+    """The order without taker, nonce and fee; its expiration is not signed."""
+
+    SCHEMA: ClassVar[Schema] = ORDER_V2
+
+    salt: int | str
+    maker: str
+    signer: str
+    token_id: int
+    maker_amount: int
+    taker_amount: int
+    side: int
+    signature_type: int
+    timestamp_ms: int
+    metadata: bytes
+    builder: bytes
+    expiration_s: int = 0
+
+
+V2_DOMAIN = Domain(
+    "Polymarket CTF Exchange", "2", 137, "0xE111180000d2663C0091e4f400237545B87B996B"
+)
+V2_TYPES = ["uint256", "address", "address", *["uint256"] * 3, "uint8", "uint8", "uint256"]
+
+
+def random_v2(rng, maker=ALICE):
+    return OrderV2(
+        salt=rng.getrandbits(256), maker=maker, signer=maker, token_id=rng.getrandbits(256),
+        maker_amount=rng.getrandbits(128), taker_amount=rng.getrandbits(128),
+        side=rng.randrange(2), signature_type=rng.randrange(2), timestamp_ms=rng.getrandbits(41),
+        metadata=rng.randbytes(32), builder=rng.randbytes(32), expiration_s=rng.getrandbits(31),
+    )  # fmt: skip
+
+
+def flipped(order, rng):
+    """Change one field that is signed."""
+    field = rng.choice([each for each in ORDER_V2.fields if each.attribute != "maker"])
+    value = getattr(order, field.attribute)
+    if field.type == "bytes32":
+        value = bytes([value[0] ^ 1]) + value[1:]
+    elif field.type == "address":
+        value = BOB
+    else:
+        value ^= 1
+    return replace(order, **{field.attribute: value})
+
+
+def test_the_second_order_has_the_type_hash_of_its_exchange():
+    assert ORDER_V2.type_hash.hex() == V2_TYPE_HASH
+
+
+def test_the_second_order_has_the_hash_of_eth_account_and_eth_abi(backend):
+    rng = random.Random(2)
+    for _ in range(200):
+        order = random_v2(rng)
+        typed = json.loads(json.dumps(typed_data(order, V2_DOMAIN)))
+        assert order_hash(order, V2_DOMAIN) == eth_account_digest(typed)
+        values = [getattr(order, field.attribute) for field in ORDER_V2.fields]
+        packed = encode(
+            ["bytes32", *V2_TYPES, "bytes32", "bytes32"], [bytes.fromhex(V2_TYPE_HASH), *values]
+        )
+        assert secp.hash_struct(order) == reference_keccak(packed)
+
+
+def test_the_second_order_is_signed_and_verified(backend):
+    rng = random.Random(3)
+    for _ in range(100):
+        profile = rng.choice(("spec", "ctf"))
+        made = sign(random_v2(rng), V2_DOMAIN, KEYS[0], profile=profile)
+        verify(made, V2_DOMAIN)
+        if profile == "ctf" or made.signature_type == 1:
+            digest = order_hash(made, V2_DOMAIN)
+            assert recovered_by_eth_account(digest, made.signature) == ALICE
+        assert recover_signer(made, V2_DOMAIN) == ALICE
+        # Its expiration is not signed.
+        verify(replace(made, expiration_s=5), V2_DOMAIN)
+        with pytest.raises(InvalidSignatureError):
+            verify(flipped(made, rng), V2_DOMAIN)
+        with pytest.raises(InvalidSignatureError):
+            verify(made, DOMAIN)
+
+
+def test_the_second_order_in_a_batch_with_the_first(backend):
+    rng = random.Random(4)
+    good, values = [], []
+    for _ in range(100):
+        if rng.random() < 0.5:
+            order = sign(random_v2(rng), DOMAIN, KEYS[0])
+            spoilt = flipped(order, rng)
+        else:
+            order = signed(salt=rng.getrandbits(256))
+            spoilt = replace(order, token_id=order.token_id ^ 1)
+        good.append(rng.random() < 0.5)
+        values.append(order if good[-1] else spoilt)
+    verdicts = verify_batch(values, DOMAIN)
+    assert [verdict == Verdict.VALID for verdict in verdicts] == good
+
+
+ZEROS = "0" * 63
+NO_WORDS = (
+    "", "0x", f"0x{ZEROS}", f"0x{ZEROS}00", f"{ZEROS}0", f"0X{ZEROS}0", f"0x{ZEROS}\n",
+    f"0x{ZEROS}g", f"0x{ZEROS}\uff10", f"0x{ZEROS}0\n", 5, bytes(32), True, [], 1.5, None,
+)  # fmt: skip
+
+
+def test_the_second_order_goes_to_json_and_back(backend):
+    rng = random.Random(5)
+    for _ in range(50):
+        made = sign(replace(random_v2(rng), expiration_s=0), V2_DOMAIN, KEYS[0])
+        written = json.loads(json.dumps(made.to_json()))
+        assert OrderV2.from_json(written) == made
+    for name in ("metadata", "builder"):
+        for wrong in NO_WORDS:
+            found = outcome(OrderV2.from_json, written | {name: wrong})
+            assert found[:3] == (InvalidFieldError, "INVALID_FIELD", name)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"\0" * 31, b"\0" * 33, "0x" + "0" * 64, None, 0, bytearray(32)]
+)
+def test_what_is_not_32_bytes_is_not_hashed(backend, value):
+    order = replace(sign(random_v2(random.Random(6)), DOMAIN, KEYS[0]), metadata=value)
+    found = outcome(verify, order, DOMAIN)
+    assert found[:3] == (InvalidFieldError, "INVALID_FIELD", "metadata")
+    assert verify_batch([order], DOMAIN) == bytes([Verdict.INVALID_FIELD])
+
+
+def test_the_rules_of_signing_for_another_hold_for_the_second_order(backend):
+    order = replace(random_v2(random.Random(7)), signer=BOB, signature_type=1)
+    made = sign(order, DOMAIN, KEYS[1])
+    for profile, hook in ((Profile.SPEC, "delegates"), (Profile.CTF, "proxies")):
+        assert verify_batch([made], DOMAIN, profile=profile) == bytes([Verdict.NOT_AUTHORISED])
+        asked = Asked()
+        verify(made, DOMAIN, profile=profile, **{hook: asked})
+        assert [question[:2] for question in asked.questions] == [(ALICE, BOB)]
