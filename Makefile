@@ -10,9 +10,10 @@ export PATH := $(BIN):$(PATH)
 
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
+CYTHON := *.pyx *.pxd signing/*.pyx
 BUILD_CORE = $(BIN)/python setup.py -q build_ext --inplace
 
-.PHONY: build run test test-long check cover bench docs dist sanitize clean help
+.PHONY: build run test test-long clients check cover bench docs dist sanitize clean help
 
 build: $(BUILT)  ## Make the virtual environment, install the package editable, compile in place.
 
@@ -23,9 +24,10 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 # pip hides what a build says; this one shows it.
-$(BUILT): $(INSTALLED) setup.py $(wildcard clob/*.pyx clob/*.pxd clob/*_py.py)
-	rm -f clob/*_c"$$($(BIN)/python -c \
-		'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')"
+$(BUILT): $(INSTALLED) setup.py $(wildcard $(addprefix clob/,$(CYTHON) *_py.py signing/*.h))
+	suffix=$$($(BIN)/python -c \
+		'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))'); \
+		rm -f clob/*_c"$$suffix" clob/signing/*_c"$$suffix"
 	$(BUILD_CORE)
 	touch $@
 
@@ -35,6 +37,9 @@ run: build  ## Replay the bundled sample.
 test: build  ## Run the tests and the examples of README and docs: about three minutes.
 	$(BIN)/pytest $(PYTEST_ARGS)
 
+clients:  ## Install the JavaScript clients that some tests run, from npm.
+	npm install --prefix tests/clients/js --no-audit --no-fund --no-package-lock
+
 # A single long test may take minutes; only after an hour does it count as hung.
 test-long: build  ## Run the tests that take longer.
 	CLOB_LONG=1 $(BIN)/pytest -m long -o faulthandler_timeout=3600 $(PYTEST_ARGS)
@@ -42,7 +47,7 @@ test-long: build  ## Run the tests that take longer.
 check: build  ## Lint, format, types, floors.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint $(wildcard clob/*.pyx clob/*.pxd)
+	$(BIN)/cython-lint $(wildcard $(addprefix clob/,$(CYTHON)))
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob --ignoreexternal
 	$(BIN)/lint-imports --no-logo
@@ -72,11 +77,11 @@ dist: build  ## Make sdist and wheel, and test the wheel in an environment of it
 	cp -r pyproject.toml conftest.py README.md benchmarks docs tests $(WHEEL_DIR)
 	cd $(WHEEL_DIR) && venv/bin/pytest README.md docs tests
 
-# A copy of the package, compiled for the sanitizers, with the differential test beside it.
+# A copy of the package, compiled for the sanitizers, with the tests beside it.
 # What a sanitizer says goes past Python, so pytest must not hold back the real stderr.
 SANITIZE_DIR := build/sanitize
-SANITIZE_TESTS ?= tests/differential
-sanitize: build  ## Run the differential test under the address and undefined-behaviour sanitizers.
+SANITIZE_TESTS ?= tests/differential tests/signing
+sanitize: build  ## Run what reaches the compiled parts under the address and undefined-behaviour sanitizers.
 	rm -rf $(SANITIZE_DIR)
 	CLOB_SANITIZE=1 CLOB_REQUIRE_ALL=1 $(BIN)/python setup.py -q \
 		build --build-base build/sanitize-objects --build-lib $(SANITIZE_DIR)
@@ -89,7 +94,7 @@ sanitize: build  ## Run the differential test under the address and undefined-be
 clean:  ## Remove what was built, the virtual environment included.
 	rm -rf build dist site *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache $(VENV)
-	rm -f clob/*.c clob/*.so
+	rm -f clob/*.c clob/*.so clob/signing/*.c clob/signing/*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 help:  ## Say what there is.

@@ -112,11 +112,20 @@ def extensions() -> list[Extension]:
 
     A traced build leaves out those made from Python, which are measured as such.
     """
-    sources = [f"clob/{name}_c.pyx" for name in ("_book", "_codec", "_entries")]
+    sources = [f"clob/{name}_c.pyx" for name in ("_book", "_codec", "_entries", "signing/_secp")]
     if not asked("CLOB_TRACE"):
         sources += [f"clob/{name}_c.py" for name in ("_accounts", "_gate", "_register", "_desk")]
     optional = not asked("CLOB_REQUIRE_ALL")
-    return [Extension(f"clob.{Path(s).stem}", [s], optional=optional) for s in sources]
+    return [
+        Extension(
+            ".".join(Path(source).with_suffix("").parts),
+            [source],
+            include_dirs=[str(Path(source).parent)],
+            depends=[str(header) for header in Path(source).parent.glob("*.h")],
+            optional=optional,
+        )
+        for source in sources
+    ]
 
 
 setup(

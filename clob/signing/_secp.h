@@ -1,0 +1,251 @@
+/* Hashes, hex and signatures in C, without Python and without the GIL: what _secp_c.pyx stands on.
+ *
+ * The curve is libsecp256k1's, through the addresses of three of its functions. Every signature is
+ * public and so is every digest, so nothing here needs to take the same time for all of them.
+ */
+#ifndef CLOB_SECP_H
+#define CLOB_SECP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ----- Keccak-256 ---------------------------------------------------------------------------- */
+
+#define KECCAK_RATE 136
+
+static const uint64_t keccak_constants[24] = {
+    0x0000000000000001u, 0x0000000000008082u, 0x800000000000808Au, 0x8000000080008000u,
+    0x000000000000808Bu, 0x0000000080000001u, 0x8000000080008081u, 0x8000000000008009u,
+    0x000000000000008Au, 0x0000000000000088u, 0x0000000080008009u, 0x000000008000000Au,
+    0x000000008000808Bu, 0x800000000000008Bu, 0x8000000000008089u, 0x8000000000008003u,
+    0x8000000000008002u, 0x8000000000000080u, 0x000000000000800Au, 0x800000008000000Au,
+    0x8000000080008081u, 0x8000000000008080u, 0x0000000080000001u, 0x8000000080008008u,
+};
+
+static inline uint64_t keccak_turn(uint64_t lane, int by) {
+    return by ? lane << by | lane >> (64 - by) : lane;
+}
+
+/* A round, from one state into another: the steps theta, rho and pi meet in a lane, chi in a row. */
+static inline __attribute__((always_inline)) void keccak_round(
+    const uint64_t *restrict from, uint64_t *restrict to, uint64_t constant) {
+    uint64_t column[5], theta[5];
+    for (int x = 0; x < 5; x++)
+        column[x] = from[x] ^ from[x + 5] ^ from[x + 10] ^ from[x + 15] ^ from[x + 20];
+    for (int x = 0; x < 5; x++)
+        theta[x] = column[(x + 4) % 5] ^ keccak_turn(column[(x + 1) % 5], 1);
+#define KECCAK_LANE(x, y, by) keccak_turn(from[x + 5 * y] ^ theta[x], by)
+#define KECCAK_ROW(at, lane0, lane1, lane2, lane3, lane4) { \
+        uint64_t a = lane0, b = lane1, c = lane2, d = lane3, e = lane4; \
+        to[at] = a ^ (~b & c); \
+        to[at + 1] = b ^ (~c & d); \
+        to[at + 2] = c ^ (~d & e); \
+        to[at + 3] = d ^ (~e & a); \
+        to[at + 4] = e ^ (~a & b); \
+    }
+    KECCAK_ROW( 0, KECCAK_LANE(0, 0,  0), KECCAK_LANE(1, 1, 44), KECCAK_LANE(2, 2, 43),
+               KECCAK_LANE(3, 3, 21), KECCAK_LANE(4, 4, 14))
+    KECCAK_ROW( 5, KECCAK_LANE(3, 0, 28), KECCAK_LANE(4, 1, 20), KECCAK_LANE(0, 2,  3),
+               KECCAK_LANE(1, 3, 45), KECCAK_LANE(2, 4, 61))
+    KECCAK_ROW(10, KECCAK_LANE(1, 0,  1), KECCAK_LANE(2, 1,  6), KECCAK_LANE(3, 2, 25),
+               KECCAK_LANE(4, 3,  8), KECCAK_LANE(0, 4, 18))
+    KECCAK_ROW(15, KECCAK_LANE(4, 0, 27), KECCAK_LANE(0, 1, 36), KECCAK_LANE(1, 2, 10),
+               KECCAK_LANE(2, 3, 15), KECCAK_LANE(3, 4, 56))
+    KECCAK_ROW(20, KECCAK_LANE(2, 0, 62), KECCAK_LANE(3, 1, 55), KECCAK_LANE(4, 2, 39),
+               KECCAK_LANE(0, 3, 41), KECCAK_LANE(1, 4,  2))
+#undef KECCAK_LANE
+#undef KECCAK_ROW
+    to[0] ^= constant;
+}
+
+static void keccak_permute(uint64_t state[25]) {
+    uint64_t other[25];
+    for (int i = 0; i < 24; i += 2) {
+        keccak_round(state, other, keccak_constants[i]);
+        keccak_round(other, state, keccak_constants[i + 1]);
+    }
+}
+
+/* Lanes are little-endian; the module is not built where words are not. */
+static inline void keccak_absorb(uint64_t state[25], const uint8_t *block) {
+    for (int i = 0; i < KECCAK_RATE / 8; i++) {
+        uint64_t lane;
+        memcpy(&lane, block + 8 * i, 8);
+        state[i] ^= lane;
+    }
+    keccak_permute(state);
+}
+
+static void keccak256(const uint8_t *data, size_t length, uint8_t hash[32]) {
+    uint64_t state[25] = {0};
+    uint8_t last[KECCAK_RATE] = {0};
+    for (; length >= KECCAK_RATE; data += KECCAK_RATE, length -= KECCAK_RATE)
+        keccak_absorb(state, data);
+    if (length) memcpy(last, data, length);
+    last[length] ^= 0x01;
+    last[KECCAK_RATE - 1] ^= 0x80;
+    keccak_absorb(state, last);
+    memcpy(hash, state, 32);
+}
+
+/* ----- hex and addresses --------------------------------------------------------------------- */
+
+/* The value of a hex digit, 16 where it is none. */
+static inline unsigned hex_value(uint8_t digit) {
+    unsigned number = digit - '0', letter = (digit | 0x20) - 'a';
+    return number < 10 ? number : letter < 6 ? letter + 10 : 16;
+}
+
+/* Reads so many bytes of hex; 0 where there is another character. */
+static inline int hex_read(const uint8_t *digits, size_t count, uint8_t *bytes) {
+    unsigned wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        unsigned high = hex_value(digits[2 * i]), low = hex_value(digits[2 * i + 1]);
+        wrong |= high | low;
+        bytes[i] = (uint8_t)(high << 4 | (low & 15));
+    }
+    return wrong < 16;
+}
+
+/* Writes an address of 20 bytes as 42 characters, with the capital letters of EIP-55. */
+static void address_write(const uint8_t bytes[20], uint8_t text[42]) {
+    uint8_t hash[32];
+    for (int i = 0; i < 20; i++) {
+        text[2 * i + 2] = (uint8_t)"0123456789abcdef"[bytes[i] >> 4];
+        text[2 * i + 3] = (uint8_t)"0123456789abcdef"[bytes[i] & 15];
+    }
+    keccak256(text + 2, 40, hash);
+    for (int i = 0; i < 40; i++) {
+        unsigned mark = i & 1 ? hash[i / 2] & 15 : hash[i / 2] >> 4;
+        if (mark >= 8 && text[i + 2] >= 'a') text[i + 2] -= 32;
+    }
+    text[0] = '0';
+    text[1] = 'x';
+}
+
+/* ----- signatures ---------------------------------------------------------------------------- */
+
+/* As clob.signing.errors.Verdict has them. */
+enum {
+    VERDICT_VALID, VERDICT_INVALID_FIELD, VERDICT_UNSUPPORTED_TYPE, VERDICT_CONTRACT_WALLET,
+    VERDICT_MALFORMED, VERDICT_INVALID_V, VERDICT_INVALID_R_OR_S, VERDICT_HIGH_S,
+    VERDICT_NOT_RECOVERABLE, VERDICT_WRONG_SIGNER, VERDICT_NOT_AUTHORISED
+};
+
+/* As clob.signing._secp_py has them. */
+enum { RULE_EIP712 = 1, RULE_PERSONAL = 2, RULE_ASK = 4, RULE_CONTRACT = 8 };
+
+/* Of libsecp256k1: a signature is 65 opaque bytes there, and a public key 64. */
+typedef int (*secp_parse_t)(const void *, uint8_t *, const uint8_t *, int);
+typedef int (*secp_recover_t)(const void *, uint8_t *, const uint8_t *, const uint8_t *);
+typedef int (*secp_serialize_t)(const void *, uint8_t *, size_t *, const uint8_t *, unsigned);
+#define SECP_UNCOMPRESSED 2
+
+static struct {
+    const void *context;
+    secp_parse_t parse;
+    secp_recover_t recover;
+    secp_serialize_t serialize;
+} secp;
+
+static inline void secp_connect(
+    uintptr_t context, uintptr_t parse, uintptr_t recover, uintptr_t serialize) {
+    secp.context = (const void *)context;
+    secp.parse = (secp_parse_t)parse;
+    secp.recover = (secp_recover_t)recover;
+    secp.serialize = (secp_serialize_t)serialize;
+}
+
+static const uint8_t curve_order[32] = {
+    0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE,
+    0xBA, 0xAE, 0xDC, 0xE6, 0xAF, 0x48, 0xA0, 0x3B, 0xBF, 0xD2, 0x5E, 0x8C, 0xD0, 0x36, 0x41, 0x41,
+};
+static const uint8_t half_order[32] = {
+    0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
+    0x5D, 0x57, 0x6E, 0x73, 0x57, 0xA4, 0x50, 0x1D, 0xDF, 0xE9, 0x2F, 0x46, 0x68, 0x1B, 0x20, 0xA0,
+};
+
+static inline int scalar_fits(const uint8_t scalar[32]) {
+    static const uint8_t zero[32];
+    return memcmp(scalar, zero, 32) > 0 && memcmp(scalar, curve_order, 32) < 0;
+}
+
+/* Looks at r, s and v, and makes v the parity. */
+static int signature_check(uint8_t signature[65]) {
+    uint8_t v = signature[64];
+    if (v == 27 || v == 28) v -= 27;
+    if (v > 1) return VERDICT_INVALID_V;
+    if (!scalar_fits(signature) || !scalar_fits(signature + 32)) return VERDICT_INVALID_R_OR_S;
+    if (memcmp(signature + 32, half_order, 32) > 0) return VERDICT_HIGH_S;
+    signature[64] = v;
+    return VERDICT_VALID;
+}
+
+/* The address whose key made a signature that was looked at. */
+static int signature_recover(
+    const uint8_t digest[32], const uint8_t signature[65], uint8_t address[20]) {
+    uint8_t parsed[65], key[64], text[65], hash[32];
+    size_t length = sizeof(text);
+    if (!secp.parse(secp.context, parsed, signature, signature[64]) ||
+        !secp.recover(secp.context, key, parsed, digest) ||
+        !secp.serialize(secp.context, text, &length, key, SECP_UNCOMPRESSED))
+        return VERDICT_NOT_RECOVERABLE;
+    keccak256(text + 1, 64, hash);
+    memcpy(address, hash + 12, 20);
+    return VERDICT_VALID;
+}
+
+/* ----- signed things ------------------------------------------------------------------------- */
+
+static void digest_of_struct(
+    const uint8_t separator[32], const uint8_t struct_hash[32], uint8_t digest[32]) {
+    uint8_t text[66] = {0x19, 0x01};
+    memcpy(text + 2, separator, 32);
+    memcpy(text + 34, struct_hash, 32);
+    keccak256(text, sizeof(text), digest);
+}
+
+static void digest_personal(const uint8_t digest[32], uint8_t personal[32]) {
+    uint8_t text[60] = "\x19" "Ethereum Signed Message:\n32";
+    memcpy(text + 28, digest, 32);
+    keccak256(text, sizeof(text), personal);
+}
+
+/* A signature to be judged: all that it takes, copied. */
+typedef struct {
+    uint8_t *words;       /* the type hash and the words of the fields; only the hash if nested */
+    size_t num_bytes;     /* of them; 0 where they are the hash of the struct already */
+    uint8_t signature[65];
+    uint8_t signer[20], owner[20];
+    uint8_t rule, verdict;
+} Case;
+
+/* Says whether the signer signed one of the digests that the rule allows. */
+static void case_judge(Case *it, const uint8_t separator[32]) {
+    uint8_t hash[32], digest[32], address[20];
+    int wanted[2] = {it->rule & RULE_EIP712, it->rule & RULE_PERSONAL};
+    it->verdict = (uint8_t)signature_check(it->signature);
+    if (it->verdict) return;
+    if (it->num_bytes) keccak256(it->words, it->num_bytes, hash);
+    else memcpy(hash, it->words, 32);
+    digest_of_struct(separator, hash, digest);
+    it->verdict = VERDICT_NOT_RECOVERABLE;
+    for (int i = 0; i < 2; i++) {
+        if (i) digest_personal(digest, digest);
+        if (!wanted[i] || signature_recover(digest, it->signature, address)) continue;
+        if (memcmp(address, it->signer, 20) == 0) {
+            int asks = it->rule & RULE_ASK || memcmp(it->signer, it->owner, 20) != 0;
+            it->verdict = asks ? VERDICT_NOT_AUTHORISED : VERDICT_VALID;
+            return;
+        }
+        it->verdict = VERDICT_WRONG_SIGNER;
+    }
+}
+
+static inline void cases_judge(Case *cases, size_t count, const uint8_t separator[32]) {
+    for (size_t i = 0; i < count; i++)
+        if (cases[i].verdict == VERDICT_VALID) case_judge(&cases[i], separator);
+}
+
+#endif
