@@ -11,6 +11,7 @@ PYTHON = sorted(
     path
     for folder in ("clob", "clob_server", "benchmarks", "tests")
     for path in ROOT.glob(f"{folder}/**/*.py")
+    if "node_modules" not in path.parts
 )
 CYTHON = sorted(ROOT.glob("clob/**/*.pyx"))
 TEXTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.md")])

@@ -1,0 +1,155 @@
+"""What JavaScript clients and wallets sign is valid here, and means here what was meant."""
+
+import json
+import random  # noqa: TID251 - seeded, and outside the engine
+
+import pytest
+
+from clob import Side
+from clob.signing import (
+    SignedOrder,
+    Verdict,
+    explain,
+    order_hash,
+    sign,
+    to_order,
+    typed_data,
+    verify,
+    verify_batch,
+)
+from clob.signing.errors import InvalidSignatureError
+from tests.clients.drawn import (
+    ADDRESSES,
+    AMOY,
+    COUNTS,
+    PLACES,
+    POLYMARKET,
+    accepted,
+    anything,
+    build_jobs,
+    data,
+    user_orders,
+)
+from tests.signings import DOMAIN, KEYS, random_order
+
+BUILDERS = ("order-utils", "clob-client")
+LIBRARIES = ("ethers", "viem")
+
+
+@COUNTS
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("client", BUILDERS)
+def test_orders_of_a_javascript_builder_are_valid_and_mean_what_was_meant(
+    ask, client, place, count
+):
+    drawn = list(data(11, count))
+    answers = ask("sign.mjs", build_jobs(client, place, drawn))
+    orders = [SignedOrder.from_json(answer) for answer in answers]
+    for order, (_, given, (side, price, size)) in zip(orders, drawn, strict=True):
+        accepted(order, PLACES[place])
+        made = to_order(order, id="a", settles=True)
+        assert (made.side, made.price, made.size) == (side, price, size)
+        assert (made.maker, made.token) == (given["maker"], given["tokenId"])
+        assert str(order.salt) == given["salt"]
+    assert verify_batch(orders, PLACES[place]) == bytes(count)
+    other = DOMAIN if PLACES[place] is POLYMARKET else POLYMARKET
+    assert set(verify_batch(orders, other)) == {Verdict.WRONG_SIGNER}
+    assert {order.signature_type for order in orders} == {0, 1}
+
+
+@COUNTS
+@pytest.mark.parametrize("place", PLACES)
+def test_what_clob_client_posts_is_valid(ask, place, count):
+    drawn = list(data(12, count, salt_bits=53))
+    posted = ask("sign.mjs", build_jobs("clob-client", place, drawn, kind="post"))
+    for job, (_, given, _) in zip(posted, drawn, strict=True):
+        assert type(job["salt"]) is int
+        assert job["side"] == Side(given["side"]).name
+        order = SignedOrder.from_json(job)
+        accepted(order, PLACES[place])
+        assert SignedOrder.from_json(order.to_json()) == order
+
+
+@COUNTS
+@pytest.mark.parametrize("kind", ["limit", "market"])
+@pytest.mark.parametrize("shipped", [True, False])
+def test_orders_of_clob_clients_users_are_valid_and_mean_what_was_meant(ask, kind, shipped, count):
+    rng = random.Random(13)
+    drawn = list(user_orders(13, count, kind))
+    jobs = [
+        {
+            "kind": kind,
+            "domain": DOMAIN.to_json(),
+            "shipped": shipped,
+            "key": rng.choice(KEYS),
+            "signatureType": rng.randrange(2),
+            "tick": "0.01",
+            "chance": rng.random(),
+            "order": {
+                "tokenID": str(rng.getrandbits(256)),
+                "price": price,
+                "size": size,
+                "amount": size,
+                "side": side.name,
+            },
+        }
+        for side, size, price, _ in drawn
+    ]
+    answers = ask("sign.mjs", jobs)
+    for answer, job, (side, size, _, cents) in zip(answers, jobs, drawn, strict=True):
+        order = SignedOrder.from_json(answer)
+        accepted(order, AMOY if shipped else DOMAIN)
+        made = to_order(order, id="a", settles=True)
+        assert (made.side, made.price, made.maker) == (side, cents, ADDRESSES[job["key"]])
+        if kind == "market" and side is Side.BUY:
+            assert order.maker_amount == round(size * 10**6)
+        else:
+            assert made.size == round(size * 10**6)
+
+
+@COUNTS
+@pytest.mark.parametrize("by", LIBRARIES)
+def test_what_a_wallet_signs_of_our_typed_data_is_valid(ask, by, count):
+    """As a wallet in a browser does: the typed data goes through JSON text."""
+    rng = random.Random(14)
+    keys = [rng.choice(KEYS) for _ in range(count)]
+    things = [anything(rng, ADDRESSES[key]) for key in keys]
+    signatures = ask(
+        "sign.mjs",
+        [
+            {"kind": "typed", "by": by, "key": key, "text": json.dumps(typed_data(thing, DOMAIN))}
+            for key, thing in zip(keys, things, strict=True)
+        ],
+    )
+    for key, thing, signature in zip(keys, things, signatures, strict=True):
+        whole = type(thing).from_json(thing.to_json() | {"signature": signature})
+        accepted(whole, DOMAIN)
+        assert signature == sign(thing, DOMAIN, key, profile="ctf").signature
+
+
+@COUNTS
+@pytest.mark.parametrize("by", LIBRARIES)
+def test_personal_sign_of_the_bytes_of_the_hash_is_valid_for_type_0_alone(ask, by, count):
+    rng = random.Random(15)
+    keys = [rng.choice(KEYS) for _ in range(count)]
+    orders = [random_order(rng, ADDRESSES[key]) for key in keys]
+    hashes = [f"0x{order_hash(order, DOMAIN).hex()}" for order in orders]
+    signatures = ask(
+        "sign.mjs",
+        [
+            {"kind": "personal", "by": by, "key": key, "digest": digest}
+            for key, digest in zip(keys, hashes, strict=True)
+        ],
+    )
+    seen = set()
+    for order, signature in zip(orders, signatures, strict=True):
+        signed = SignedOrder.from_json(order.to_json() | {"signature": signature})
+        seen.add(signed.signature_type)
+        if signed.signature_type == 0:
+            verify(signed, DOMAIN)
+        else:
+            with pytest.raises(InvalidSignatureError) as caught:
+                verify(signed, DOMAIN)
+            assert caught.value.verdict is Verdict.WRONG_SIGNER
+        assert "personal_sign of its hash" in explain(signed, DOMAIN).text
+    assert seen == {0, 1}

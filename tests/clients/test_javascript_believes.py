@@ -1,0 +1,84 @@
+"""What is signed here is valid to JavaScript clients and wallets, and nothing else is."""
+
+import random  # noqa: TID251 - seeded, and outside the engine
+import re
+
+import pytest
+
+from clob.signing import (
+    SignedOrder,
+    order_hash,
+    sign,
+    typed_data,
+)
+from tests.clients.drawn import ADDRESSES, COUNTS, PLACES, anything, build_jobs
+from tests.signings import DOMAIN, KEYS, random_order
+
+BUILDERS = ("order-utils", "clob-client")
+
+
+def check_job(thing):
+    return {
+        "typed": typed_data(thing, DOMAIN),
+        "personal": isinstance(thing, SignedOrder) and thing.signature_type == 0,
+        "signature": thing.signature,
+        "address": thing.maker,
+    }
+
+
+def spoilt(rng, thing):
+    """Give the check of something that was not signed by whom it says."""
+    good = check_job(thing)
+    typed = good["typed"]
+    changes = [
+        {"signature": flipped(rng, thing.signature)},
+        {"address": ADDRESSES[rng.choice([key for key in KEYS if ADDRESSES[key] != thing.maker])]},
+        {"typed": typed | {"domain": typed["domain"] | {"chainId": 31338}}},
+        {"typed": typed | {"domain": typed["domain"] | {"name": "Clob"}}},
+        {"personal": not good["personal"]},
+    ]
+    numbers = [name for name, value in typed["message"].items() if re.fullmatch(r"\d+", str(value))]
+    for name in numbers:
+        value = typed["message"][name]
+        other = type(value)(int(value) ^ 1)
+        changes.append({"typed": typed | {"message": typed["message"] | {name: other}}})
+    return good | rng.choice(changes)
+
+
+def flipped(rng, signature):
+    """Change one bit of r or s."""
+    number = int(signature, 16) ^ 1 << rng.randrange(8, 520)
+    return f"0x{number:0130x}"
+
+
+@COUNTS
+def test_ethers_and_viem_believe_what_is_signed_here_and_nothing_else(ask, count):
+    rng = random.Random(16)
+    keys = [rng.choice(KEYS) for _ in range(count)]
+    things = [anything(rng, ADDRESSES[key]) for key in keys]
+    signed = [sign(thing, DOMAIN, key) for key, thing in zip(keys, things, strict=True)]
+    good = [check_job(each) for each in signed]
+    bad = [spoilt(rng, each) for each in signed]
+    answers = ask("check.mjs", [*good, *bad])
+    for thing, answer in zip(signed, answers[:count], strict=True):
+        digest = f"0x{order_hash(thing, DOMAIN).hex()}"
+        assert answer == {"ethersHash": digest, "viemHash": digest, "ethers": True, "viem": True}
+    for job, answer in zip(bad, answers[count:], strict=True):
+        assert (answer["ethers"], answer["viem"]) == (False, False), job
+
+
+@COUNTS
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("client", BUILDERS)
+def test_builders_give_our_orders_the_same_hash_and_the_same_signature(ask, client, place, count):
+    rng, domain = random.Random(17), PLACES[place]
+    keys = [rng.choice(KEYS) for _ in range(count)]
+    orders = [sign(random_order(rng, ADDRESSES[key]), domain, key, profile="ctf") for key in keys]
+    theirs = [
+        (key, typed_data(order, domain)["message"], None)
+        for key, order in zip(keys, orders, strict=True)
+    ]
+    answers = ask("sign.mjs", build_jobs(client, place, theirs, kind="hash"))
+    for order, answer in zip(orders, answers, strict=True):
+        assert answer["hash"] == f"0x{order_hash(order, domain).hex()}"
+        assert answer["signature"] == order.signature
