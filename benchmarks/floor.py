@@ -2,18 +2,16 @@
 
 import ctypes
 import functools
-import hashlib
-import os
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.workload import Workload, cache_dir
+from benchmarks.native import compiled
+from benchmarks.workload import Workload
 
 COMPILE = ("g++", "-O3", "-march=x86-64-v2", "-std=c++17", "-shared", "-fPIC")
-SOURCES = (Path(__file__).with_name("floor.hpp"), Path(__file__).with_name("floor.cpp"))
+SOURCES = (Path(__file__).with_name("floor.cpp"), Path(__file__).with_name("floor.hpp"))
 ROW = np.dtype(
     [("op", "u1"), ("side", "u1"), ("price", "<u2"), ("order_id", "<u4"), ("lots", "<u8")]
 )
@@ -35,14 +33,8 @@ class Result(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The shared library, compiled if these sources have not been with these flags."""
-    text = b"".join(path.read_bytes() for path in SOURCES) + " ".join(COMPILE).encode()
-    path = cache_dir() / f"floor-{hashlib.sha256(text).hexdigest()[:16]}.so"
-    if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}.so")
-        subprocess.run([*COMPILE, "-o", part, SOURCES[1]], check=True)
-        part.replace(path)
-    floor = ctypes.CDLL(str(path))
+    """The floor as a shared library."""
+    floor = compiled("floor", COMPILE, *SOURCES)
     word, pointer = ctypes.c_uint64, ctypes.c_void_p
     floor.floor_run.argtypes = (pointer, word, word, ctypes.c_uint32, word, pointer)
     floor.floor_run.restype = ctypes.c_int

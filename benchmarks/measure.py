@@ -98,7 +98,7 @@ def at_most(question: str, limit: float | None, pair: Pair) -> Row:
 
 def at_least(question: str, limit: float | None, pair: Pair) -> Row:
     """A row that asks to be at least ``limit`` times as fast as the other side."""
-    target, faster = "" if limit is None else f">= {limit:.1f} x faster", 1 / pair.ratio
+    target, faster = "" if limit is None else f">= {limit:g} x faster", 1 / pair.ratio
     met = None if limit is None else faster >= limit
     return Row(question, target, f"{faster:.2f} x faster", met, pair.other_ns, pair.ours_ns)
 
