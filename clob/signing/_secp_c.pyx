@@ -254,11 +254,13 @@ cdef Plan make_plan(object kind):
     cdef object descriptor
     cdef list attributes = [field.attribute for field in schema.fields]
     cdef dict defaults = {each.name: each.default for each in msgspec.structs.fields(kind)}
-    cdef set needed = {schema.owner, schema.signer, schema.signature_type or schema.owner}
+    cdef dict types = {field.attribute: field.type for field in schema.fields}
     if (
         len(attributes) > FIELDS_MAX
         or any(field.type not in WORDS for field in schema.fields)
-        or not needed <= set(attributes)
+        or types.get(schema.owner) != "address"
+        or types.get(schema.signer) != "address"
+        or (schema.signature_type is not None and types.get(schema.signature_type) != "uint8")
     ):
         return None
     memcpy(plan.type_hash, PyBytes_AS_STRING(schema.type_hash), 32)
@@ -284,9 +286,12 @@ cdef Plan make_plan(object kind):
 cdef bint offsets_right(Plan plan, object kind, list attributes) except -1:
     # Reading a field at its place takes a fifth of an attribute lookup. Whether it may be done is
     # tried on an instance whose every field is an object of its own.
-    cdef object trial = kind(**{each.name: object() for each in msgspec.structs.fields(kind)})
-    cdef object value
+    cdef object trial, value
     cdef int place
+    try:
+        trial = kind(**{each.name: object() for each in msgspec.structs.fields(kind)})
+    except Exception:  # a class may look at its values as it is made
+        return False
     for place in range(plan.count):
         value = getattr(trial, attributes[place])
         if plan.forms[place].offset < 0 or slot(trial, &plan.forms[place]) != <PyObject*>value:
@@ -368,12 +373,22 @@ cdef bint write_salt(PyObject* value, uint8_t* to) except -1:
 
 
 cdef bint write_words(Plan plan, object value, uint8_t* to) except -1:
-    # False where a value does not fit. An instance is frozen, so that it keeps what is read here.
+    # False where a value does not fit. A reference is held, since not every class is frozen.
     cdef int place
+    cdef PyObject* inner
+    cdef bint fits
     memcpy(to, plan.type_hash, 32)
     for place in range(plan.count):
         to += 32
-        if not write_word(plan.forms[place].word, slot(value, &plan.forms[place]), to):
+        inner = slot(value, &plan.forms[place])
+        if inner == NULL:
+            return False
+        incref(inner)
+        try:
+            fits = write_word(plan.forms[place].word, inner, to)
+        finally:
+            decref(inner)
+        if not fits:
             return False
     return True
 
