@@ -50,6 +50,7 @@ check: build  ## Lint, format, types, floors.
 	$(BIN)/cython-lint $(wildcard $(addprefix clob/,$(CYTHON)))
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob --ignoreexternal
+	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob_server --ignoreexternal
 	$(BIN)/lint-imports --no-logo
 
 # The compiled Book is built twice: traced, and afterwards as it was. The report reads the traced C.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks import (
     bench_journal,
+    bench_log,
     bench_matcher,
     bench_memory,
     bench_pause,
@@ -25,6 +26,7 @@ QUESTIONS = {
     "matcher": bench_matcher,
     "snapshot": bench_snapshot,
     "journal": bench_journal,
+    "log": bench_log,
     "signing": bench_signing,
     "twin": bench_twin,
     "memory": bench_memory,

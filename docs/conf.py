@@ -25,7 +25,7 @@ napoleon_numpy_docstring = False
 # of array types and the type variables, which exist for type checkers only.
 nitpick_ignore_regex = [
     ("py:.*", r"(enum|collections\.abc|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
-    ("py:class", r"Records|Status|clob\.signing\.wallet\.AnySigned"),
+    ("py:class", r"(.*\.AnyState)|Records|Status|clob\.signing\.wallet\.AnySigned"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
 ]
 

@@ -25,6 +25,7 @@ BANNED = {
     r"(?i:\bquantity\b)": "say size",
 }
 BANNED_IN_THE_PACKAGE = {r"\bfloat\(": "amounts are integers"}
+BANNED_IN_THE_SERVER = {r"\bclob\._[a-z]|from clob import _": "use public names of clob"}
 BANNED_EVERYWHERE = {
     r"(?<![\w.])/(work|root|home)\b": "a path of one machine",
     r"\.\./shared": "only .ci/run knows what lies beside the repository",
@@ -78,6 +79,8 @@ def test_functions_are_short(path):
 def test_words_are_the_fields(path):
     in_package = path.is_relative_to(ROOT / "clob")
     refuse(path, BANNED | (BANNED_IN_THE_PACKAGE if in_package else {}))
+    if path.is_relative_to(ROOT / "clob_server"):
+        refuse(path, BANNED_IN_THE_SERVER)
 
 
 @pytest.mark.parametrize("path", [*PYTHON, *CYTHON, *TEXTS, *SETTINGS], ids=name)

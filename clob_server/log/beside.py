@@ -1,0 +1,86 @@
+"""What stands beside the frames, byte by byte: the tip, and a snapshot as a file.
+
+The **tip** is where the log ended when it was last written, 48 bytes: number, chain hash, and the
+first 8 bytes of the hash of both. It is written over after each commit without a sync, so that it
+costs nothing; it is never ahead of the log. SQLite takes the first damaged page of its write-ahead
+log for the end of it. A tip beyond that end gives the damage away.
+
+A **snapshot** is a head of 89 bytes, the state, and the hash of both.
+"""
+
+import hashlib
+import struct
+from typing import Final
+
+from clob_server.log.base import Snapshot, Tail
+
+TIP: Final = "tip"
+"""The file of the tip."""
+
+_TIP = struct.Struct("<Q32s8s")
+_HEAD = struct.Struct("<8sBQ32s32sQ")
+_MAGIC: Final = b"CLOBSNAP"
+_VERSION: Final = 1
+_HASH_BYTES: Final = 32
+_PREFIX, _SUFFIX = "snapshot-", ".bin"
+
+
+def hash_of(data: bytes | memoryview) -> bytes:
+    """Hash bytes, BLAKE2b of 32 bytes."""
+    return hashlib.blake2b(data, digest_size=_HASH_BYTES).digest()
+
+
+def encode_tip(tail: Tail) -> bytes:
+    """Write the tip."""
+    body = _TIP.pack(tail.seq, tail.chain_hash, b"")[:-8]
+    return body + hash_of(body)[:8]
+
+
+def decode_tip(data: bytes) -> Tail | None:
+    """Read the tip; None where it is damaged."""
+    if len(data) != _TIP.size or hash_of(data[:-8])[:8] != data[-8:]:
+        return None
+    seq, chain_hash, _ = _TIP.unpack(data)
+    return Tail(seq, chain_hash)
+
+
+def snapshot_name(seq: int) -> str:
+    """Name the file of a snapshot; names sort as numbers do."""
+    return f"{_PREFIX}{seq:020d}{_SUFFIX}"
+
+
+def snapshot_seq(name: str) -> int | None:
+    """Tell of which command the file is a snapshot; None where it is none."""
+    digits = name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+    fits = len(digits) == 20 and digits.isascii() and digits.isdecimal()
+    return int(digits) if fits and name == f"{_PREFIX}{digits}{_SUFFIX}" else None
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """Write a snapshot."""
+    head = _HEAD.pack(
+        _MAGIC,
+        _VERSION,
+        snapshot.seq,
+        snapshot.chain_hash,
+        snapshot.event_hash,
+        len(snapshot.state),
+    )
+    body = head + snapshot.state
+    return body + hash_of(body)
+
+
+def decode_snapshot(data: bytes) -> Snapshot | str:
+    """Read a snapshot, or say what is wrong with it."""
+    if len(data) < _HEAD.size + _HASH_BYTES or data[:8] != _MAGIC:
+        return "it does not begin as a snapshot does, or is cut short"
+    _, version, seq, chain_hash, event_hash, length = _HEAD.unpack_from(data)
+    with memoryview(data) as view:
+        if hash_of(view[:-_HASH_BYTES]) != data[-_HASH_BYTES:]:
+            return "its hash is another one"
+    if version != _VERSION:
+        return f"its version must be {_VERSION}, not {version}"
+    state = data[_HEAD.size : -_HASH_BYTES]
+    if len(state) != length:
+        return f"its state has {len(state)} bytes, not {length}"
+    return Snapshot(seq=seq, chain_hash=chain_hash, event_hash=event_hash, state=state)

@@ -1,0 +1,97 @@
+"""The ``clob-server`` command: a data folder verified and written out, with its exit codes."""
+
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from clob import AddMarket, Cancel, Matcher
+from clob import cli as clob_cli
+from clob.codec import encode
+from clob.journal import ZERO_HASH, event_hash
+from clob_server import cli
+from clob_server.log import SqliteLog
+from clob_server.recovery import outcome_of, take_snapshot
+from tests.matchers import buy, market, sell
+
+
+def commands():
+    """A market, orders that trade, and a refusal."""
+    yield AddMarket(market=market(), now_ms=1)
+    for number in range(20):
+        make = sell if number % 2 else buy
+        yield make(f"o{number}", 50, 1 + number, now_ms=2 + number)
+    yield Cancel(order_id="nobody's", now_ms=30)
+
+
+def written(folder, *, snapshot_after=None, drop=False):
+    """A log of those commands, three in a frame, closed again."""
+    todo, matcher, hashed = list(commands()), Matcher(), ZERO_HASH
+    with closing(SqliteLog(folder)) as log:
+        for start in range(0, len(todo), 3):
+            part = todo[start : start + 3]
+            log.append(list(map(encode, part)), start, event_hash=hashed)
+            for command in part:
+                hashed = event_hash(hashed, outcome_of(matcher, command))
+            if snapshot_after == log.tail.seq:
+                take_snapshot(log, matcher, hashed)
+                if drop:
+                    log.drop(snapshot_after)
+    return matcher
+
+
+@pytest.mark.parametrize(
+    "kept", [{}, {"snapshot_after": 9}, {"snapshot_after": 9, "drop": True}], ids=str
+)
+def test_a_log_is_verified(tmp_path, capsys, kept):
+    matcher = written(tmp_path / "data", **kept)
+    assert cli.main(["verify", str(tmp_path / "data")]) == 0
+    told = capsys.readouterr().out
+    num_frames, num_commands = (5, 13) if kept.get("drop") else (8, 22)
+    assert told.startswith(f"ok, {num_frames} frames, {num_commands} commands, refused ")
+    assert "UNKNOWN_ORDER 1" in told
+    assert told.endswith(f"last command 22, state hash {matcher.state_hash().hex()}\n")
+
+
+def test_a_log_is_written_out_as_a_journal_that_verifies(tmp_path, capsys):
+    matcher = written(tmp_path / "data", snapshot_after=9)
+    out = tmp_path / "day.frames"
+    assert cli.main(["export", str(out), str(tmp_path / "data")]) == 0
+    assert capsys.readouterr().out == "8 frames, commands 1 to 22\n"
+    assert clob_cli.main(["verify", str(out)]) == 0
+    assert matcher.state_hash().hex() in capsys.readouterr().out
+    assert cli.main(["export", str(out), str(tmp_path / "data")]) == 2
+    assert "FILE_UNUSABLE" in capsys.readouterr().err
+
+
+def test_a_state_that_the_log_does_not_lead_to_is_told(tmp_path, capsys):
+    folder = tmp_path / "data"
+    written(folder)
+    with closing(SqliteLog(folder)) as log:
+        take_snapshot(log, Matcher(), ZERO_HASH)
+    assert cli.main(["verify", str(folder)]) == 1
+    assert "REPLAY_DIFFERS: event hash of command 22" in capsys.readouterr().err
+
+
+def test_a_damaged_log_is_told_and_nothing_is_made_where_there_is_none(tmp_path, capsys):
+    folder = tmp_path / "data"
+    written(folder)
+    (folder / "tip").write_bytes(b"")
+    for command in (["verify"], ["export", str(tmp_path / "out")]):
+        assert cli.main([*command, str(folder)]) == 1
+        assert "LOG_DAMAGED" in capsys.readouterr().err
+    assert cli.main(["verify", "--accept-tail", str(folder)]) == 0
+    assert cli.main(["verify", str(tmp_path / "none")]) == 2
+    assert "there is no log in" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_log_that_a_server_has_open_is_left_alone(tmp_path, capsys):
+    folder = tmp_path / "data"
+    written(folder)
+    with closing(SqliteLog(folder)):
+        command = [sys.executable, "-m", "clob_server", "verify", str(folder)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "LOG_LOCKED" in ran.stderr
