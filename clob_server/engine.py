@@ -152,7 +152,8 @@ class Engine:
         """Work until :meth:`stop`, and then until nothing waits.
 
         Raises:
-            LogFailedError: a commit failed. All who wait have heard so, and the process has to end.
+            LogFailedError: a commit failed. Who was in it has heard so, who waited for the next
+                one that the engine has stopped, and the process has to end.
         """
         self._worker = Worker("log")
         try:
