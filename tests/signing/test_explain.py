@@ -1,0 +1,166 @@
+"""What ``explain`` finds out: each mistake that people make is named, and nothing is made up."""
+
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
+from clob import Side
+from clob.signing import (
+    KNOWN_DOMAINS,
+    Domain,
+    InvalidDomainError,
+    SignedCancel,
+    SignedSetNonce,
+    explain,
+    keccak256,
+    order_hash,
+    personal_hash,
+    secp,
+    sign,
+)
+from tests.signing import helpers
+from tests.signing.helpers import ALICE, BOB, high_twin, replace
+from tests.signings import DOMAIN, KEYS
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+HERS, HIS = KEYS[:2]
+OTHER = Domain("clob", "1", 137, DOMAIN.verifying_contract)
+
+
+@pytest.fixture
+def order():
+    """An order of Alice's, not signed."""
+    return helpers.order()
+
+
+def signed_over(order, digest, key=HERS):
+    """Put a signature over this digest on the order."""
+    signature = Account.unsafe_sign_hash(digest, key).signature
+    return replace(order, signature=signature.to_0x_hex())
+
+
+def told(order, domains=DOMAIN):
+    """What is found, as a text; it must be known what was signed."""
+    found = explain(order, domains)
+    assert found.found
+    assert str(found) == found.text
+    assert found.digest is not None
+    return found.text
+
+
+def test_an_order_that_is_all_right_is_said_to_be_signed_here(order):
+    found = explain(sign(order, DOMAIN, HERS), DOMAIN)
+    assert found.text == f"this is signed by {ALICE} for {DOMAIN}, by EIP-712"
+    assert (found.domain, found.digest) == (DOMAIN, order_hash(order, DOMAIN))
+
+
+@pytest.mark.parametrize("domain", [OTHER, *KNOWN_DOMAINS], ids=str)
+def test_an_order_for_another_exchange_is_recognised(order, domain):
+    found = explain(sign(order, domain, HERS), [DOMAIN, OTHER])
+    assert found.domain == domain
+    assert found.text.startswith(f"this is signed by {ALICE} for {domain}, by EIP-712; here")
+    assert f"chain {domain.chain_id}, contract {domain.verifying_contract}" in found.text
+    assert found.text.endswith(f"it must be for {DOMAIN}")
+
+
+def test_the_ways_to_sign_a_hash_are_told_apart(order):
+    digest = order_hash(order, DOMAIN)
+    as_text = f"0x{digest.hex()}"
+    over_text = Account.sign_message(encode_defunct(text=as_text), HERS).signature
+    assert "by personal_sign of its hash" in told(signed_over(order, personal_hash(digest)))
+    spoken = told(replace(order, signature=over_text.to_0x_hex()))
+    assert "by personal_sign of its hash as a text" in spoken
+
+
+def test_a_signature_without_any_domain_is_recognised(order):
+    struct = secp.hash_struct(order)
+    for digest, how in (
+        (struct, "the bare hash of the struct"),
+        (personal_hash(struct), "personal_sign of the struct's hash"),
+    ):
+        found = explain(signed_over(order, digest), DOMAIN)
+        assert found.domain is None
+        assert found.text == f"this is signed by {ALICE} without any domain: {how}"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"signature_type": 0}, "by EIP-712, but with signatureType 0"),
+        ({"signature_type": 2}, "by EIP-712, but with signatureType 2"),
+        ({"side": Side.SELL}, "by EIP-712, but with side SELL"),
+        ({"salt": 0}, "by EIP-712, but with salt 0"),
+    ],
+    ids=str,
+)
+def test_a_field_that_has_changed_since_is_named(order, change, words):
+    signed = sign(replace(order, **change), DOMAIN, HERS, profile="ctf")
+    assert words in told(replace(order, signature=signed.signature))
+
+
+@pytest.mark.parametrize("salt", [2**53 + 1, 2**60 + 77, 2**255 + 12345])
+def test_a_salt_that_went_through_a_float_is_named(order, salt):
+    as_float = int(salt + 0.0)
+    signed = sign(replace(order, salt=as_float), DOMAIN, HERS)
+    posted = replace(order, salt=salt, signature=signed.signature)
+    assert f"with salt {as_float}" in told(posted)
+
+
+def test_a_maker_and_a_signer_that_were_exchanged_are_named(order):
+    # Bob signs for Alice, and the wallet put him or her in both places.
+    for change, words in (
+        ({"maker": BOB}, "with the signer as its maker"),
+        ({"signer": ALICE}, "with the maker as its signer"),
+    ):
+        posted = replace(order, signer=BOB)
+        key = HIS if "maker" in change else HERS
+        signed = sign(replace(posted, **change), DOMAIN, key)
+        assert words in told(replace(posted, signature=signed.signature))
+
+
+def test_messages_are_explained_too():
+    for message in (
+        SignedSetNonce(maker=ALICE, nonce=1),
+        SignedCancel(order_id="ord_1", maker=ALICE, timestamp_ms=5),
+    ):
+        assert f"for {OTHER}" in told(sign(message, OTHER, HERS), [DOMAIN, OTHER])
+        assert not explain(sign(message, DOMAIN, HIS), DOMAIN).found
+
+
+def test_nothing_is_made_up(order):
+    for posted in (
+        sign(order, DOMAIN, HIS),
+        replace(sign(order, DOMAIN, HERS), maker_amount=order.maker_amount ^ 1),
+        signed_over(order, keccak256(b"something else")),
+    ):
+        found = explain(posted, DOMAIN)
+        assert (found.found, found.domain, found.digest) == (False, None, None)
+        assert "a field has changed since, or another key signed" in found.text
+        assert "JavaScript" not in found.text
+
+
+def test_a_salt_that_looks_rounded_is_pointed_at(order):
+    """As clob-client posts it: the digits beyond the seventeenth are gone for good."""
+    lost = sign(replace(order, salt=2**200 + 3), DOMAIN, HERS)
+    posted = replace(order, salt=16069380442589902 * 10**44, signature=lost.signature)
+    assert (
+        "The salt looks as if it went through a JavaScript number" in explain(posted, DOMAIN).text
+    )
+
+
+@pytest.mark.parametrize(
+    ("signature", "words"),
+    [("", "0x and 130 hex digits"), ("0x" + "00" * 65, "r and s must be above 0")],
+)
+def test_an_unusable_signature_is_said_to_be_so(order, signature, words):
+    found = explain(replace(order, signature=signature), DOMAIN)
+    assert not found.found
+    assert words in found.text
+    high = replace(order, signature=high_twin(sign(order, DOMAIN, HERS).signature))
+    assert "s must be at most half the order of the curve" in explain(high, DOMAIN).text
+
+
+def test_it_needs_a_domain_to_begin_with(order):
+    with pytest.raises(InvalidDomainError):
+        explain(sign(order, DOMAIN, HERS), [])
