@@ -22,11 +22,11 @@ from clob.signing.explain import Explanation, explain
 from clob.signing.fields import salt_number
 from clob.signing.messages import SignedCancel, SignedSetDelegate, SignedSetNonce
 from clob.signing.order import ORDER, ZERO_ADDRESS, SignedOrder
+from clob.signing.profiles import Profile
 from clob.signing.schema import Field, Schema, Written
 from clob.signing.secp import BACKEND, keccak256
 from clob.signing.signed import Signed
 from clob.signing.verify import (
-    Profile,
     order_hash,
     personal_hash,
     recover,

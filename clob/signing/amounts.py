@@ -2,7 +2,7 @@
 
 The rule is decision 3. A signed order names two amounts and no price, and the programs that sign
 round in several ways; the rule recovers the cent that was meant, and is never worse for the maker
-than what was signed.
+than what was signed by more than rounding loses.
 """
 
 from math import gcd

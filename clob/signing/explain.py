@@ -111,21 +111,22 @@ def personal_of_text(digest: bytes) -> bytes:
 
 def mistakes(order: Signed) -> Iterator[tuple[str, Signed]]:
     """Give the order as it may have been when it was signed, and what would have changed since."""
-    now = {field.attribute: getattr(order, field.attribute) for field in order.SCHEMA.fields}
-    replace = msgspec.structs.replace
-    kind = order.SCHEMA.signature_type
-    if kind is not None:
+    schema, replace = order.SCHEMA, msgspec.structs.replace
+    read_by = {field.read: field.attribute for field in schema.fields}
+    if schema.signature_type is not None:
         for other in (0, 1, 2, 3):
-            yield f"with signatureType {other}", replace(order, **{kind: other})
-    if "side" in now:
+            yield f"with signatureType {other}", replace(order, **{schema.signature_type: other})
+    if fields.side in read_by:
         for other in Side:
-            yield f"with side {other.name}", replace(order, **{"side": other})
-    if "salt" in now:
-        for salt in salts(now["salt"]):
-            yield f"with salt {salt}", replace(order, **{"salt": salt})
-    if "signer" in now:
-        yield "with the signer as its maker", replace(order, maker=now["signer"])
-        yield "with the maker as its signer", replace(order, **{"signer": now["maker"]})
+            yield f"with side {other.name}", replace(order, **{read_by[fields.side]: other})
+    if fields.salt in read_by:
+        attribute = read_by[fields.salt]
+        for salt in salts(getattr(order, attribute)):
+            yield f"with salt {salt}", replace(order, **{attribute: salt})
+    if schema.signer != schema.owner:
+        swaps = {schema.owner: order.signer_address}, {schema.signer: order.owner_address}
+        yield f"with the signer as its {schema.owner}", replace(order, **swaps[0])
+        yield f"with the {schema.owner} as its signer", replace(order, **swaps[1])
 
 
 def rounded(salt: object) -> bool:

@@ -21,7 +21,7 @@ SALT_TEXT_MAX: Final = 256
 """The longest salt that is a text, in characters."""
 
 DECIMAL = re.compile(r"[0-9]{1,78}")
-PLAIN = re.compile(r"[1-9][0-9]{0,77}")
+CANONICAL = re.compile(r"[1-9][0-9]{0,77}")
 HEX = re.compile(r"0x[0-9a-fA-F]{1,64}")
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 HEX_BYTES = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
@@ -143,7 +143,7 @@ def salt(path: str, value: object) -> int | str:
             f"{path} must be a number or a text of at most {SALT_TEXT_MAX} characters, "
             f"not {show(value)}"
         ))  # fmt: skip
-    number = int(value) if PLAIN.fullmatch(value) else 0
+    number = int(value) if CANONICAL.fullmatch(value) else 0
     return number if SAFE_INTEGER_MAX < number <= UINT256_MAX else value
 
 

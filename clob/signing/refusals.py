@@ -11,11 +11,11 @@ from clob.signing.errors import (
     SignerNotAuthorisedError,
     Verdict,
 )
-from clob.signing.schema import address_bytes
-from clob.signing.signed import Signed
+from clob.signing.profiles import Profile, types_of
+from clob.signing.signed import Signed, plain
 
 UNASKED = (Verdict.UNSUPPORTED_TYPE, Verdict.NOT_AUTHORISED)
-TYPES = {"spec": "0 or 1", "ctf": "0, 1, 2 or 3"}
+"""Where a contract wallet is not asked."""
 
 
 def describe(verdict: Verdict, signature: str) -> str:
@@ -56,20 +56,17 @@ def refusal(
     """
     try:
         digest = secp.digest_of(order, domain.separator)
-        signer, owner = (
-            secp.checksummed(address_bytes(each))
-            for each in (order.signer_address, order.owner_address)
-        )
+        signer, owner = plain(order.signer_address), plain(order.owner_address)
     except InvalidFieldError as error:
         return error
     except (TypeError, ValueError):
         return InvalidFieldError("the signer or the owner is no address")
-    kind = getattr(order, order.SCHEMA.signature_type) if order.SCHEMA.signature_type else 1
+    kind = 1 if order.signature_kind is None else order.signature_kind
     found = secp.recover(digest, order.signature)
     recovered = secp.checksummed(found) if isinstance(found, bytes) else None
     match verdict:
         case Verdict.UNSUPPORTED_TYPE:
-            what = f"signatureType must be {TYPES[profile]} in profile {profile}, not {kind}"
+            what = f"signatureType must be {types_of(profile)} in profile {profile}, not {kind}"
         case Verdict.CONTRACT_WALLET:
             tells = "it does not accept this signature" if asked else "it is not asked here"
             what = f"only the contract wallet {signer} can tell, and {tells}"
@@ -83,7 +80,7 @@ def refusal(
             what = f"the signature is not that of {signer}: as EIP-712 it is that of {who}"
         case _:
             what = describe(verdict, order.signature)
-    if asked and profile == "spec" and verdict not in UNASKED:
+    if asked and profile == Profile.SPEC and verdict not in UNASKED:
         what = f"{what}; nor does a contract wallet {signer} accept it"
     right = verdict is Verdict.NOT_AUTHORISED
     refused = (SignerNotAuthorisedError if right else InvalidSignatureError)(

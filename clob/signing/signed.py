@@ -7,7 +7,7 @@ import msgspec
 
 from clob._checks import show
 from clob.signing import secp
-from clob.signing.schema import Schema
+from clob.signing.schema import Schema, address_bytes
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,9 +35,9 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 range. The fields are read in the sequence of the schema, so that the first one that
                 is wrong is the one that is named, by this error or the following ones.
             InvalidAddressError: an address is none, or its capital letters are wrong.
-            InvalidAmountError: an amount is no positive integer.
+            InvalidAmountError: an amount is no integer, or below 0.
             AmountTooLargeError: an amount is 2**256 or more.
-            InvalidSideError: the side is neither buy nor sell.
+            InvalidSideError: the side is neither a word for one nor a number below 256.
             InvalidSignatureError: the signature is no text. Whether it is one is for ``verify``.
         """
         value: Self = secp.read(cls, data)
@@ -62,6 +62,22 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         address: str = getattr(self, self.SCHEMA.signer)
         return address
 
+    @property
+    def signature_kind(self) -> int | None:
+        """Its signature type; None where EIP-712 is the only one."""
+        attribute = self.SCHEMA.signature_type
+        return None if attribute is None else getattr(self, attribute)
+
     def __str__(self) -> str:
         """Write it in a line."""
         return f"{self.SCHEMA.name} of {show(self.signer_address)}"
+
+
+def plain(address: str) -> str:
+    """Write an address as EIP-55 does, whatever its capital letters were.
+
+    Raises:
+        TypeError, ValueError: it is no address.
+    """
+    written: str = secp.checksummed(address_bytes(address))
+    return written

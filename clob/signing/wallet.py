@@ -10,9 +10,9 @@ import msgspec
 from clob.signing import secp
 from clob.signing.domain import Domain
 from clob.signing.errors import InvalidKeyError
+from clob.signing.profiles import Profile
 from clob.signing.schema import Schema
 from clob.signing.signed import Signed
-from clob.signing.verify import Profile
 
 KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 AnySigned = TypeVar("AnySigned", bound=Signed)
@@ -95,8 +95,7 @@ def sign(
         InvalidKeyError: it is no private key.
     """
     digest: bytes = secp.digest_of(order, domain.separator)
-    kind = order.SCHEMA.signature_type
-    if kind is not None and getattr(order, kind) == 0 and Profile(profile) is Profile.SPEC:
+    if order.signature_kind == 0 and Profile(profile) is Profile.SPEC:
         digest = secp.personal_digest(digest)
     try:
         if isinstance(key, str) and not KEY.fullmatch(key):

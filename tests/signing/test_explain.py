@@ -1,5 +1,7 @@
 """What ``explain`` finds out: each mistake that people make is named, and nothing is made up."""
 
+from typing import ClassVar
+
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
@@ -8,10 +10,15 @@ from clob import Side
 from clob.signing import (
     KNOWN_DOMAINS,
     Domain,
+    Field,
     InvalidDomainError,
+    Schema,
+    Signed,
     SignedCancel,
     SignedSetNonce,
+    Written,
     explain,
+    fields,
     keccak256,
     order_hash,
     personal_hash,
@@ -164,3 +171,30 @@ def test_an_unusable_signature_is_said_to_be_so(order, signature, words):
 def test_it_needs_a_domain_to_begin_with(order):
     with pytest.raises(InvalidDomainError):
         explain(sign(order, DOMAIN, HERS), [])
+
+
+class Receipt(Signed, frozen=True, kw_only=True):
+    """A struct of somebody else's: its salt is no number, and others than a maker own and sign."""
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "Receipt",
+        (
+            Field("salt", "bytes32", "salt", fields.word, Written.HEX),
+            Field("holder", "address", "holder", fields.address, Written.AS_IT_IS),
+            Field("agent", "address", "agent", fields.address, Written.AS_IT_IS),
+        ),
+        owner="holder",
+        signer="agent",
+    )
+    salt: bytes
+    holder: str
+    agent: str
+
+
+def test_another_struct_is_explained_by_its_own_words():
+    receipt = Receipt(salt=bytes(32), holder=ALICE, agent=BOB)
+    assert f"for {OTHER}" in told(sign(receipt, OTHER, HIS), [DOMAIN, OTHER])
+    swapped = sign(replace(receipt, agent=ALICE), DOMAIN, HERS)
+    posted = replace(receipt, signature=swapped.signature)
+    assert "with the holder as its signer" in told(posted)
+    assert not explain(sign(receipt, DOMAIN, KEYS[2]), DOMAIN).found
