@@ -8,12 +8,13 @@ import asyncio
 import typing
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from clob import ClobError, Command, RejectedError
 from clob.codec import encode
 from clob.journal import ZERO_HASH, Outcome, event_hash
 from clob_server.log import Log
+from clob_server.state import State, outcome_of
 from clob_server.worker import Worker
 
 WAITING_MAX: Final = 10_000
@@ -38,17 +39,6 @@ class EngineFullError(ClobError):
     code = "ENGINE_FULL"
 
 
-class State(Protocol):
-    """What commands change: a :class:`~clob.Matcher`, or something around one."""
-
-    @property
-    def now_ms(self) -> int:
-        """The time of the last command."""
-
-    def apply(self, command: Command) -> Outcome:
-        """Do a command and give its events; raise a refusal and change nothing."""
-
-
 Make: TypeAlias = Callable[[int], Command]
 """Takes the time of its batch and gives the command, so that ids and times are chosen in order."""
 
@@ -65,8 +55,13 @@ class Done(NamedTuple):
 
 
 Answer: TypeAlias = "asyncio.Future[Outcome]"
+"""What the one who asked waits for."""
+
 Asked: TypeAlias = tuple[Make, Answer]
+"""What waits for its batch."""
+
 COMMANDS: Final = frozenset(typing.get_args(Command))
+"""The types of the commands; their canonical bytes alone may be appended."""
 
 Listener: TypeAlias = Callable[[Sequence[Done]], None]
 """Hears of each batch, in sequence, before those who asked do. It must not raise."""
@@ -225,11 +220,7 @@ class Engine:
         """Do what is durable."""
         done = []
         for seq, command in enumerate(commands, self._seq + 1):
-            outcome: Outcome
-            try:
-                outcome = self.state.apply(command)
-            except RejectedError as refusal:
-                outcome = refusal
+            outcome = outcome_of(self.state, command)
             self._hashed = event_hash(self._hashed, outcome)
             done.append(Done(seq, command, outcome))
         self._seq += len(done)

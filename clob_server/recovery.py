@@ -1,27 +1,14 @@
 """From a log to the state that it leads to, and a snapshot of that state for the next time."""
 
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
-from clob import Command, RejectedError
-from clob.journal import ZERO_HASH, Frame, Outcome, event_hash
+from clob import Command
+from clob.journal import ZERO_HASH, Frame, event_hash
 from clob_server.log import Log, LogDamagedError, Snapshot
+from clob_server.state import State, outcome_of
 
-
-class Replayable(Protocol):
-    """What a log leads to: a :class:`~clob.Matcher`, or something around one."""
-
-    def apply(self, command: Command) -> Outcome:
-        """Do a command and give its events; raise a refusal and change nothing."""
-
-    def replay(self, commands: Iterable[Command]) -> object:
-        """Do commands, whether they are refused or not."""
-
-    def snapshot(self) -> bytes:
-        """Write the state."""
-
-
-AnyState = TypeVar("AnyState", bound=Replayable)
+AnyState = TypeVar("AnyState", bound=State)
 
 
 def recover(
@@ -85,15 +72,7 @@ def commands_of(frame: Frame) -> list[Command]:
     return commands
 
 
-def outcome_of(state: Replayable, command: Command) -> Outcome:
-    """Do a command, and give its events or its refusal."""
-    try:
-        return state.apply(command)
-    except RejectedError as refusal:
-        return refusal
-
-
-def take_snapshot(log: Log, state: Replayable, hashed: bytes) -> Snapshot:
+def take_snapshot(log: Log, state: State, hashed: bytes) -> Snapshot:
     """Keep a snapshot of the state after the last command.
 
     Beside a running engine only within a listener, where log and state are at the same command.

@@ -37,6 +37,7 @@ CHECKPOINT_PAGES: Final = 250
 """How many pages the write-ahead log may have before :meth:`SqliteLog.tidy` moves them on."""
 
 SNAPSHOTS_KEPT: Final = 2
+"""How many snapshots stay; the older one is for the day on which the newer is damaged."""
 
 _WRONG_BYTES: Final = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 

@@ -12,7 +12,8 @@ from clob.codec import encode
 from clob.journal import ZERO_HASH, event_hash
 from clob_server import cli
 from clob_server.log import SqliteLog
-from clob_server.recovery import outcome_of, take_snapshot
+from clob_server.recovery import take_snapshot
+from clob_server.state import outcome_of
 from tests.matchers import buy, market, sell
 
 

@@ -11,7 +11,6 @@ from clob.errors import DuplicateOrderError, UnknownOrderError
 from clob.events import OrderRemoved, RemovalReason
 from clob.journal import ZERO_HASH, event_hash, verify
 from clob_server.engine import Engine, EngineFullError
-from clob_server.log import MemoryLog, SqliteLog
 from tests.matchers import buy, market, sell
 from tests.server.engines import (
     NOW_MS,
@@ -25,15 +24,6 @@ from tests.server.engines import (
     played,
     working,
 )
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def log(request, tmp_path):
-    """A log of either kind, empty."""
-    made = MemoryLog() if request.param == "memory" else SqliteLog(tmp_path / "log")
-    yield made
-    made.close()
-
 
 # ----- one who asks --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 from clob import AddMarket, Expire, Matcher
 from clob.events import OrderAdded
 from clob_server.engine import Engine, EngineStoppedError, OutcomeUnknownError
-from clob_server.log import FencedError, Folder, LogFailedError, MemoryLog, SqliteLog
+from clob_server.log import FencedError, Folder, LogFailedError, SqliteLog
 from tests.matchers import market, sell
 from tests.server.engines import (
     NOW_MS,
@@ -22,15 +22,6 @@ from tests.server.engines import (
     played,
     working,
 )
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def log(request, tmp_path):
-    """A log of either kind, empty."""
-    made = MemoryLog() if request.param == "memory" else SqliteLog(tmp_path / "log")
-    yield made
-    made.close()
-
 
 # ----- the end -------------------------------------------------------------------------------
 

@@ -12,21 +12,11 @@ from clob_server.log import (
     LogFailedError,
     LogLockedError,
     LogNewerError,
-    MemoryLog,
     Snapshot,
-    SqliteLog,
     Tail,
 )
 
 ONE, OTHER = b"\1" * 32, b"\2" * 32
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def log(request, tmp_path):
-    """A log of either kind, empty."""
-    made = MemoryLog() if request.param == "memory" else SqliteLog(tmp_path / "log")
-    yield made
-    made.close()
 
 
 def raws(*times):

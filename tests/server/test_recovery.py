@@ -20,14 +20,6 @@ from tests.journal.stories import STORY, submit, tell
 PER_FRAME = 4
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def log(request, tmp_path):
-    """A log of either kind, empty."""
-    made = MemoryLog() if request.param == "memory" else SqliteLog(tmp_path / "log")
-    yield made
-    made.close()
-
-
 def live(log, recorder, commands, per_frame=PER_FRAME):
     """Log commands and do them, a frame after the other, with the hashes of the journal."""
     for start in range(0, len(commands), per_frame):
