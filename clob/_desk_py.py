@@ -117,14 +117,27 @@ class Desk(Register):
 
     def open_venue(self, market: Market, yes_capacity: int = 0, no_capacity: int = 0) -> Venue:
         """Make the two empty books of a market, with room for so many orders."""
-        lot, name = market.lot_wei, market.id
-        books = (
-            self.book_class(token=token, lot_wei=lot, capacity=capacity, market=name)
-            for token, capacity in ((market.yes, yes_capacity), (market.no, no_capacity))
-        )
-        venue = self.venues[market.id] = Venue(market, *books)
-        self.tokens[market.yes] = self.tokens[market.no] = market.id
+        yes = self.make_book(market, market.yes, yes_capacity)
+        no = self.make_book(market, market.no, no_capacity)
+        venue = self.venues[market.id] = Venue(market, yes, no)
+        self.tokens[market.yes] = market.id
+        if market.no:
+            self.tokens[market.no] = market.id
         return venue
+
+    def make_book(self, market: Market, token: str, capacity: int = 0) -> "Book":
+        """Make an empty book for a token of a market."""
+        return self.book_class(
+            token=token, lot_wei=market.lot_wei, capacity=capacity, market=market.id
+        )
+
+    def name_no(self, market: Market) -> None:
+        """Give a market its NO token, which it did not have."""
+        venue = self.venues[market.id]
+        # The book that is replaced never had an order, but it may hold the sequence number.
+        venue.hand_over(venue.yes_book)
+        venue.no_book = self.make_book(market, market.no)
+        self.tokens[market.no] = market.id
 
     def book_of(self, entry: Entry) -> "Book":
         """Give the book of an order, ready to be used."""

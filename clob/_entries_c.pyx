@@ -125,7 +125,8 @@ cdef class Venue:
         """Take over the terms of a market."""
         self.market = market
         self.yes = market.yes
-        self.no = market.no
+        # None until it is named: no text of an order is equal to it.
+        self.no = market.no or None
         self.mode = market.mode
         self.min_size = market.min_size
         self.self_trade = market.self_trade

@@ -11,13 +11,13 @@ from clob.errors import InvalidCommandError, InvalidMarketError, MarketExistsErr
 from clob.events import Event, OrderRemoved, RemovalReason
 from clob.market import Funds, Limits, Market, Mode
 from clob.order import SelfTrade
-from clob.units import FEE_RATE_MAX_BPS, SIZE_MAX, TIME_MAX
+from clob.units import FEE_RATE_MAX_BPS, SIZE_MAX, TEXT_MAX, TIME_MAX
 
 if TYPE_CHECKING:
     from clob._desk_py import Desk
 
 FIXED = ("id", "yes", "no", "lot_wei", "mode", "funds", "collateral", "settles")
-"""What ``SetMarket`` cannot change."""
+"""What ``SetMarket`` cannot change, but for a ``no`` that was left open."""
 
 
 def check_market(market: Market) -> None:
@@ -30,7 +30,7 @@ def check_market(market: Market) -> None:
         raise InvalidMarketError(f"a Market is needed, not {show(market)}")
     for name in ("id", "yes", "no", "fee_wallet", "collateral"):
         try:
-            _rules.check_text(name, getattr(market, name), 1)
+            _rules.check_text(name, getattr(market, name), 0 if name == "no" else 1)
         except RejectedError as error:
             raise InvalidMarketError(str(error)) from None
     if len({market.yes, market.no, market.collateral}) != 3:
@@ -51,6 +51,10 @@ def check_market(market: Market) -> None:
         raise InvalidMarketError(f"settles must be True or False, not {show(market.settles)}")
     if market.settles and market.funds is not Funds.ACCOUNTS:
         raise InvalidMarketError("a market that settles needs Funds.ACCOUNTS, not Funds.NONE")
+    if market.funds is Funds.ACCOUNTS and not market.no:
+        raise InvalidMarketError(
+            f"no must have 1 to {TEXT_MAX} characters in a market with Funds.ACCOUNTS, not 0"
+        )
 
 
 def _check_range(name: str, value: object, least: int, most: int) -> None:
@@ -65,6 +69,13 @@ def refuse_add_market(desk: "Desk", command: AddMarket, now_ms: int) -> None:
     """Refuse a market that cannot be, or that is there."""
     market = command.market
     check_market(market)
+    _check_tokens(desk, market)
+    if market.id in desk.venues:
+        raise MarketExistsError(f"there is a market {show(market.id)} already")
+
+
+def _check_tokens(desk: "Desk", market: Market) -> None:
+    """Refuse tokens and collateral that are something else already."""
     for token in (market.yes, market.no):
         if token in desk.tokens and desk.tokens[token] != market.id:
             raise InvalidMarketError(
@@ -78,8 +89,6 @@ def refuse_add_market(desk: "Desk", command: AddMarket, now_ms: int) -> None:
                 f"token {show(venue.market.collateral)} is the collateral of market "
                 f"{show(venue.market.id)}"
             )
-    if market.id in desk.venues:
-        raise MarketExistsError(f"there is a market {show(market.id)} already")
 
 
 def add_market(desk: "Desk", command: AddMarket, now_ms: int) -> list[Event]:
@@ -90,19 +99,28 @@ def add_market(desk: "Desk", command: AddMarket, now_ms: int) -> list[Event]:
 
 def refuse_set_market(desk: "Desk", command: SetMarket, now_ms: int) -> None:
     """Refuse terms that cannot be, or that cannot be changed."""
-    check_market(command.market)
-    before = _rules.venue_of(desk, command.market.id).market
+    market = command.market
+    check_market(market)
+    before = _rules.venue_of(desk, market.id).market
     for name in FIXED:
-        if getattr(before, name) != getattr(command.market, name):
+        if name == "no" and not before.no:
+            continue
+        if getattr(before, name) != getattr(market, name):
             raise InvalidMarketError(
                 f"{name} of market {show(before.id)} stays {show(getattr(before, name))}, "
-                f"not {show(getattr(command.market, name))}"
+                f"not {show(getattr(market, name))}"
             )
+    if market.no != before.no:
+        _check_tokens(desk, market)
 
 
 def set_market(desk: "Desk", command: SetMarket, now_ms: int) -> list[Event]:
-    """Change the terms of a market."""
-    desk.venues[command.market.id].adopt(command.market)
+    """Change the terms of a market; name its NO token where it had none."""
+    market = command.market
+    venue = desk.venues[market.id]
+    if market.no != venue.market.no:
+        desk.name_no(market)
+    venue.adopt(market)
     return []
 
 

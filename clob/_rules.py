@@ -154,9 +154,10 @@ def book_of(venue: "Venue", token: str) -> "Book":
 
 def token_refused(venue: "Venue", token: object) -> RejectedError:
     """Refuse a token that is none of the market's two."""
+    no = "one that is not named yet" if venue.no is None else show(venue.no)
     return TokenNotInMarketError(
-        f"market {show(venue.market.id)} has the tokens {show(venue.yes)} and "
-        f"{show(venue.no)}, not {show(token)}"
+        f"market {show(venue.market.id)} has the tokens {show(venue.yes)} and {no}, "
+        f"not {show(token)}"
     )
 
 

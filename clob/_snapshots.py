@@ -224,6 +224,7 @@ def _restore(desk: "Desk", reader: Reader) -> None:
         where = reader.take(FinishedState)
         venue = desk.venues[where.market]
         state = reader.take(OrderState)
+        check_token(venue, where.is_yes)
         check_counts(state.number, state.accepted_ms)
         entry = desk.entry_from(venue, state, where.is_yes, reader.maker(state.maker))
         desk.finish(entry, where.removal)
@@ -248,6 +249,12 @@ def check_counts(number: int, time_ms: int) -> None:
         raise ValueError(f"a number or a time is beyond {TIME_MAX}")
 
 
+def check_token(venue: "Venue", is_yes: bool) -> None:
+    """Refuse an order for a token that has no name yet."""
+    if not is_yes and venue.no is None:
+        raise ValueError(f"market {venue.market.id!r} has an order for a NO that is not named")
+
+
 def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     """Read a market and put its orders into their queues."""
     state = reader.take(VenueState)
@@ -255,6 +262,8 @@ def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     _markets.check_market(state.market)
     venue = desk.open_venue(state.market, min(state.yes, room), min(state.no, room))
     entries = desk.queue_up(venue.yes_book, venue, reader.orders(state.yes), True)
+    if state.no:
+        check_token(venue, False)
     entries += desk.queue_up(venue.no_book, venue, reader.orders(state.no), False)
     venue.turn.seq = state.seq
     for held in reader.several(PendingState, state.pending):

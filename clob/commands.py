@@ -114,7 +114,10 @@ class AddMarket(Base, frozen=True, kw_only=True, gc=False, tag=True):
 
 
 class SetMarket(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Change the terms of a market: smallest size, self-trade policy, fees and fee wallet."""
+    """Change the terms of a market: smallest size, self-trade policy, fees and fee wallet.
+
+    It also names the NO token of a market that was added without one, once.
+    """
 
     market: Market
     """The market as it is to be; all else must be as it was."""

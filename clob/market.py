@@ -39,7 +39,11 @@ class Market(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     yes: str
     """The token that is worth a unit of collateral if the answer is yes."""
     no: str
-    """The token that is worth a unit of collateral if the answer is no."""
+    """The token that is worth a unit of collateral if the answer is no.
+
+    Empty where it is not known yet: the market then trades YES only, until ``SetMarket`` names
+    the token. A market with accounts needs both.
+    """
     lot_wei: int = 1
     """Every size is a multiple of this, in wei."""
     min_size: int = 1

@@ -88,6 +88,7 @@ def read_market(line):
             stp=line.policy,
             smallest=line.amount("min_size"),
             lot=line.number("lot_wei"),
+            yes_only=lambda: {"no": ""},
         ),
     )
 
@@ -245,7 +246,7 @@ class Stage:
         """Check that every book is what its events tell."""
         for where in self.matcher.markets:
             assert self.matcher.seq(where.id) == self.seqs.get(where.id, 0)
-            for token in (where.yes, where.no):
+            for token in filter(None, (where.yes, where.no)):
                 ledger = self.ledgers.get((where.id, token), Ledger())
                 depth = self.matcher.depth(where.id, token)
                 assert (depth.bids, depth.asks) == (

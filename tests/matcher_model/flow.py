@@ -55,6 +55,7 @@ EVERYTHING = {
     "cancel_all": 3,
     "set_nonce": 3,
     "set_market": 3,
+    "name_no": 3,
     "set_mode": 3,
     "set_limits": 3,
     "add_market": 1,
@@ -129,7 +130,8 @@ class Flow:
 
     def assets(self):
         """List the assets of the world's markets."""
-        return sorted({a for m in self.world.markets for a in (m.yes, m.no, m.collateral)})
+        named = {a for m in self.world.markets for a in (m.yes, m.no, m.collateral)}
+        return sorted(named - {""})
 
     def price(self, side):
         """Draw a price, mostly passive, rarely at the end of the grid."""
@@ -311,7 +313,8 @@ class Flow:
         """Draw a market that is new, or not quite."""
         model = self.rng.choice(self.world.markets)
         name = model.id if self.odd() else f"{model.id}{len(self.matcher.markets)}"
-        tokens = {} if self.odd() else {"yes": f"{name}-yes", "no": f"{name}-no"}
+        no = f"{name}-no" if model.no else ""
+        tokens = {} if self.odd() else {"yes": f"{name}-yes", "no": no}
         described = msgspec.structs.replace(model, id=name, **tokens)
         return AddMarket(market=described, now_ms=self.now_ms)
 
@@ -328,6 +331,13 @@ class Flow:
         fixed = {"lot_wei": before.lot_wei + 1} if self.odd() else {}
         changed = msgspec.structs.replace(before, **terms, **fixed)
         return SetMarket(market=changed, now_ms=self.now_ms)
+
+    def name_no(self):
+        """Draw the NO of a market that has none yet, now and then one that it may not have."""
+        markets = self.matcher.markets or list(self.world.markets)
+        before = self.rng.choice([m for m in markets if not m.no] or markets)
+        no = self.rng.choice(self.assets()) if self.odd() else f"{before.id}-no"
+        return SetMarket(market=msgspec.structs.replace(before, no=no), now_ms=self.now_ms)
 
     def set_mode(self):
         """Draw a mode, mostly the open one, for any market."""

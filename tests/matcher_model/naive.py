@@ -62,6 +62,8 @@ class Naive:
         body = c.market, *(getattr(o, name) for name in o.__struct_fields__ if name != "id")
         rests = o.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
         self.refuse(c.deadline_ms is not None and c.deadline_ms < self.now_ms, "DEADLINE_PASSED")
+        named = [token for token in (market.yes, market.no) if token]
+        self.refuse(o.token not in named, "TOKEN_NOT_IN_MARKET")
         self.refuse(o.size < market.min_size, "AMOUNT_TOO_SMALL")
         self.refuse(self.late(order), "ORDER_EXPIRED")
         self.refuse(c.order_hash in self.used, "ORDER_ALREADY_USED")
@@ -288,6 +290,13 @@ class Naive:
     def addmarket(self, c):
         self.markets[c.market.id], self.modes[c.market.id] = c.market, c.market.mode
         self.seq[c.market.id] = 0
+
+    def setmarket(self, c):
+        """Name the NO of a market that has none; it stays, and it is nothing else."""
+        before, no = self.markets[c.market.id].no, c.market.no
+        taken = [x for m in self.markets.values() for x in (m.yes, m.no, m.collateral)]
+        self.refuse(no != before and (before or no in taken), "INVALID_MARKET")
+        self.markets[c.market.id] = c.market
 
     def setmode(self, c):
         """Change a mode, but not from the last one, which takes out all: bids first, best first."""

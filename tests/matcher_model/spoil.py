@@ -27,6 +27,7 @@ OFF_BY_A_BIT = {
     "side": (0, 1, 2, "BUY"),
     "token": ("", "bare-no", "paid-yes", "nothing"),
     "market": ("", "bare", "nowhere"),
+    "no": ("", "bare-yes", "collateral", "half-no"),
     "order_hash": (b"", b"x" * 31, "x" * 32, bytearray(32)),
     "fee_rate_bps": (-1, 1_001, 0),
     "collateral": (-1, 0, 2**256 - 1, 2**256),

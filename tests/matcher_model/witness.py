@@ -234,7 +234,7 @@ class Witness:
         for market in matcher.markets:
             assert matcher.seq(market.id) == self.seq[market.id]
             assert matcher.unsettled(market.id) == list(self.pending[market.id])
-            for token in (market.yes, market.no):
+            for token in filter(None, (market.yes, market.no)):
                 self._depth_agrees(matcher, market.id, token)
             if market.mode is Mode.RESOLVED:
                 assert not matcher.open_orders(market=market.id)

@@ -52,9 +52,11 @@ SMALL = World(
             incoming_fee_rate_bps=700,
             self_trade=SelfTrade.CANCEL_BOTH,
         ),
+        market("half", no="", resting_fee_rate_bps=100),
     )
 )
-"""A market without funds, one with accounts and fees, and one whose trades wait to be settled."""
+"""A market without funds, one with accounts and fees, one whose trades wait to be settled, and one
+whose NO is named later."""
 
 TIGHT = World(
     markets=(

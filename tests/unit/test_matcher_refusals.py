@@ -141,6 +141,11 @@ RULES = [
     (errors.InvalidMarketError, AddMarket(market=market("x", no="x-yes")), ["differ", "'x-yes'"]),
     (errors.InvalidMarketError, AddMarket(market=market("x", collateral="x-no")), ["differ"]),
     (errors.InvalidMarketError, AddMarket(market=market("x", yes="m-no")), ["'m-no'", "'m'"]),
+    (
+        errors.InvalidMarketError,
+        AddMarket(market=market("x", no="", funds=Funds.ACCOUNTS)),
+        ["no must", 1, 256, "Funds.ACCOUNTS", "not 0"],
+    ),
     (errors.InvalidMarketError, AddMarket(market=market("x", mode=0)), ["mode", "Mode", 0]),
     (errors.InvalidMarketError, AddMarket(market=market("x", funds=1)), ["funds", "Funds", 1]),
     (errors.InvalidMarketError, AddMarket(market=market("x", self_trade=None)), ["SelfTrade"]),
