@@ -160,7 +160,14 @@ def audit(desk: "Desk") -> None:
 
 def _audit_venue(desk: "Desk", venue: "Venue") -> None:
     """Check one market against its books."""
-    for book in (venue.yes_book, venue.no_book):
+    market, books = venue.market, (venue.yes_book, venue.no_book)
+    if tuple(book.token for book in books) != (market.yes, market.no):
+        raise InvariantError(f"market {market.id!r} has the books of other tokens")
+    if all(book is not venue.turn for book in books):
+        raise InvariantError(f"market {market.id!r} counts its events in neither of its books")
+    if any(desk.tokens.get(token) != market.id for token in (market.yes, market.no) if token):
+        raise InvariantError(f"a token of market {market.id!r} is not known to be its own")
+    for book in books:
         book.check()
         for resting in book.orders():
             entry = desk.entries[resting.order_id]
