@@ -353,6 +353,16 @@ cdef inline bint small_word(const uint8_t* word) noexcept:
     return True
 
 
+cdef inline bint is_plain_word(const uint8_t* text, Py_ssize_t length) noexcept:
+    # Neither decimal digits nor 0x and something: a salt that stands for its hash.
+    cdef Py_ssize_t place = 0
+    while place < length and 48 <= text[place] <= 57:
+        place += 1
+    if place == length:
+        return False
+    return not (place == 1 and text[0] == 48 and text[1] == 120)
+
+
 cdef bint write_salt(PyObject* value, uint8_t* to) except -1:
     cdef Py_ssize_t length = 0
     cdef const uint8_t* text = text_ascii(value, &length)
@@ -360,6 +370,9 @@ cdef bint write_salt(PyObject* value, uint8_t* to) except -1:
     cdef bint fits
     if text != NULL:
         number = long_of_digits(text, length)
+        if number == NULL and is_plain_word(text, length):
+            keccak(text, length, to)
+            return True
     if number != NULL:
         fits = long_write(number, to)
         decref(number)
