@@ -55,9 +55,9 @@ def price_and_size(
     >>> price_and_size(Side.BUY, 30 * 10**18, 60 * 10**18)
     PriceSize(price=50, size=60000000000000000000)
     """
+    buys = is_buy(side)
     for path, amount in (("makerAmount", maker_amount), ("takerAmount", taker_amount)):
         check_amount(path, amount)
-    buys = is_buy(side)
     collateral, size = (maker_amount, taker_amount) if buys else (taker_amount, maker_amount)
     check_size("takerAmount" if buys else "makerAmount", size)
     hundredfold = 100 * collateral

@@ -10,6 +10,7 @@ from clob.signing.amounts import price_and_size
 from clob.signing.errors import TakerNotSupportedError
 from clob.signing.fields import at
 from clob.signing.order import ZERO_ADDRESS, SignedOrder
+from clob.signing.signed import read_address
 from clob.units import FEE_RATE_MAX_BPS
 
 
@@ -46,8 +47,8 @@ def to_order(
         InvalidSideError, InvalidAmountError, AmountTooLargeError, PriceOutOfRangeError: as
             :func:`price_and_size` raises them.
     """
-    maker = fields.address("maker", order.maker)
-    taker = fields.address("taker", order.taker)
+    maker = read_address("maker", order.maker)
+    taker = read_address("taker", order.taker)
     if taker != ZERO_ADDRESS and taker not in operators:
         raise at("taker", TakerNotSupportedError(
             f"taker must be {ZERO_ADDRESS} (anybody) or the operator, not {taker}"

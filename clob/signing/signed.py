@@ -1,13 +1,17 @@
 """What all signed things have: a schema, a signature, and a way from JSON and back."""
 
+import functools
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
 from clob._checks import show
-from clob.signing import secp
+from clob.signing import fields, secp
 from clob.signing.schema import Schema, address_bytes
+
+ADDRESS_CHARACTERS: Final = 42
+"""How long an address is as a text; nothing longer is remembered."""
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -81,3 +85,27 @@ def plain(address: str) -> str:
     """
     written: str = secp.checksummed(address_bytes(address))
     return written
+
+
+def read_address(path: str, value: object) -> str:
+    """Read an address as :func:`fields.address` does, ten times as fast where it is right.
+
+    Raises:
+        InvalidAddressError: as there.
+    """
+    fits = type(value) is str and len(value) == ADDRESS_CHARACTERS
+    right = spelled(value) if fits else None
+    return fields.address(path, value) if right is None else right
+
+
+@functools.lru_cache(4_096)
+def spelled(address: str) -> str | None:
+    """Write an address as EIP-55 does; None where it is none, or its capital letters are wrong.
+
+    The same addresses come again and again.
+    """
+    if not fields.ADDRESS.fullmatch(address):
+        return None
+    digits = address[2:]
+    right: str = secp.checksummed(bytes.fromhex(digits))
+    return right if address == right or digits in (digits.lower(), digits.upper()) else None

@@ -20,8 +20,10 @@ from clob.signing import (
     SignedSetNonce,
     Verdict,
     _secp_py,
+    fields,
     secp,
 )
+from clob.signing.signed import read_address, spelled
 from tests.signing.helpers import ALICE, BOB, outcome, replace, signed
 from tests.signings import DOMAIN
 
@@ -272,6 +274,26 @@ scalars = st.one_of(
 )  # fmt: skip
 values = scalars | st.lists(scalars, max_size=2) | st.dictionaries(surrogates, scalars, max_size=2)
 objects = st.dictionaries(st.sampled_from(list(RULES)), values, max_size=13)
+
+
+def test_an_address_is_read_as_the_rule_has_it_however_fast(backend):
+    @given(near_addresses | values)
+    def one(value):
+        spelled.cache_clear()
+        slow = outcome(fields.address, "maker", value)
+        assert outcome(read_address, "maker", value) == slow
+        assert outcome(read_address, "maker", value) == slow, "the second time"
+
+    one()
+
+
+def test_no_text_is_remembered_that_is_longer_than_an_address():
+    spelled.cache_clear()
+    for length in (0, 41, 43, 60_000):
+        assert outcome(read_address, "maker", "0" * length)[1] == "INVALID_ADDRESS"
+    assert spelled.cache_info().currsize == 0
+    assert read_address("maker", ALICE.lower()) == ALICE
+    assert spelled.cache_info().currsize == 1
 
 
 def test_whatever_comes_is_read_by_the_rule_or_refused_by_it(backend):
