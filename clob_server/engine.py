@@ -5,16 +5,16 @@ Nobody hears of anything that is not durable. The clock is read here, once for a
 """
 
 import asyncio
-import typing
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from clob import ClobError, Command, RejectedError
-from clob.codec import encode
+from clob import ClobError, RejectedError
 from clob.journal import ZERO_HASH, Outcome, event_hash
+from clob_server.commands import ENGINE, AnyCommand, encode
+from clob_server.exchange import Exchange, outcome_of
 from clob_server.log import Log
-from clob_server.state import State, outcome_of
 from clob_server.worker import Worker
 
 WAITING_MAX: Final = 10_000
@@ -39,8 +39,12 @@ class EngineFullError(ClobError):
     code = "ENGINE_FULL"
 
 
-Make: TypeAlias = Callable[[int], Command]
-"""Takes the time of its batch and gives the command, so that ids and times are chosen in order."""
+Make: TypeAlias = Callable[[int], AnyCommand | tuple[AnyCommand, ...]]
+"""Takes the time of its batch and gives the command, so that ids and times are chosen in order. Of
+several, which go into the same batch one after the other, the last is the one that is answered."""
+
+Also: TypeAlias = Callable[[int], Sequence[AnyCommand]]
+"""Takes the time of a batch and gives what goes into it before all that was asked."""
 
 
 class Done(NamedTuple):
@@ -48,20 +52,24 @@ class Done(NamedTuple):
 
     seq: int
     """Its place in the log."""
-    command: Command
+    command: AnyCommand
     """The command."""
     outcome: Outcome
     """Its events, or its refusal."""
+    num_trades: int
+    """How many trades there were before it, of all markets."""
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the command, Unix milliseconds."""
+        return self.command.now_ms
 
 
-Answer: TypeAlias = "asyncio.Future[Outcome]"
+Answer: TypeAlias = "asyncio.Future[Done]"
 """What the one who asked waits for."""
 
 Asked: TypeAlias = tuple[Make, Answer]
 """What waits for its batch."""
-
-COMMANDS: Final = frozenset(typing.get_args(Command))
-"""The types of the commands; their canonical bytes alone may be appended."""
 
 Listener: TypeAlias = Callable[[Sequence[Done]], None]
 """Hears of each batch, in sequence, before those who asked do. It must not raise."""
@@ -72,32 +80,42 @@ class Engine:
 
     Args:
         log: where they are made durable; nobody else may append to it.
-        state: what they change; it must have taken in the whole log.
+        exchange: what they change; it must have taken in the whole log.
         clock_ms: tells the time, Unix milliseconds.
         hashed: the event hash after the last command of the log.
         waiting_max: how many may wait.
+        also: what else goes into each batch.
+        on_commit: hears how many seconds each batch took to become durable, in the thread of the
+            log. It must not raise.
     """
 
     def __init__(
         self,
         log: Log,
-        state: State,
+        exchange: Exchange,
         clock_ms: Callable[[], int],
         *,
         hashed: bytes = ZERO_HASH,
         waiting_max: int = WAITING_MAX,
+        also: Also = lambda _: (),
+        on_commit: Callable[[float], object] = lambda _: None,
     ) -> None:
-        self.state: Final = state
+        self.exchange: Final = exchange
         self.listeners: Final[list[Listener]] = []
+        self.afterwards: Final[list[Callable[[], object]]] = [log.tidy]
+        """What the thread of the log does, one after the other, as the engine begins to work and
+        after each batch, once the acknowledgements are out. What is raised is not heard of."""
         self._log = log
         self._clock_ms = clock_ms
         self._seq = log.tail.seq
         self._hashed = hashed
         self._waiting_max = waiting_max
+        self._also = also
+        self._on_commit = on_commit
         self._waiting: list[Asked] = []
         self._wake = asyncio.Event()
         self._open = True
-        self._worker: Worker
+        self._worker: Worker | None = None
 
     @property
     def seq(self) -> int:
@@ -114,7 +132,7 @@ class Engine:
         """How many commands wait for the next batch."""
         return len(self._waiting)
 
-    async def ask(self, make: Make) -> Outcome:
+    async def ask(self, make: Make) -> Done:
         """Have a command done, and hear what came of it.
 
         Args:
@@ -122,7 +140,7 @@ class Engine:
                 nothing was asked.
 
         Returns:
-            The events.
+            The command with its events; of several commands the last.
 
         Raises:
             EngineStoppedError: it takes nothing more.
@@ -138,10 +156,10 @@ class Engine:
         answer: Answer = asyncio.get_running_loop().create_future()
         self._waiting.append((make, answer))
         self._wake.set()
-        outcome = await answer
-        if isinstance(outcome, RejectedError):
-            raise outcome
-        return outcome
+        done = await answer
+        if isinstance(done.outcome, RejectedError):
+            raise done.outcome
+        return done
 
     async def run(self) -> None:
         """Work until :meth:`stop`, and then until nothing waits.
@@ -150,35 +168,46 @@ class Engine:
             LogFailedError: a commit failed. Who was in it has heard so, who waited for the next
                 one that the engine has stopped, and the process has to end.
         """
-        self._worker = Worker("log")
+        self._worker = worker = Worker("log")
         try:
+            self._do_afterwards(worker)
             while self._open or self._waiting:
                 await self._wake.wait()
                 self._wake.clear()
                 if self._waiting:
                     batch, self._waiting = self._waiting, []
-                    await self._commit(batch)
+                    await self._commit(batch, worker)
         except BaseException as error:
             self._give_up(error)
             raise
         finally:
             self._open = False
-            self._worker.close()
+            self._worker = None
+            worker.close()
 
     def stop(self) -> None:
         """Take nothing more; what waits is still done, and then :meth:`run` returns."""
         self._open = False
         self._wake.set()
 
+    def tell(self, work: Callable[[], object]) -> None:
+        """Have something done by the thread of the log, between two batches, while there is one.
+
+        Args:
+            work: what to do; what it raises is not heard of.
+        """
+        if self._worker is not None:
+            self._worker.tell(work)
+
     # ----- a batch ---------------------------------------------------------------------------
 
-    async def _commit(self, batch: list[Asked]) -> None:
+    async def _commit(self, batch: list[Asked], worker: Worker) -> None:
         """Make a batch durable, do it, and answer."""
         try:
             commands, raws, answers = self._build(batch)
             if not commands:
                 return
-            await self._worker.ask(partial(self._append, raws))
+            await worker.ask(partial(self._append, raws))
             done = self._do(commands)
             for listener in self.listeners:
                 listener(done)
@@ -186,27 +215,38 @@ class Engine:
             for _, answer in batch:
                 fail(answer, error)
             raise
-        for answer, each in zip(answers, done, strict=True):
+        for place, answer in answers:
             if not answer.done():  # who asked may have gone
-                answer.set_result(each.outcome)
-        # In the same thread, so that it is over before the next batch is written.
-        self._worker.tell(self._log.tidy)
+                answer.set_result(done[place])
+        self._do_afterwards(worker)
 
-    def _build(self, batch: list[Asked]) -> tuple[list[Command], list[bytes], list[Answer]]:
-        """Make the commands of a batch; what cannot be asked fails for the one who asked it."""
-        now_ms = max(self._clock_ms(), self.state.now_ms)
-        commands, raws, answers = [], [], []
+    def _do_afterwards(self, worker: Worker) -> None:
+        """Hand over what can wait; the same thread does it before it writes the next batch."""
+        for work in self.afterwards:
+            worker.tell(work)
+
+    def _build(
+        self, batch: list[Asked]
+    ) -> tuple[list[AnyCommand], list[bytes], list[tuple[int, Answer]]]:
+        """Make the commands of a batch, and note which one answers whom.
+
+        What cannot be asked fails for the one who asked it.
+        """
+        now_ms = max(self._clock_ms(), self.exchange.now_ms)
+        commands: list[AnyCommand] = list(self._also(now_ms))
+        raws, answers = [encode(command) for command in commands], []
         for make, answer in batch:
             try:
-                command = make(now_ms)
-                if type(command) not in COMMANDS:
-                    raise TypeError(f"a command is asked for, not {command!r:.99}")
-                raws.append(encode(command))
+                made = make(now_ms)
+                several = made if isinstance(made, tuple) else (made,)
+                if not several:
+                    raise TypeError("a command is asked for, and there is none")
+                raws += [encode(command) for command in several]
             except Exception as error:  # whatever it is, it is his
                 fail(answer, error)
             else:
-                commands.append(command)
-                answers.append(answer)
+                commands += several
+                answers.append((len(commands) - 1, answer))
         return commands, raws, answers
 
     def _append(self, raws: Sequence[bytes]) -> None:
@@ -214,15 +254,19 @@ class Engine:
 
         It follows what was done here, so that the log refuses it if anybody else has appended.
         """
+        begin = time.perf_counter()
         self._log.append(raws, self._seq, event_hash=self._hashed)
+        self._on_commit(time.perf_counter() - begin)
 
-    def _do(self, commands: Sequence[Command]) -> list[Done]:
-        """Do what is durable."""
-        done = []
+    def _do(self, commands: Sequence[AnyCommand]) -> list[Done]:
+        """Do what is durable. The event hash is of what the engine's commands led to."""
+        done, exchange = [], self.exchange
         for seq, command in enumerate(commands, self._seq + 1):
-            outcome = outcome_of(self.state, command)
-            self._hashed = event_hash(self._hashed, outcome)
-            done.append(Done(seq, command, outcome))
+            num_trades = exchange.num_trades
+            outcome = outcome_of(exchange, command)
+            if type(command) in ENGINE:
+                self._hashed = event_hash(self._hashed, outcome)
+            done.append(Done(seq, command, outcome, num_trades))
         self._seq += len(done)
         return done
 

@@ -1,19 +1,19 @@
 """From a log to the state that it leads to, and a snapshot of that state for the next time."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Final
 
-from clob import Command
+from clob.codec import decode
+from clob.errors import InvalidBytesError
 from clob.journal import ZERO_HASH, Frame, event_hash
+from clob.layouts import FIRST_FOREIGN_KIND as OWN
+from clob_server.commands import ENGINE, SERVER, AnyCommand, decode_own
+from clob_server.exchange import Exchange, outcome_of
 from clob_server.log import Log, LogDamagedError, Snapshot
-from clob_server.state import State, outcome_of
 
-AnyState = TypeVar("AnyState", bound=State)
+_KINDS: Final = ENGINE | SERVER
 
 
-def recover(
-    log: Log, new: Callable[[], AnyState], restore: Callable[[bytes], AnyState]
-) -> tuple[AnyState, bytes, int]:
+def recover(log: Log) -> tuple[Exchange, bytes, int]:
     """Make the state that a log leads to: its newest snapshot, and the commands since.
 
     Frames state the event hash before their first command. So all but the last frame are done
@@ -21,8 +21,6 @@ def recover(
 
     Args:
         log: the log.
-        new: makes the state before the first command.
-        restore: makes the state of a snapshot.
 
     Returns:
         The state, the event hash after the last command, and how many commands were done again.
@@ -33,20 +31,27 @@ def recover(
         InvalidSnapshotError: the state of the snapshot cannot be read.
     """
     snapshot = log.get_snapshot()
-    state = new() if snapshot is None else restore(snapshot.state)
+    exchange = Exchange() if snapshot is None else Exchange.restore(snapshot.state)
     hashed, after = (ZERO_HASH, 0) if snapshot is None else (snapshot.event_hash, snapshot.seq)
     before = after
     last: Frame | None = None
     for frame in log.read(after):
         check(frame, before, hashed if last is None else None)
         if last is not None:
-            state.replay(commands_of(last))
+            exchange.replay(commands_of(last))
         last, before = frame, frame.first_seq + frame.count - 1
     if last is not None:
-        hashed = last.event_hash or hashed
-        for command in commands_of(last):
-            hashed = event_hash(hashed, outcome_of(state, command))
-    return state, hashed, before - after
+        hashed = done_again(exchange, last, last.event_hash or hashed)
+    return exchange, hashed, before - after
+
+
+def done_again(exchange: Exchange, frame: Frame, hashed: bytes) -> bytes:
+    """Do the commands of a frame, and give the event hash after them."""
+    for command in commands_of(frame):
+        outcome = outcome_of(exchange, command)
+        if type(command) in ENGINE:
+            hashed = event_hash(hashed, outcome)
+    return hashed
 
 
 def check(frame: Frame, before: int, hashed: bytes | None) -> None:
@@ -62,24 +67,30 @@ def check(frame: Frame, before: int, hashed: bytes | None) -> None:
         )
 
 
-def commands_of(frame: Frame) -> list[Command]:
-    """Give the commands of a frame."""
-    commands = []
-    for command in frame.commands():
-        if isinstance(command, bytes):
-            raise LogDamagedError(f"a command is of kind {command[0]}, which is not known here")
-        commands.append(command)
+def commands_of(frame: Frame) -> list[AnyCommand]:
+    """Give the commands of a frame.
+
+    Raises:
+        InvalidBytesError: what stands for a command of the engine is none.
+        LogDamagedError: what stands for one of the server is none.
+    """
+    try:
+        commands = [decode_own(raw) if raw[0] >= OWN else decode(raw) for raw in frame.raw]
+    except (InvalidBytesError, IndexError):  # the latter of no bytes at all
+        commands = []
+    if len(commands) != frame.count or not _KINDS.issuperset(map(type, commands)):
+        frame.commands()  # says which of them is none, and where
     return commands
 
 
-def take_snapshot(log: Log, state: State, hashed: bytes) -> Snapshot:
+def take_snapshot(log: Log, exchange: Exchange, hashed: bytes) -> Snapshot:
     """Keep a snapshot of the state after the last command.
 
     Beside a running engine only within a listener, where log and state are at the same command.
 
     Args:
-        log: the log; the state must have taken in all of it.
-        state: the state.
+        log: the log; the exchange must have taken in all of it.
+        exchange: the state.
         hashed: the event hash after the last command.
 
     Returns:
@@ -87,7 +98,7 @@ def take_snapshot(log: Log, state: State, hashed: bytes) -> Snapshot:
     """
     tail = log.tail
     snapshot = Snapshot(
-        seq=tail.seq, chain_hash=tail.chain_hash, event_hash=hashed, state=state.snapshot()
+        seq=tail.seq, chain_hash=tail.chain_hash, event_hash=hashed, state=exchange.snapshot()
     )
     log.put_snapshot(snapshot)
     return snapshot

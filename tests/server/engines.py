@@ -6,8 +6,11 @@ import threading
 
 from clob import AddMarket, Matcher
 from clob.journal import verify
-from clob_server.audit import journal_of
+from clob_server.audit import audit, journal_of
+from clob_server.commands import Papers
 from clob_server.engine import Engine
+from clob_server.exchange import Exchange
+from clob_server.recovery import commands_of, recover
 from tests.matchers import market
 
 NOW_MS = 1_700_000_000_000
@@ -35,8 +38,8 @@ class SlowLog:
 
 
 def engine_over(log, **options):
-    """An engine over a matcher that has seen nothing yet, with a clock that stands still."""
-    return Engine(log, Matcher(), lambda: NOW_MS, **options)
+    """An engine over an exchange that has seen nothing yet, with a clock that stands still."""
+    return Engine(log, Exchange(), lambda: NOW_MS, **options)
 
 
 @contextlib.asynccontextmanager
@@ -54,6 +57,22 @@ async def working(engine):
 def played(story):
     """Have a story told to its end, which must come."""
     asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))
+
+
+def papers(order_id, **fields):
+    """Write what comes with a signed order."""
+    fields = {"signer": "0xA", "salt": "7", "taker": "0x0", "signature_type": 1} | fields
+    return Papers(order_id=order_id, signature=bytes(65), **({"now_ms": 0} | fields))
+
+
+def signed(make):
+    """Make an order come with its papers, in one ask."""
+
+    def both(order_id, *arguments, now_ms, **fields):
+        submission = make(order_id, *arguments, now_ms=now_ms, **fields)
+        return papers(str(order_id), now_ms=now_ms), submission
+
+    return both
 
 
 def ask(engine, make, *arguments, **fields):
@@ -74,14 +93,20 @@ def data_of(log):
 
 def logged(log):
     """The commands in a log, frame by frame."""
-    return [frame.commands() for frame in log.read()]
+    return [commands_of(frame) for frame in log.read()]
 
 
 def assert_as_logged(engine, log):
-    """A matcher that is given what is in the log ends where the engine's did."""
-    again = Matcher()
-    found = verify(data_of(log), again)
-    assert found.last_seq == log.tail.seq == engine.seq
-    assert found.event_hash == engine.event_hash
-    assert found.state_hash == engine.state.state_hash()
-    assert again.snapshot() == engine.state.snapshot()
+    """An exchange that is given what is in the log ends where the engine's did, in every way."""
+    again = Exchange()
+    again.replay(command for frame in logged(log) for command in frame)
+    assert again.snapshot() == engine.exchange.snapshot()
+    exchange, hashed, count = recover(log)
+    assert exchange.snapshot() == engine.exchange.snapshot()
+    assert (hashed, count) == (engine.event_hash, engine.seq)
+    found, matcher = audit(log), Matcher()
+    for told in (found, verify(data_of(log), matcher)):
+        assert told.last_seq == told.commands == log.tail.seq == engine.seq
+        assert told.event_hash == engine.event_hash
+        assert told.state_hash == engine.exchange.matcher.state_hash()
+    assert matcher.snapshot() == engine.exchange.matcher.snapshot()

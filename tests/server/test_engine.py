@@ -10,7 +10,8 @@ from clob import AddMarket, Cancel, Expire, Matcher, RejectedError
 from clob.errors import DuplicateOrderError, UnknownOrderError
 from clob.events import OrderRemoved, RemovalReason
 from clob.journal import ZERO_HASH, event_hash, verify
-from clob_server.engine import Engine, EngineFullError
+from clob_server.engine import Done, Engine, EngineFullError
+from clob_server.exchange import Exchange
 from tests.matchers import buy, market, sell
 from tests.server.engines import (
     NOW_MS,
@@ -21,7 +22,9 @@ from tests.server.engines import (
     data_of,
     engine_over,
     logged,
+    papers,
     played,
+    signed,
     working,
 )
 
@@ -32,10 +35,12 @@ def test_what_is_asked_is_done_and_is_in_the_log(log):
     async def main():
         engine = engine_over(log)
         async with working(engine):
-            events = await ask(engine, sell, "s", 50, 10)
+            done = await ask(engine, sell, "s", 50, 10)
             again = Matcher()
             again.apply(AddMarket(market=market(), now_ms=NOW_MS))
-            assert events == again.apply(sell("s", 50, 10, now_ms=NOW_MS))
+            command = sell("s", 50, 10, now_ms=NOW_MS)
+            assert done == Done(2, command, again.apply(command), 0)
+            assert done.now_ms == NOW_MS
             assert engine.seq == log.tail.seq == 2
         assert logged(log)[1:] == [[sell("s", 50, 10, now_ms=NOW_MS)]]
         assert_as_logged(engine, log)
@@ -70,14 +75,14 @@ def test_nobody_hears_anything_before_it_is_durable(log):
         async with working(engine):
             await slow.begins()
             heard.clear()
-            state, hashed = engine.state.snapshot(), engine.event_hash
+            state, hashed = engine.exchange.snapshot(), engine.event_hash
             task = ask(engine, sell, "s", 50, 10)
             await slow.begins()
             await asyncio.sleep(0.05)
             assert not task.done()
             assert not heard
             assert engine.seq == 1
-            assert (engine.state.snapshot(), engine.event_hash) == (state, hashed)
+            assert (engine.exchange.snapshot(), engine.event_hash) == (state, hashed)
             slow.through.release()
             await task
             assert [done.seq for done in heard] == [2]
@@ -135,8 +140,8 @@ def test_listeners_hear_before_those_who_asked_and_in_sequence(log):
         engine = engine_over(slow)
 
         async def one(number):
-            events = await engine.ask(lambda now: sell(number, 50, 1, now_ms=now))
-            said.append(("asker", number, tuple(events)))
+            done = await engine.ask(lambda now: sell(number, 50, 1, now_ms=now))
+            said.append(("asker", number, tuple(done.outcome)))
 
         def hear(who):
             return lambda done: said.extend(
@@ -178,7 +183,7 @@ def test_a_batch_has_one_time_and_time_never_goes_back(log):
             return clock[0]
 
         slow = SlowLog(log)
-        engine = Engine(slow, Matcher(), clock_ms)
+        engine = Engine(slow, Exchange(), clock_ms)
         slow.through.release(100)
         async with working(engine):
             for now_ms in (NOW_MS + 5, NOW_MS - 1_000, NOW_MS + 6):
@@ -188,7 +193,7 @@ def test_a_batch_has_one_time_and_time_never_goes_back(log):
                 await asyncio.gather(*tasks)
         assert read == [NOW_MS, NOW_MS + 5, NOW_MS - 1_000, NOW_MS + 6]
         assert heard == [NOW_MS + 5] * 6 + [NOW_MS + 6] * 3
-        assert engine.state.now_ms == NOW_MS + 6
+        assert engine.exchange.now_ms == NOW_MS + 6
         assert_as_logged(engine, log)
 
     played(main())
@@ -210,6 +215,11 @@ def fail_to_make(_):
         (lambda now: sell("x", 50.0, 1, now_ms=now), TypeError),
         (lambda _: Expire(now_ms=-1), ValueError),
         (lambda _: AN_EVENT, (TypeError, ValueError)),
+        (lambda _: (), TypeError),
+        (lambda now: (sell("x", 50, 1, now_ms=now), None), TypeError),
+        (lambda now: papers("x", now_ms=now, salt=7), TypeError),
+        (lambda now: papers("x", now_ms=2**64), (TypeError, OverflowError)),
+        (lambda now: papers("\ud800", now_ms=now), ValueError),
     ],
 )
 def test_what_cannot_be_asked_fails_only_its_own_ask(log, make, error):
@@ -224,7 +234,7 @@ def test_what_cannot_be_asked_fails_only_its_own_ask(log, make, error):
             await asked(before, bad, after)
             with pytest.raises(error):
                 await bad
-            assert len(await before) == len(await after) == 1
+            assert len((await before).outcome) == len((await after).outcome) == 1
             slow.through.release(100)
             with pytest.raises(error):
                 await engine.ask(make)
@@ -254,7 +264,7 @@ def test_who_gives_up_waiting_changes_nothing_for_the_others(log):
             await asyncio.gather(*stayed)
             assert tasks[1].cancelled()
             assert waiting[1].cancelled()
-            found = {engine.state.order(number).order.id for number in range(6)}
+            found = {engine.exchange.matcher.order(number).order.id for number in range(6)}
             assert found == set(range(6))
         assert_as_logged(engine, log)
 
@@ -289,7 +299,7 @@ def test_more_than_may_wait_are_turned_away_at_once(log):
 async def wander(engine, rng, name, num_asks):
     """Ask for things, most of them sensible, and give up waiting now and then."""
     for number in range(num_asks):
-        make = rng.choice((buy, sell))
+        make = rng.choice((buy, sell, signed(buy), signed(sell)))
         own = rng.choice((f"{name}-{number}", f"{name}-{rng.randrange(num_asks)}"))
         price, size = rng.randint(45, 55), rng.randint(1, 100)
         if rng.random() < 0.2:

@@ -6,9 +6,10 @@ import errno
 
 import pytest
 
-from clob import AddMarket, Expire, Matcher
+from clob import AddMarket, Expire
 from clob.events import OrderAdded
 from clob_server.engine import Engine, EngineStoppedError, OutcomeUnknownError
+from clob_server.exchange import Exchange
 from clob_server.log import FencedError, Folder, LogFailedError, SqliteLog
 from tests.matchers import market, sell
 from tests.server.engines import (
@@ -74,7 +75,7 @@ def test_what_was_asked_before_it_began_to_work_is_done(log):
         await asked(*tasks)
         engine.stop()
         await engine.run()
-        assert [type(event) for event in await tasks[1]] == [OrderAdded]
+        assert [type(event) for event in (await tasks[1]).outcome] == [OrderAdded]
 
     played(main())
 
@@ -120,7 +121,7 @@ def test_a_log_that_fails_fails_all_who_wait(tmp_path):
         await asked(*batch, *waiting)
         batch[1].cancel()
         files.full = True
-        state = engine.state.snapshot()
+        state = engine.exchange.snapshot()
         slow.through.release()
         found = kinds(await outcomes(*batch, *waiting, run))
         # Those of the batch cannot know whether it is durable; those who waited know that they
@@ -129,7 +130,7 @@ def test_a_log_that_fails_fails_all_who_wait(tmp_path):
         assert found[3:] == [EngineStoppedError] * 3 + [LogFailedError]
         with pytest.raises(EngineStoppedError):
             await engine.ask(lambda now: sell("x", 50, 1, now_ms=now))
-        assert engine.state.snapshot() == state
+        assert engine.exchange.snapshot() == state
         assert not heard
         log.close()
 
@@ -189,7 +190,7 @@ def test_a_clock_that_fails_leaves_nobody_waiting(log):
         raise OSError("no clock")
 
     async def main():
-        engine = Engine(log, Matcher(), clock_ms)
+        engine = Engine(log, Exchange(), clock_ms)
         run = asyncio.create_task(engine.run())
         tasks = [ask(engine, Expire) for _ in range(2)]
         found = kinds(await outcomes(*tasks, run))

@@ -8,16 +8,51 @@ import msgspec
 import pytest
 
 from clob import Expire, Matcher, RejectedError
-from clob.codec import encode
-from clob.errors import InvalidSnapshotError
-from clob.journal import ZERO_HASH, Recorder, encode_frame, event_hash, frame_hash, verify
+from clob.codec import encode as encode_event
+from clob.errors import InvalidBytesError, InvalidSnapshotError
+from clob.events import OrderRemoved, RemovalReason
+from clob.journal import ZERO_HASH, encode_frame, event_hash, frame_hash, verify
 from clob.order import Side
+from clob_server.audit import audit
+from clob_server.commands import ENGINE, Budgets, SetBudgets, SetDelegate, encode
 from clob_server.engine import Engine
+from clob_server.exchange import Exchange, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog, Snapshot, SqliteLog
-from clob_server.recovery import recover, take_snapshot
-from tests.journal.stories import STORY, submit, tell
+from clob_server.recovery import commands_of, recover, take_snapshot
+from tests.journal.stories import STORY as ENGINES
+from tests.journal.stories import submit
+from tests.server.engines import papers
 
+
+def with_own(commands):
+    """Put commands of the server between those of the engine: papers, and refused ones too."""
+    for number, command in enumerate(commands):
+        order = getattr(command, "order", None)
+        if order is not None and number % 3:
+            yield papers(str(order.id), now_ms=command.now_ms)
+        elif number % 5 == 0:
+            yield SetDelegate(maker="M", delegate="D", allowed=True, nonce="7", now_ms=number)
+        elif number % 7 == 0:
+            yield SetBudgets(budgets=Budgets(key_per_minute=number), now_ms=number)
+        yield command
+
+
+STORY = list(with_own(ENGINES))
 PER_FRAME = 4
+
+
+class Recorder:
+    """An exchange, and the event hash over what came of its engine's commands."""
+
+    def __init__(self):
+        self.exchange, self.event_hash = Exchange(), ZERO_HASH
+
+    def tell(self, commands):
+        """Do commands, refused ones included."""
+        for command in commands:
+            outcome = outcome_of(self.exchange, command)
+            if type(command) in ENGINE:
+                self.event_hash = event_hash(self.event_hash, outcome)
 
 
 def live(log, recorder, commands, per_frame=PER_FRAME):
@@ -25,7 +60,7 @@ def live(log, recorder, commands, per_frame=PER_FRAME):
     for start in range(0, len(commands), per_frame):
         part = commands[start : start + per_frame]
         log.append(list(map(encode, part)), log.tail.seq, event_hash=recorder.event_hash)
-        tell(recorder, part)
+        recorder.tell(part)
 
 
 def told(log, commands=STORY):
@@ -35,14 +70,10 @@ def told(log, commands=STORY):
     return recorder
 
 
-def recovered(log):
-    return recover(log, Matcher, Matcher.restore)
-
-
 def assert_recovers(log, recorder, count):
-    state, hashed, found = recovered(log)
-    assert state.snapshot() == recorder.matcher.snapshot()
-    assert state.state_hash() == recorder.matcher.state_hash()
+    exchange, hashed, found = recover(log)
+    assert exchange.snapshot() == recorder.exchange.snapshot()
+    assert exchange.matcher.state_hash() == recorder.exchange.matcher.state_hash()
     assert hashed == recorder.event_hash
     assert found == count
 
@@ -62,8 +93,8 @@ def data_of(log, after=0, previous=ZERO_HASH):
 
 
 def test_an_empty_log_leads_to_the_beginning(log):
-    state, hashed, count = recovered(log)
-    assert state.snapshot() == Matcher().snapshot()
+    exchange, hashed, count = recover(log)
+    assert exchange.snapshot() == Exchange().snapshot()
     assert (hashed, count) == (ZERO_HASH, 0)
 
 
@@ -81,7 +112,7 @@ def test_frames_in_a_folder_lead_to_the_state_too(log):
 @pytest.mark.parametrize("drops", [False, True])
 def test_a_snapshot_and_the_frames_since_lead_to_the_state(log, covered, drops):
     recorder = told(log, STORY[:covered])
-    taken = take_snapshot(log, recorder.matcher, recorder.event_hash)
+    taken = take_snapshot(log, recorder.exchange, recorder.event_hash)
     assert (taken.seq, taken.chain_hash) == (log.tail.seq, log.tail.chain_hash)
     if drops:
         assert log.drop(covered) == covered // PER_FRAME
@@ -92,7 +123,7 @@ def test_a_snapshot_and_the_frames_since_lead_to_the_state(log, covered, drops):
 @pytest.mark.parametrize("drops", [False, True])
 def test_a_snapshot_alone_leads_to_the_state(log, drops):
     recorder = told(log)
-    taken = take_snapshot(log, recorder.matcher, recorder.event_hash)
+    taken = take_snapshot(log, recorder.exchange, recorder.event_hash)
     assert log.get_snapshot() == taken
     if drops:
         log.drop(log.tail.seq)
@@ -101,21 +132,19 @@ def test_a_snapshot_alone_leads_to_the_state(log, drops):
 
 def test_a_snapshot_from_which_nothing_was_dropped_is_used_and_not_done_again(log):
     recorder = told(log, STORY[:8])
-    take_snapshot(log, recorder.matcher, recorder.event_hash)
+    other = Recorder()
+    other.tell(STORY[:8])
+    other.exchange.apply(SetBudgets(budgets=Budgets(key_per_minute=99), now_ms=0))
+    take_snapshot(log, other.exchange, other.event_hash)
     live(log, recorder, STORY[8:])
-
-    def new():
-        raise AssertionError("there is a snapshot")
-
-    state, _, count = recover(log, new, Matcher.restore)
-    assert state.state_hash() == recorder.matcher.state_hash()
-    assert count == len(STORY) - 8
+    other.tell(STORY[8:])
+    assert_recovers(log, other, len(STORY) - 8)
 
 
 def test_a_folder_that_was_closed_leads_to_the_state(tmp_path):
     log = SqliteLog(tmp_path)
     recorder = told(log, STORY[:8])
-    take_snapshot(log, recorder.matcher, recorder.event_hash)
+    take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.drop(8)
     live(log, recorder, STORY[8:])
     log.close()
@@ -128,14 +157,14 @@ def test_a_folder_that_was_closed_leads_to_the_state(tmp_path):
 def test_an_engine_goes_on_from_there_and_the_whole_verifies(log, covered):
     recorder = told(log, STORY[:12])
     if covered == 12:
-        take_snapshot(log, recorder.matcher, recorder.event_hash)
+        take_snapshot(log, recorder.exchange, recorder.event_hash)
     live(log, recorder, STORY[12:])
     if covered == len(STORY):
-        take_snapshot(log, recorder.matcher, recorder.event_hash)
+        take_snapshot(log, recorder.exchange, recorder.event_hash)
 
     async def main():
-        state, hashed, _ = recovered(log)
-        engine = Engine(log, state, lambda: 5_000, hashed=hashed)
+        exchange, hashed, _ = recover(log)
+        engine = Engine(log, exchange, lambda: 5_000, hashed=hashed)
         run = asyncio.create_task(engine.run())
         await engine.ask(
             lambda now: submit("new", Side.SELL, 60, 5, "snow", "201", maker="y", now_ms=now)
@@ -150,25 +179,29 @@ def test_an_engine_goes_on_from_there_and_the_whole_verifies(log, covered):
     found = verify(data_of(log))
     assert found.last_seq == len(STORY) + 2
     assert found.event_hash == engine.event_hash
-    assert found.state_hash == engine.state.state_hash()
-    state, hashed, _ = recovered(log)
-    assert (state.state_hash(), hashed) == (found.state_hash, found.event_hash)
+    assert found.state_hash == engine.exchange.matcher.state_hash()
+    exchange, hashed, _ = recover(log)
+    assert exchange.snapshot() == engine.exchange.snapshot()
+    assert (exchange.matcher.state_hash(), hashed) == (found.state_hash, found.event_hash)
 
 
 def test_what_was_dropped_leaves_a_journal_that_verifies_from_the_snapshot_on(log):
     recorder = told(log, STORY[:12])
-    taken = take_snapshot(log, recorder.matcher, recorder.event_hash)
+    taken = take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.drop(12)
     live(log, recorder, STORY[12:])
     found = verify(
         data_of(log, 12, taken.chain_hash),
-        Matcher.restore(taken.state),
+        Exchange.restore(taken.state).matcher,
         previous=taken.chain_hash,
         event_hash=taken.event_hash,
         first_seq=13,
     )
     assert found.event_hash == recorder.event_hash
-    assert found.state_hash == recorder.matcher.state_hash()
+    assert found.state_hash == recorder.exchange.matcher.state_hash()
+
+
+AN_EVENT = encode_event(OrderRemoved(1, "m", "m-yes", "s", RemovalReason.CANCELLED, 1))
 
 
 # ----- what is refused -----------------------------------------------------------------------
@@ -177,48 +210,59 @@ def test_what_was_dropped_leaves_a_journal_that_verifies_from_the_snapshot_on(lo
 def test_a_log_that_begins_with_another_event_hash_is_damaged(log):
     log.append([encode(STORY[0])], 0, event_hash=b"\1" * 32)
     with pytest.raises(LogDamagedError, match="before command 1 the event hash was 0101"):
-        recovered(log)
+        recover(log)
 
 
 def test_a_log_that_states_no_event_hash_is_refused(log):
     log.append([encode(STORY[0])], 0)
     with pytest.raises(LogDamagedError, match="frame from command 1 states no event hash"):
-        recovered(log)
+        recover(log)
 
 
 def test_a_snapshot_with_another_event_hash_is_damaged(log):
     recorder = told(log, STORY[:8])
-    take_snapshot(log, recorder.matcher, b"\1" * 32)
+    take_snapshot(log, recorder.exchange, b"\1" * 32)
     live(log, recorder, STORY[8:])
     with pytest.raises(LogDamagedError, match="before command 9 the event hash was"):
-        recovered(log)
+        recover(log)
 
 
 def test_a_snapshot_that_is_none_is_refused(log):
     recorder = told(log, STORY[:8])
-    take_snapshot(log, recorder.matcher, recorder.event_hash)
+    take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.put_snapshot(msgspec.structs.replace(log.get_snapshot(), state=b"no state"))
     with pytest.raises(InvalidSnapshotError):
-        recovered(log)
+        recover(log)
 
 
 @pytest.mark.parametrize("where", [0, 1, 2])
 def test_a_command_of_the_embedders_own_is_not_known_here(log, where):
     commands = [[encode(Expire(now_ms=1))], [encode(Expire(now_ms=2))], [encode(Expire(now_ms=3))]]
-    commands[where].append(b"\x80whatever")
+    commands[where].append(b"\xffwhatever")
     matcher, hashed = Matcher(), ZERO_HASH
     for now_ms, raws in enumerate(commands, 1):
         log.append(raws, log.tail.seq, event_hash=hashed)
         hashed = event_hash(hashed, matcher.apply(Expire(now_ms=now_ms)))
-    with pytest.raises(LogDamagedError, match="a command is of kind 128, which is not known here"):
-        recovered(log)
+    for look in (recover, audit):
+        with pytest.raises(LogDamagedError, match="is of kind 255, which is not known here"):
+            look(log)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x00", b"\x07\xff", encode(Expire()) + b"\x00", AN_EVENT])
+def test_what_is_no_command_of_the_engine_is_refused_and_said_where(log, raw):
+    log.append([encode(Expire()), encode(papers("a")), encode(Expire())], 0)
+    (frame,) = log.read()
+    assert len(commands_of(frame)) == 3
+    broken = msgspec.structs.replace(frame, raw=(*frame.raw[:2], raw))
+    with pytest.raises(InvalidBytesError, match="command 3, frame 1"):
+        commands_of(broken)
 
 
 def with_a_snapshot_at_its_end(folder, commands):
     """Make a log in a folder, with a snapshot after the last command."""
     log = SqliteLog(folder)
     recorder = told(log, commands)
-    take_snapshot(log, recorder.matcher, recorder.event_hash)
+    take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.close()
     return recorder
 
@@ -226,7 +270,7 @@ def with_a_snapshot_at_its_end(folder, commands):
 def opened_and_recovered(folder, **options):
     """Start over a folder as a server does."""
     with contextlib.closing(SqliteLog(folder, **options)) as log:
-        return recovered(log)
+        return recover(log)
 
 
 @pytest.fixture
@@ -235,11 +279,11 @@ def restored(tmp_path):
     folder, older = tmp_path / "log", tmp_path / "older"
     with contextlib.closing(SqliteLog(folder)) as log:
         recorder = told(log, STORY[:8])
-        take_snapshot(log, recorder.matcher, recorder.event_hash)
+        take_snapshot(log, recorder.exchange, recorder.event_hash)
     shutil.copytree(folder, older)
     with contextlib.closing(SqliteLog(folder)) as log:
         live(log, recorder, STORY[8:12])
-        take_snapshot(log, recorder.matcher, recorder.event_hash)
+        take_snapshot(log, recorder.exchange, recorder.event_hash)
     for name in ("log.db", "tip"):
         shutil.copy(older / name, folder / name)
     return folder
@@ -252,13 +296,13 @@ def test_a_snapshot_of_what_the_log_has_lost_is_refused(restored):
 
 def test_a_snapshot_of_what_the_log_has_lost_goes_where_the_loss_is_accepted(restored):
     expected = Recorder()
-    tell(expected, STORY[:8])
+    expected.tell(STORY[:8])
     with contextlib.closing(SqliteLog(restored, accept_tail=True)) as log:
         assert_recovers(log, expected, 0)
         live(log, expected, STORY[8:20], 3)
         assert_recovers(log, expected, 12)
-    state, hashed, _ = opened_and_recovered(restored)
-    assert state.state_hash() == expected.matcher.state_hash()
+    exchange, hashed, _ = opened_and_recovered(restored)
+    assert exchange.snapshot() == expected.exchange.snapshot()
     assert hashed == expected.event_hash
 
 
@@ -282,14 +326,14 @@ def test_a_snapshot_within_a_frame_is_refused():
     log = Loose()
     told(log, STORY[:8])
     recorder = Recorder()
-    tell(recorder, STORY[:6])
+    recorder.tell(STORY[:6])
     log.put_snapshot(
         Snapshot(
             seq=6,
             chain_hash=ZERO_HASH,
             event_hash=recorder.event_hash,
-            state=recorder.matcher.snapshot(),
+            state=recorder.exchange.snapshot(),
         )
     )
     with pytest.raises(LogDamagedError, match="command 7 is within the frame from 5"):
-        recovered(log)
+        recover(log)

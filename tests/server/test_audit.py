@@ -1,0 +1,133 @@
+"""A log run again: what it states is compared, and the first difference is told."""
+
+import msgspec
+import pytest
+
+from clob import AddMarket, Cancel, Matcher
+from clob.errors import InvalidSnapshotError, ReplayDiffersError
+from clob.journal import ZERO_HASH, event_hash
+from clob_server.audit import audit
+from clob_server.commands import ENGINE, Budgets, DeactivateKey, SetBudgets, encode
+from clob_server.exchange import Exchange, outcome_of
+from clob_server.log import LogDamagedError, MemoryLog
+from clob_server.recovery import take_snapshot
+from tests.matchers import buy, market, sell
+from tests.server.engines import papers
+
+COMMANDS = [
+    AddMarket(market=market(), now_ms=1),
+    papers("s", now_ms=2),
+    sell("s", 50, 10, now_ms=2),
+    SetBudgets(budgets=Budgets(orders_per_minute=1), now_ms=3),
+    papers("b", now_ms=4),
+    buy("b", 50, 4, now_ms=4),
+    DeactivateKey(key_id="nobody's", now_ms=5),
+    Cancel(order_id="nobody's", now_ms=5),
+    Cancel(order_id="s", now_ms=6),
+]
+PER_FRAME = 3
+
+
+def told(log, exchange, hashed=ZERO_HASH, todo=COMMANDS, *, states=False):
+    """Log commands and do them, as the engine does; give the event hash."""
+    for start in range(0, len(todo), PER_FRAME):
+        part = todo[start : start + PER_FRAME]
+        state_hash = exchange.matcher.state_hash() if states else None
+        raws = list(map(encode, part))
+        log.append(raws, log.tail.seq, event_hash=hashed, state_hash=state_hash)
+        for command in part:
+            outcome = outcome_of(exchange, command)
+            if type(command) in ENGINE:
+                hashed = event_hash(hashed, outcome)
+    return hashed
+
+
+@pytest.mark.parametrize("states", [False, True])
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("covered", [None, 0, 3, 6, 9])
+def test_what_is_as_stated_is_summed_up(log, covered, drops, states):
+    exchange, hashed = Exchange(), ZERO_HASH
+    if covered is not None:
+        hashed = told(log, exchange, hashed, COMMANDS[:covered], states=states)
+        take_snapshot(log, exchange, hashed)
+        if drops:
+            log.drop(covered)
+    hashed = told(log, exchange, hashed, COMMANDS[covered or 0 :], states=states)
+    first = (covered or 0) if drops else 0
+    found = audit(log)
+    assert (found.frames, found.commands) == ((9 - first) // PER_FRAME, 9 - first)
+    expected = {"UNKNOWN_KEY": 1, "UNKNOWN_ORDER": 1} if first < 7 else {}
+    assert found.refused == expected
+    assert (found.last_seq, found.event_hash) == (9, hashed)
+    assert found.state_hash == exchange.matcher.state_hash()
+
+
+def test_an_empty_log_is_as_stated(log):
+    found = audit(log)
+    assert (found.frames, found.commands, found.refused, found.last_seq) == (0, 0, {}, 0)
+    assert (found.event_hash, found.state_hash) == (ZERO_HASH, Matcher().state_hash())
+
+
+def changed(snapshot, **fields):
+    return msgspec.structs.replace(snapshot, **fields)
+
+
+@pytest.mark.parametrize("covered", [0, 3, 9])
+def test_a_snapshot_of_a_state_that_is_not_led_to_is_told(log, covered):
+    exchange, other = Exchange(), Exchange()
+    hashed = told(log, exchange, ZERO_HASH, COMMANDS[:covered])
+    other.replay(COMMANDS[:covered])
+    other.apply(SetBudgets(budgets=Budgets(orders_per_minute=2), now_ms=0))
+    taken = take_snapshot(log, other, hashed)
+    told(log, exchange, hashed, COMMANDS[covered:])
+    with pytest.raises(ReplayDiffersError, match=f"^state of command {covered}:"):
+        audit(log)
+    log.put_snapshot(changed(taken, state=b"none"))
+    with pytest.raises(InvalidSnapshotError):
+        audit(log)
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_a_snapshot_of_another_event_hash_is_told(log, drops):
+    exchange = Exchange()
+    hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
+    take_snapshot(log, exchange, b"\1" * 32)
+    if drops:
+        log.drop(3)
+    told(log, exchange, hashed, COMMANDS[3:])
+    with pytest.raises(ReplayDiffersError, match=f"event hash of command {4 if drops else 3}:"):
+        audit(log)
+
+
+@pytest.mark.parametrize("what", ["event_hash", "state_hash"])
+def test_a_frame_that_states_another_hash_is_told(log, what):
+    exchange = Exchange()
+    hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
+    stated = {"event_hash": hashed, "state_hash": exchange.matcher.state_hash()}
+    log.append([encode(COMMANDS[3])], 3, **(stated | {what: b"\1" * 32}))
+    with pytest.raises(ReplayDiffersError, match=f"{what.replace('_', ' ')} of command 4:"):
+        audit(log)
+
+
+def test_a_frame_without_an_event_hash_is_refused(log):
+    log.append([encode(COMMANDS[0])], 0)
+    with pytest.raises(LogDamagedError, match="frame from command 1 states no event hash"):
+        audit(log)
+
+
+@pytest.mark.parametrize(
+    ("seq", "words"),
+    [(2, "after command 2 is within the frame from 1"), (10, "is of command 10, beyond 9")],
+)
+def test_a_snapshot_that_no_frame_ends_with_is_refused(seq, words):
+    class Loose(MemoryLog):
+        """A log that keeps whatever snapshot it is given."""
+
+        def put_snapshot(self, snapshot):
+            self._snapshot = snapshot
+
+    log, exchange = Loose(), Exchange()
+    taken = take_snapshot(log, exchange, told(log, exchange))
+    log.put_snapshot(changed(taken, seq=seq))
+    with pytest.raises(LogDamagedError, match=words):
+        audit(log)

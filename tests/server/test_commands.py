@@ -1,0 +1,257 @@
+"""The server's own commands as bytes: they come back as they were, and damage is refused."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from clob import Expire
+from clob.codec import encode as encode_engines
+from clob_server.commands import (
+    ENGINE,
+    SERVER,
+    AddKey,
+    Budgets,
+    Charge,
+    DeactivateKey,
+    DescribeMarket,
+    Key,
+    Papers,
+    ServerCommand,
+    SetBudgets,
+    SetDelegate,
+    SetOutcome,
+    decode_own,
+    encode,
+)
+from clob_server.log import LogDamagedError
+
+NOW_MS = 1_700_000_000_123
+MAKER, DELEGATE = "0x" + "a1" * 20, "0x" + "b2" * 20
+KEY = Key(
+    id="clob_test_4fzzzx",
+    hash=bytes(range(32)),
+    name="bot of Ann",
+    environment="test",
+    scopes=("read", "trade"),
+    makers=(MAKER,),
+    created_ms=NOW_MS,
+    orders_per_minute=600,
+)
+
+GOLDEN = [
+    (
+        Papers(
+            now_ms=NOW_MS,
+            order_id="ord_1700000000_0a1b2c",
+            signer=MAKER,
+            salt="115792089237316195423570985008687907853269984665640564039457584007913129639935",
+            taker="0x" + "00" * 20,
+            signature_type=2,
+            signature=bytes(range(65)),
+        ),
+        (
+            "8097cf0000018bcfe5687bb56f72645f313730303030303030305f306131623263d92a307861316131613161"
+            "316131613161316131613161316131613161316131613161316131613161316131d94e313135373932303839"
+            "3233373331363139353432333537303938353030383638373930373835333236393938343636353634303536"
+            "34303339343537353834303037393133313239363339393335d92a3078303030303030303030303030303030"
+            "3030303030303030303030303030303030303030303030303002c441000102030405060708090a0b0c0d0e0f"
+            "101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b"
+            "3c3d3e3f40"
+        ),
+    ),
+    (
+        Charge(now_ms=NOW_MS, charges=((b"key\x00", 2), (b"\xff\x7f\x00\x00\x01", 1))),
+        "8192cf0000018bcfe5687b9292c4046b6579000292c405ff7f00000101",
+    ),
+    (
+        AddKey(now_ms=NOW_MS, key=KEY),
+        (
+            "8292cf0000018bcfe5687b9ab0636c6f625f746573745f34667a7a7a78c420000102030405060708090a0b0c"
+            "0d0e0f101112131415161718191a1b1c1d1e1faa626f74206f6620416e6ea47465737492a472656164a57472"
+            "61646591d92a3078613161316131613161316131613161316131613161316131613161316131613161316131"
+            "61316131cf0000018bcfe5687bc0cd0258c0"
+        ),
+    ),
+    (
+        DeactivateKey(now_ms=NOW_MS, key_id=KEY.id),
+        "8392cf0000018bcfe5687bb0636c6f625f746573745f34667a7a7a78",
+    ),
+    (
+        SetDelegate(
+            now_ms=NOW_MS, maker=MAKER, delegate=DELEGATE, allowed=True, nonce=str(2**256 - 1)
+        ),
+        (
+            "8495cf0000018bcfe5687bd92a30786131613161316131613161316131613161316131613161316131613161"
+            "3161316131613161316131d92a30786232623262326232623262326232623262326232623262326232623262"
+            "3262326232623262326232c3d94e313135373932303839323337333136313935343233353730393835303038"
+            "3638373930373835333236393938343636353634303536343033393435373538343030373931333132393633"
+            "39393335"
+        ),
+    ),
+    (
+        DescribeMarket(now_ms=NOW_MS, market="rain", question="Does it rain in Zürich?"),
+        "8594cf0000018bcfe5687ba47261696eb8446f6573206974207261696e20696e205ac3bc726963683fa0",
+    ),
+    (
+        SetOutcome(now_ms=NOW_MS, market="rain", outcome="yes"),
+        "8693cf0000018bcfe5687ba47261696ea3796573",
+    ),
+    (
+        SetBudgets(now_ms=NOW_MS, budgets=Budgets(orders_per_minute=0)),
+        "8792cf0000018bcfe5687b9464ccf000ccf0",
+    ),
+]
+"""One of each kind, and its bytes: a log outlives the version that wrote it."""
+
+COMMANDS = [command for command, _ in GOLDEN]
+
+
+def named(command):
+    return type(command).__name__
+
+
+@pytest.mark.parametrize(("command", "golden"), GOLDEN, ids=[named(each) for each in COMMANDS])
+def test_a_command_has_the_bytes_it_always_had(command, golden):
+    assert encode(command).hex() == golden
+    assert decode_own(bytes.fromhex(golden)) == command
+
+
+def test_there_are_bytes_of_each_kind():
+    assert {type(command) for command in COMMANDS} == SERVER
+    kinds = [kind.KIND for kind in get_args(ServerCommand)]
+    assert kinds == list(range(128, 128 + len(kinds)))
+
+
+def test_a_command_of_the_engine_is_written_as_the_engine_writes_it():
+    assert encode(Expire(now_ms=7)) == encode_engines(Expire(now_ms=7))
+    assert Expire in ENGINE
+    assert not ENGINE & SERVER
+
+
+# ----- whatever is in it ---------------------------------------------------------------------
+
+
+def drawn(kind):
+    """A strategy for values of a type that a field may have."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        fields = msgspec.structs.fields(kind)
+        return st.builds(kind, **{field.name: drawn(field.type) for field in fields})
+    simple = {
+        int: st.integers(-(2**63), 2**64 - 1),
+        str: st.text(max_size=40),
+        bytes: st.binary(max_size=70),
+        bool: st.booleans(),
+        type(None): st.none(),
+    }
+    if kind in simple:
+        return simple[kind]
+    parts = [each for each in get_args(kind) if each is not Ellipsis]
+    if Ellipsis in get_args(kind):
+        return st.lists(drawn(*parts), max_size=4).map(tuple)
+    if getattr(kind, "__origin__", None) is tuple:
+        return st.tuples(*map(drawn, parts))
+    return st.one_of(*map(drawn, parts))
+
+
+any_command = st.one_of(*(drawn(kind) for kind in get_args(ServerCommand)))
+
+
+@given(any_command)
+def test_a_command_comes_back_as_it_was(command):
+    again = decode_own(encode(command))
+    assert again == command
+    assert type(again) is type(command)
+    assert repr(again) == repr(command)
+    assert encode(again) == encode(command)
+
+
+@given(any_command, st.data())
+def test_a_command_that_was_cut_or_extended_is_refused(command, data):
+    raw = encode(command)
+    cut = raw[: data.draw(st.integers(0, len(raw) - 1))]
+    longer = raw + data.draw(st.binary(min_size=1, max_size=9))
+    for damaged in (cut, longer):
+        with pytest.raises(LogDamagedError):
+            decode_own(damaged)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+def test_each_kind_is_refused_wherever_it_is_cut(command):
+    raw = encode(command)
+    for length in range(len(raw)):
+        with pytest.raises(LogDamagedError):
+            decode_own(raw[:length])
+
+
+@given(st.binary(max_size=200))
+@example(msgspec.msgpack.encode([1, "?"]).replace(b"?", b"\xff"))
+def test_bytes_are_a_command_or_refused(tail):
+    for kind in range(128, 256):
+        try:
+            command = decode_own(bytes((kind,)) + tail)
+        except LogDamagedError:
+            continue
+        assert type(command) in SERVER
+
+
+@pytest.mark.parametrize("kind", [*range(128), *range(136, 256)])
+def test_a_kind_that_is_not_known_is_refused(kind):
+    raw = bytes((kind,)) + encode(COMMANDS[0])[1:]
+    with pytest.raises(LogDamagedError, match=f"of kind {kind}, which is not known here"):
+        decode_own(raw)
+
+
+def test_no_bytes_at_all_are_refused():
+    with pytest.raises(LogDamagedError):
+        decode_own(b"")
+
+
+# ----- what is not written -------------------------------------------------------------------
+
+
+def packed(command, change):
+    """The bytes of a command whose fields, as a list, were changed."""
+    fields = msgspec.msgpack.decode(encode(command)[1:])
+    change(fields)
+    return encode(command)[:1] + msgspec.msgpack.encode(fields)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+def test_fields_too_many_or_too_few_or_of_another_type_are_refused(command):
+    def wrong(fields):
+        fields[0] = "now"
+
+    def few(fields):
+        del fields[1:]
+
+    for change in (wrong, few, lambda fields: fields.append(1)):
+        with pytest.raises(LogDamagedError, match=f"a command of kind {command.KIND} cannot be"):
+            decode_own(packed(command, change))
+
+
+def test_a_field_that_a_newer_version_added_has_its_default_in_an_older_log():
+    command = DescribeMarket(now_ms=NOW_MS, market="rain", question="?", description="old")
+    older = decode_own(packed(command, lambda fields: fields.pop()))
+    assert older == msgspec.structs.replace(command, description="")
+
+
+@pytest.mark.parametrize("command", [COMMANDS[2], COMMANDS[7]], ids=named)
+def test_a_field_too_many_within_a_command_is_refused(command):
+    with pytest.raises(LogDamagedError):
+        decode_own(packed(command, lambda fields: fields[1].append(1)))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+def test_what_could_not_be_read_again_is_not_written(command):
+    for name in command.__struct_fields__:
+        with pytest.raises(TypeError):
+            encode(msgspec.structs.replace(command, **{name: 1.5}))
+
+
+@pytest.mark.parametrize("what", [None, 7, b"\x80", Budgets(), KEY, Expire, ()])
+def test_what_is_no_command_is_not_written(what):
+    with pytest.raises(TypeError, match="a command is asked for, not "):
+        encode(what)

@@ -1,0 +1,354 @@
+"""The exchange: matcher and registry in one sequence, and what the two of them count together."""
+
+import msgspec
+import pytest
+
+from clob import (
+    AddMarket,
+    Batch,
+    Cancel,
+    CancelAll,
+    Expire,
+    Limits,
+    Matcher,
+    Refused,
+    Replace,
+    SetLimits,
+    Submit,
+    TimeInForce,
+)
+from clob.errors import (
+    DuplicateOrderError,
+    InvalidCommandError,
+    InvalidSnapshotError,
+    UnknownOrderError,
+)
+from clob_server.commands import Budgets, SetBudgets
+from clob_server.exchange import Exchange, outcome_of
+from tests.matchers import buy, market, refused, sell
+from tests.server.engines import papers, signed
+
+NOW_MS = 1_700_000_000_000
+
+
+def opened(*markets, **limits):
+    """Make an exchange with these markets, or with one called ``m``."""
+    exchange = Exchange()
+    if limits:
+        exchange.apply(SetLimits(limits=Limits(**limits), now_ms=1))
+    for each in markets or (market(),):
+        exchange.apply(AddMarket(market=each, now_ms=1))
+    return exchange
+
+
+def do(exchange, kind, **fields):
+    """Execute a command a millisecond later."""
+    return exchange.apply(kind(now_ms=exchange.now_ms + 1, **fields))
+
+
+def put(exchange, make, *arguments, now_ms=None, **fields):
+    """Submit an order with its papers, a millisecond later if no time is given; give the events."""
+    now_ms = now_ms or exchange.now_ms + 1
+    return [exchange.apply(each) for each in signed(make)(*arguments, now_ms=now_ms, **fields)][1]
+
+
+def kept(exchange):
+    """The ids of the orders whose papers are kept."""
+    return set(exchange.registry.papers)
+
+
+# ----- counts --------------------------------------------------------------------------------
+
+
+def test_a_new_exchange_has_counted_nothing():
+    exchange = Exchange()
+    counts = (exchange.now_ms, exchange.num_orders, exchange.num_trades, exchange.changed_ms)
+    assert counts == (0, 0, 0, {})
+
+
+def test_orders_are_counted_whether_they_are_refused_or_not():
+    exchange = opened()
+    put(exchange, sell, "a", 50, 10)
+    outcome_of(exchange, sell("a", 50, 10, now_ms=2))
+    assert exchange.num_orders == 2
+    inner = (sell("b", 50, 10), sell("a", 50, 10), Cancel(order_id="a"), sell("c", 50, 10))
+    exchange.apply(Batch(commands=inner, now_ms=3))
+    assert exchange.num_orders == 5
+    assert isinstance(
+        outcome_of(exchange, Batch(commands=inner, now_ms=3, atomic=True)), DuplicateOrderError
+    )
+    assert exchange.num_orders == 8
+
+
+def test_trades_are_counted_in_a_batch_too():
+    exchange = opened()
+    for name in "abc":
+        put(exchange, sell, name, 50, 10)
+    put(exchange, buy, "d", 50, 15)
+    assert exchange.num_trades == 2
+    exchange.apply(Batch(commands=(buy("e", 50, 3), buy("e", 50, 3), buy("f", 50, 12)), now_ms=9))
+    assert exchange.num_trades == 5
+    assert exchange.changed_ms == {"m": 9}
+
+
+def test_each_market_has_the_time_of_its_last_event():
+    exchange = opened(market("m"), market("n"), market("o"))
+    put(exchange, sell, "a", 50, 10, now_ms=5)
+    put(exchange, sell, "b", 50, 10, now_ms=6, market="n", token="n-yes")
+    assert exchange.changed_ms == {"m": 5, "n": 6}
+    outcome_of(exchange, Cancel(order_id="nobody's", market="m", now_ms=7))
+    put(exchange, buy, "c", 1, 10, now_ms=8, time_in_force=TimeInForce.IOC)
+    assert exchange.changed_ms == {"m": 5, "n": 6}
+    exchange.apply(CancelAll(maker="S", now_ms=9))
+    assert exchange.changed_ms == {"m": 9, "n": 9}
+
+
+def test_the_time_is_the_latest_of_both():
+    exchange = opened()
+    assert exchange.now_ms == 1
+    exchange.apply(SetBudgets(budgets=Budgets(), now_ms=9))
+    assert (exchange.now_ms, exchange.matcher.now_ms) == (9, 1)
+    exchange.apply(Expire(now_ms=11))
+    assert exchange.now_ms == 11
+
+
+# ----- the events of the matcher -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_batch_has_the_events_that_the_matcher_gives(atomic):
+    exchange, matcher = opened(), Matcher()
+    matcher.apply(AddMarket(market=market(), now_ms=1))
+    inner = (sell("a", 50, 10), sell("b", 50, 10), buy("c", 50, 15), Cancel(order_id="b"))
+    if not atomic:
+        inner += (Cancel(order_id="b"), sell("a", 50, 10))
+    batch = Batch(commands=inner, atomic=atomic, now_ms=2)
+    found = exchange.apply(batch)
+    assert found == matcher.apply(batch)
+    assert [each.index for each in found if isinstance(each, Refused)] == ([] if atomic else [4, 5])
+    assert exchange.matcher.snapshot() == matcher.snapshot()
+
+
+def test_a_batch_that_is_none_is_refused_as_the_matcher_does():
+    exchange = opened()
+    for commands in ([sell("a", 50, 10)], None):
+        with refused(exchange.matcher, InvalidCommandError, "a batch needs a tuple"):
+            exchange.apply(Batch(commands=commands, now_ms=2))
+    assert exchange.num_orders == 0
+
+
+# ----- papers --------------------------------------------------------------------------------
+
+
+def test_papers_are_kept_with_an_order_that_was_accepted():
+    exchange = opened()
+    exchange.apply(papers("a", salt="9"))
+    assert not kept(exchange)
+    exchange.apply(sell("a", 50, 10, now_ms=2))
+    assert exchange.registry.papers == {"a": papers("a", salt="9")}
+
+
+def test_papers_of_an_order_that_was_refused_are_gone():
+    exchange = opened()
+    with pytest.raises(InvalidCommandError):
+        put(exchange, lambda order_id, now_ms: Submit(order=None, now_ms=now_ms), "a")
+    exchange.apply(papers("b"))
+    outcome_of(exchange, sell("b", 100, 10, now_ms=2))
+    assert not kept(exchange)
+    assert not exchange.registry.waiting
+
+
+def test_papers_of_an_order_whose_id_is_taken_leave_those_of_the_other():
+    exchange = opened()
+    put(exchange, sell, "a", 50, 10)
+    exchange.apply(papers("a", salt="another"))
+    assert isinstance(outcome_of(exchange, sell("a", 50, 10, now_ms=2)), DuplicateOrderError)
+    assert exchange.registry.papers == {"a": papers("a", now_ms=2)}
+    exchange.apply(Expire(now_ms=3))
+    assert exchange.registry.papers == {"a": papers("a", now_ms=2)}
+
+
+def test_papers_whose_order_does_not_follow_at_once_are_gone():
+    exchange = opened()
+    exchange.apply(papers("a"))
+    exchange.apply(SetBudgets(budgets=Budgets(), now_ms=2))
+    assert exchange.registry.waiting
+    exchange.apply(Expire(now_ms=2))
+    assert not exchange.registry.waiting
+    exchange.apply(sell("a", 50, 10, now_ms=2))
+    assert not kept(exchange)
+
+
+def test_in_a_batch_each_order_has_its_own_papers():
+    exchange = opened()
+    for name in "abcd":
+        exchange.apply(papers(name))
+    inner = (sell("a", 50, 1), sell("b", 100, 1), sell("c", 50, 1), sell("a", 50, 1))
+    exchange.apply(Batch(commands=inner, now_ms=2))
+    assert exchange.registry.papers == {"a": papers("a"), "c": papers("c")}
+    for name in "efg":
+        exchange.apply(papers(name))
+    inner = (sell("e", 50, 1), sell("f", 100, 1), sell("g", 50, 1))
+    outcome_of(exchange, Batch(commands=inner, now_ms=2, atomic=True))
+    assert kept(exchange) == {"a", "c"}
+    assert not exchange.registry.waiting
+
+
+def replaced(exchange):
+    """Finish an order by a replacement that trades all of it."""
+    put(exchange, sell, "r", 60, 10)
+    put(exchange, buy, "other", 50, 10)
+    do(exchange, Replace, order_id="r", price=50, size=10)
+
+
+def traded(exchange):
+    """Finish a resting order by a trade, and one that came in by the same."""
+    put(exchange, sell, "r", 60, 10)
+    put(exchange, buy, "other", 60, 10)
+
+
+def cancelled(exchange):
+    """Finish an order by a cancel."""
+    put(exchange, sell, "r", 60, 10)
+    do(exchange, Cancel, order_id="r")
+
+
+def killed(exchange):
+    """Finish an order that finds nothing."""
+    put(exchange, buy, "r", 60, 10, time_in_force=TimeInForce.IOC)
+
+
+def expired(exchange):
+    """Finish an order by its expiry."""
+    put(exchange, sell, "r", 60, 10, time_in_force=TimeInForce.GTD, expiration_s=1)
+    exchange.apply(Expire(now_ms=3_000))
+
+
+ENDS = [replaced, traded, cancelled, killed, expired]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+def test_papers_stay_exactly_as_long_as_the_order_can_be_read(end):
+    exchange = opened(finished_max=3)
+    end(exchange)
+    for number in range(5):
+        put(exchange, sell, f"o{number}", 70, 10, now_ms=4_000)
+        exchange.apply(Cancel(order_id=f"o{number}", now_ms=4_000))
+        for order_id in ("r", "other", *(f"o{n}" for n in range(number + 1))):
+            assert (order_id in kept(exchange)) == is_readable(exchange.matcher, order_id)
+    assert kept(exchange) == {"o2", "o3", "o4"}
+
+
+def is_readable(matcher, order_id):
+    try:
+        matcher.order(order_id)
+    except UnknownOrderError:
+        return False
+    return True
+
+
+def test_a_replacement_that_rests_finishes_nothing():
+    exchange = opened(finished_max=1)
+    for name in "abc":
+        put(exchange, sell, name, 60, 10)
+    for size in (20, 5):
+        do(exchange, Replace, order_id="a", price=61, size=size)
+    do(exchange, Cancel, order_id="b")
+    assert kept(exchange) == {"a", "b", "c"}
+    do(exchange, Cancel, order_id="c")
+    assert kept(exchange) == {"a", "c"}
+
+
+def test_papers_go_at_once_where_fewer_finished_orders_are_to_be_kept():
+    exchange = opened(finished_max=10)
+    for name in "abcd":
+        put(exchange, sell, name, 60, 10)
+    for name in "cab":
+        do(exchange, Cancel, order_id=name)
+    do(exchange, SetLimits, limits=Limits(finished_max=1))
+    assert kept(exchange) == {"b", "d"}
+
+
+def test_a_refused_replacement_or_limit_finishes_nothing():
+    exchange = opened(finished_max=1)
+    for name in "ac":
+        put(exchange, sell, name, 60, 10)
+    put(exchange, buy, "b", 40, 10)
+    do(exchange, Cancel, order_id="c")
+    outcome_of(exchange, Replace(order_id="a", price=40, size=10, post_only=True, now_ms=9))
+    outcome_of(exchange, SetLimits(limits=Limits(finished_max=-1), now_ms=9))
+    assert kept(exchange) == {"a", "b", "c"}
+
+
+# ----- snapshots -----------------------------------------------------------------------------
+
+
+def busy():
+    """Make an exchange that has something of everything."""
+    exchange = opened(finished_max=3)
+    for number, make in enumerate((sell, buy, sell, sell, buy, sell)):
+        put(exchange, make, f"o{number}", 60, 10)
+    do(exchange, CancelAll)
+    put(exchange, sell, "stays", 60, 10)
+    exchange.apply(papers("waits"))
+    return exchange
+
+
+def test_a_snapshot_leads_to_the_same_exchange():
+    exchange = busy()
+    again = Exchange.restore(exchange.snapshot())
+    assert again.snapshot() == exchange.snapshot()
+    for name in ("now_ms", "num_orders", "num_trades", "changed_ms"):
+        assert getattr(again, name) == getattr(exchange, name)
+    for each in (again, exchange):
+        each.apply(sell("waits", 60, 10, now_ms=1_000))
+        each.apply(Cancel(order_id="stays", now_ms=1_000))
+        each.apply(Cancel(order_id="waits", now_ms=1_000))
+        each.apply(SetLimits(limits=Limits(finished_max=1), now_ms=1_000))
+        assert kept(each) == {"waits"}
+    assert again.snapshot() == exchange.snapshot()
+
+
+def test_a_market_of_any_name_and_an_order_of_any_id_are_in_a_snapshot():
+    exchange = opened(market("\ud800", yes="y", no="n"), finished_max=2)
+    for order_id in ("\udfff", 7):
+        exchange.apply(sell(order_id, 50, 10, market="\ud800", token="y", now_ms=2))
+        exchange.apply(Cancel(order_id=order_id, now_ms=2))
+    again = Exchange.restore(exchange.snapshot())
+    assert again.changed_ms == {"\ud800": 2}
+    assert len(again.registry.finished) == 2
+    assert again.snapshot() == exchange.snapshot()
+
+
+def test_a_snapshot_that_was_cut_or_extended_is_refused():
+    state = busy().snapshot()
+    for length in range(len(state)):
+        with pytest.raises(InvalidSnapshotError):
+            Exchange.restore(state[:length])
+    with pytest.raises(InvalidSnapshotError):
+        Exchange.restore(state + b"\x00")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (0, 2, "it is of version 2, not 1"),
+        (1, b"none", "snapshot"),
+        (2, b"none", "no snapshot of an exchange"),
+        (3, "many", "no snapshot of an exchange"),
+        (5, {}, "no snapshot of an exchange"),
+        (5, [(b"\xff", 1)], "no snapshot of an exchange"),
+    ],
+)
+def test_a_snapshot_that_is_none_is_refused(place, value, words):
+    parts = msgspec.msgpack.decode(busy().snapshot())
+    parts[place] = value
+    with pytest.raises(InvalidSnapshotError, match=words):
+        Exchange.restore(msgspec.msgpack.encode(parts))
+
+
+def test_a_snapshot_of_a_newer_version_with_more_in_it_says_so():
+    parts = msgspec.msgpack.decode(busy().snapshot())
+    parts[0] = 2
+    with pytest.raises(InvalidSnapshotError, match="it is of version 2, not 1"):
+        Exchange.restore(msgspec.msgpack.encode([*parts, "more"]))

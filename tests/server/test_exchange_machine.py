@@ -1,0 +1,267 @@
+"""The exchange under random commands of both kinds: whatever is asked, it stays what they lead to.
+
+Method: hypothesis draws commands as the matcher's own machine does, some orders with papers and
+some papers without an order, and commands of the server between them. A bare matcher is given those
+of the engine alone, and has to tell the same. A witness keeps counts, times and papers by what is
+told, and asks the matcher which orders it still knows. Now and then the exchange is made anew from
+a snapshot, and at the end from the log.
+"""
+
+import random  # noqa: TID251 - seeded
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from clob import Batch, Matcher, Refused, RejectedError, Submit, Trade
+from clob.errors import UnknownOrderError
+from clob.journal import ZERO_HASH
+from clob_server.commands import (
+    SERVER,
+    AddKey,
+    Budgets,
+    Charge,
+    DeactivateKey,
+    DescribeMarket,
+    SetBudgets,
+    SetDelegate,
+    SetOutcome,
+    encode,
+)
+from clob_server.exchange import Exchange, outcome_of
+from clob_server.log import MemoryLog
+from clob_server.recovery import commands_of
+from tests.matcher_model.flow import EVERYTHING, Flow
+from tests.matcher_model.worlds import SMALL, TIGHT
+from tests.server.engines import papers
+from tests.server.test_registry import key
+
+# Seeds, and not choices one by one, as in the matcher's own machine.
+randoms = st.randoms(use_true_random=True)
+PER_FRAME = 7
+SURROGATES = frozenset(map(chr, range(0xD800, 0xE000)))
+
+
+def own(rng, now_ms):
+    """Draw a command of the server, some of which are refused."""
+    name = rng.choice("abc")
+    return rng.choice(
+        (
+            AddKey(key=key(name), now_ms=now_ms),
+            DeactivateKey(key_id=name, now_ms=now_ms),
+            SetDelegate(
+                maker=name,
+                delegate=rng.choice("xyz"),
+                allowed=rng.random() < 0.7,
+                nonce=str(rng.choice((0, 1, 2, 2**255, 2**256))),
+                now_ms=now_ms,
+            ),
+            DescribeMarket(market=name, question=f"{now_ms}?", now_ms=now_ms),
+            SetOutcome(market=name, outcome="yes", now_ms=now_ms),
+            SetBudgets(budgets=Budgets(orders_per_minute=rng.randrange(3)), now_ms=now_ms),
+            Charge(charges=((name.encode(), rng.randrange(4)),), now_ms=now_ms),
+        )
+    )
+
+
+def submissions(command):
+    """Give the submissions in a command, by their place in it."""
+    inner = command.commands if type(command) is Batch else (command,)
+    if type(inner) is not tuple:
+        return {}
+    return {place: each for place, each in enumerate(inner) if type(each) is Submit}
+
+
+def shown(outcome):
+    """Give an outcome as something to compare."""
+    if isinstance(outcome, RejectedError):
+        return type(outcome), str(outcome), outcome.index
+    return outcome
+
+
+class Witness:
+    """What an exchange has to know, kept by what it tells alone."""
+
+    def __init__(self):
+        self.num_orders = self.num_trades = 0
+        self.changed_ms, self.papers = {}, {}
+
+    def hear(self, command, outcome, waiting):
+        """Hear of a command of the engine, what came of it, and which papers came before it."""
+        made = submissions(command)
+        self.num_orders += len(made)
+        if isinstance(outcome, RejectedError):
+            return
+        gone = {event.index for event in outcome if type(event) is Refused}
+        for place, each in made.items():
+            if place not in gone and each.order.id in waiting:
+                self.papers[each.order.id] = waiting.pop(each.order.id)
+        for event in outcome:
+            if type(event) is not Refused:
+                self.num_trades += type(event) is Trade
+                self.changed_ms[event.market] = command.now_ms
+
+    def agrees(self, exchange):
+        """Demand that an exchange knows the same."""
+        assert exchange.num_orders == self.num_orders
+        assert exchange.num_trades == self.num_trades
+        assert exchange.changed_ms == self.changed_ms
+        for order_id in list(self.papers):
+            try:
+                exchange.matcher.order(order_id)
+            except UnknownOrderError:
+                del self.papers[order_id]
+        assert exchange.registry.papers == self.papers
+
+
+class ExchangeMachine(RuleBasedStateMachine):
+    """An exchange, the bare matcher, the witness, and all that was ever asked."""
+
+    @initialize(world=st.sampled_from([SMALL, TIGHT]), rng=randoms, before=st.integers(0, 60))
+    def start(self, world, rng, before):
+        self.exchange, self.matcher, self.witness = Exchange(), Matcher(), Witness()
+        self.flow, self.asked, self.left = Flow(rng, world, self.matcher), [], []
+        for command in self.flow.opening():
+            self.step(command, {})
+        for _ in range(before):
+            self.engines(rng, None)
+
+    @rule(rng=randoms)
+    def submit(self, rng):
+        self.engines(rng, "submit")
+
+    @rule(rng=randoms, count=st.integers(2, 8))
+    def submit_several(self, rng, count):
+        for _ in range(count):
+            self.engines(rng, "submit")
+
+    @rule(rng=randoms)
+    def batch(self, rng):
+        self.engines(rng, "batch")
+
+    @rule(rng=randoms)
+    def replace(self, rng):
+        self.engines(rng, "replace")
+
+    @rule(rng=randoms)
+    def any_other(self, rng):
+        self.engines(rng, None)
+
+    @rule(rng=randoms)
+    def of_the_server(self, rng):
+        command = own(rng, self.flow.now_ms)
+        before = self.exchange.registry.snapshot()
+        if isinstance(self.tell(command), RejectedError):
+            assert self.exchange.registry.snapshot() == before
+
+    @rule()
+    def papers_without_an_order(self):
+        self.tell(papers("nobody's", now_ms=self.flow.now_ms))
+
+    @rule()
+    def restart(self):
+        state = self.exchange.snapshot()
+        self.exchange = Exchange.restore(state)
+        assert self.exchange.snapshot() == state
+
+    @precondition(lambda self: not self.left)
+    @rule()
+    def leave_a_copy(self):
+        """What is asked from here on leads a restored one to the same."""
+        self.left = [Exchange.restore(self.exchange.snapshot())]
+
+    @precondition(lambda self: self.left)
+    @rule()
+    def compare_the_copy(self):
+        (copy,) = self.left
+        assert copy.snapshot() == self.exchange.snapshot()
+        self.left = []
+
+    # ----- what rules do -----------------------------------------------------------------------
+
+    def engines(self, rng, kind):
+        """Draw a command of the engine and ask it, its orders with papers or without."""
+        self.flow.rng, self.flow.matcher = rng, self.matcher
+        command = self.flow.draw(kind or self.flow.weighted(EVERYTHING))
+        try:
+            encode(command)
+        except (TypeError, ValueError):
+            return  # broken in a way that no log takes
+        self.step(command, self.papers_for(rng, command))
+
+    def papers_for(self, rng, command):
+        """Ask papers for orders of a command, not for all; now and then something after them."""
+        waiting = {}
+        for each in submissions(command).values():
+            order_id = getattr(each.order, "id", None)
+            # The engine would take half a surrogate pair, which nothing from outside can hold.
+            whole = type(order_id) is str and not SURROGATES.intersection(order_id)
+            if whole and rng.random() < 0.8:
+                salt = str(len(self.asked))
+                waiting[order_id] = papers(order_id, salt=salt, now_ms=self.flow.now_ms)
+                self.tell(waiting[order_id])
+        if rng.random() < 0.1:
+            self.tell(own(rng, self.flow.now_ms))
+        return waiting
+
+    def step(self, command, waiting):
+        """Ask a command of the engine, and tell the others."""
+        outcome = self.tell(command)
+        assert shown(outcome) == shown(outcome_of(self.matcher, command)), command
+        self.witness.hear(command, outcome, waiting)
+        assert not self.exchange.registry.waiting
+
+    def tell(self, command):
+        """Ask any command."""
+        self.asked.append(encode(command))
+        for copy in self.left:
+            outcome_of(copy, command)
+        outcome = outcome_of(self.exchange, command)
+        assert type(command) not in SERVER or outcome == () or isinstance(outcome, RejectedError)
+        return outcome
+
+    # ----- what has to hold --------------------------------------------------------------------
+
+    @invariant()
+    def it_knows_what_it_was_told(self):
+        if hasattr(self, "exchange"):
+            assert self.exchange.matcher.snapshot() == self.matcher.snapshot()
+            self.witness.agrees(self.exchange)
+
+    @invariant()
+    def papers_are_bounded_by_the_orders_that_are_known(self):
+        if hasattr(self, "exchange"):
+            limits = self.matcher.limits
+            assert len(self.exchange.registry.papers) <= len(self.matcher) + limits.finished_max
+            assert len(self.exchange.registry.finished) <= limits.finished_max
+
+    def teardown(self):
+        """Have all of it done again, from the bytes in a log."""
+        if not hasattr(self, "exchange"):
+            return
+        log, again = MemoryLog(), Exchange()
+        for start in range(0, len(self.asked), PER_FRAME):
+            log.append(self.asked[start : start + PER_FRAME], start, event_hash=ZERO_HASH)
+        for frame in log.read():
+            again.replay(commands_of(frame))
+        assert again.snapshot() == self.exchange.snapshot()
+
+
+TestExchange = ExchangeMachine.TestCase
+if settings.default.max_examples < 1_000:
+    TestExchange.settings = settings(max_examples=50, stateful_step_count=40)
+
+
+def test_the_machine_meets_what_it_is_about():
+    """Papers are kept, papers go, orders trade: it is not all refused."""
+    machine, rng, ever = ExchangeMachine(), random.Random(1), set()
+    machine.start(SMALL, rng, 0)
+    for _ in range(1_500):
+        machine.engines(rng, None)
+        machine.it_knows_what_it_was_told()
+        ever |= machine.exchange.registry.papers.keys()
+    kept = len(machine.exchange.registry.papers)
+    machine.teardown()
+    assert kept > 5
+    assert len(ever) - kept > 100
+    assert machine.exchange.num_trades > 100
