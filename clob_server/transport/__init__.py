@@ -1,0 +1,22 @@
+"""The transport: what a public server needs between the sockets and ASGI, and uvicorn has not.
+
+Limits and deadlines of connections, refusals of HTTP that are shaped as all others are, and a door
+by which a feed writes to many WebSockets without waiting for any.
+"""
+
+from clob_server.transport.gate import NEVER, Gate
+from clob_server.transport.http import HttpProtocol
+from clob_server.transport.limits import TransportConfig, TransportLimits
+from clob_server.transport.websocket import PUSH, FeedProtocol, Push, text_frame
+
+__all__ = [
+    "NEVER",
+    "PUSH",
+    "FeedProtocol",
+    "Gate",
+    "HttpProtocol",
+    "Push",
+    "TransportConfig",
+    "TransportLimits",
+    "text_frame",
+]

@@ -1,0 +1,29 @@
+"""The servers that the tests of the transport share, one for each kind of loop."""
+
+import pytest
+
+from tests.server.transport.process import Process
+
+LOOPS = ["uvloop", "asyncio"]
+
+
+@pytest.fixture(scope="session", params=LOOPS)
+def server(request):
+    """A server with the usual limits, but for a head of 2 KiB, and pings that come often."""
+    limits = {"headers_max_bytes": 2048, "ping_interval_s": 0.1}
+    with Process(loop=request.param, limits=limits) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def hasty():
+    """A server that waits for nobody for long."""
+    limits = {
+        "header_timeout_s": 0.3,
+        "body_timeout_s": 0.3,
+        "keep_alive_s": 0.3,
+        "stall_timeout_s": 0.5,
+        "linger_s": 0.2,
+    }
+    with Process(limits=limits) as process:
+        yield process

@@ -1,0 +1,220 @@
+"""HTTP over plain sockets: what good clients may do, and what becomes of everything else."""
+
+import json
+
+import pytest
+
+from tests.server.transport.process import parse, problem
+
+GET = b"GET /%s HTTP/1.1\r\nhost: x\r\n\r\n"
+LAST = b"GET /%s HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+CHUNKED = b"POST /%s HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def head_of_size(size, *, first=b"GET /hello HTTP/1.1\r\n", last=b"\r\n\r\n"):
+    """A head of exactly so many bytes."""
+    start = first + b"connection: close\r\nx: "
+    return start + b"a" * (size - len(start) - len(last)) + last
+
+
+# ----- what good clients may do ------------------------------------------------------------------
+
+
+def test_requests_sent_together_are_answered_in_their_order(server):
+    with server.open() as client:
+        client.send(b"".join(GET % (b"hello?%d" % number) for number in range(2_000)))
+        for number in range(2_000):
+            assert client.answer()[2] == b"hello %d" % number
+
+
+def test_requests_behind_a_slow_one_wait_for_it(server):
+    with server.open() as client:
+        client.send(GET % b"wait?1" + b"POST /echo HTTP/1.1\r\ncontent-length: 4\r\n\r\nab")
+        server.line("waiting")
+        client.send(b"cd" + GET % b"hello?3" + b"GET / HTTP/1.1\r\nx: " + b"y" * 500)
+        client.send(b"y" * 500 + b"\r\nconnection: close\r\n\r\n")
+        assert server.get("/go") == (200, b"go")
+        answers = [client.answer()[2] for _ in range(4)]
+        assert answers == [b"waited 1", b"abcd", b"hello 3", b"hello "]
+        assert client.rest() == b""
+
+
+def test_a_body_in_chunks_is_taken_whole(server):
+    with server.open() as client:
+        client.send(CHUNKED % b"echo" + b"3\r\nabc\r\n1000;x=y\r\n")
+        client.send(b"d" * 4096 + b"\r\n0\r\nlate: 1\r\n\r\n" + LAST % b"hello")
+        assert client.answer()[2] == b"abc" + b"d" * 4096
+        assert client.answer()[0] == 200
+
+
+def test_a_body_may_come_byte_by_byte_and_be_long(server):
+    body = bytes(range(256)) * 4_000
+    with server.open() as client:
+        for byte in b"POST /echo HTTP/1.1\r\ncontent-length: 1024000\r\n\r\n" + body[:30]:
+            client.send(bytes((byte,)))
+        client.send(body[30:] + LAST % b"hello")
+        assert client.answer()[2] == body
+        assert client.answer()[0] == 200
+
+
+def test_a_client_that_asks_first_if_it_may_go_on_is_told(server):
+    with server.open() as client:
+        head = b"POST /echo HTTP/1.1\r\ncontent-length: 2\r\nexpect: 100-continue\r\n"
+        client.send(head + b"connection: close\r\n\r\n")
+        assert client.answer()[0] == 100
+        client.send(b"ab")
+        assert client.answer()[2] == b"ab"
+
+
+def test_head_is_answered_without_a_body(server):
+    with server.open() as client:
+        client.send(b"HEAD /hello HTTP/1.1\r\n\r\n" + LAST % b"hello?2")
+        assert client.file.readline() == b"HTTP/1.1 200 OK\r\n"
+        told = client.rest()
+        assert told.count(b"HTTP/1.1 200 OK") == 1
+        assert told.endswith(b"hello 2")
+
+
+def test_http_1_0_is_answered_and_closed(server):
+    assert parse(server.ask(b"GET /hello?x HTTP/1.0\r\n\r\n")) == (200, b"hello x")
+
+
+def test_a_client_that_has_sent_all_and_closed_its_side_is_answered(server):
+    with server.open() as client:
+        client.send(GET % b"wait?1" + GET % b"hello?2")
+        client.half_close()
+        server.line("waiting")
+        server.get("/go")
+        assert [client.answer()[2] for _ in range(2)] == [b"waited 1", b"hello 2"]
+        assert client.rest() == b""
+
+
+def test_a_connection_goes_on_after_an_answer_that_came_before_the_body(server):
+    with server.open() as client:
+        client.send(b"POST /early HTTP/1.1\r\ncontent-length: 60000\r\n\r\n")
+        assert client.answer()[0] == 401
+        client.send(b"x" * 60_000 + LAST % b"hello?2")
+        assert client.answer()[2] == b"hello 2"
+
+
+def test_the_application_hears_of_a_client_that_was_lost_with_requests_behind(server):
+    with server.open() as client:
+        client.send(GET % b"gone" + GET % b"hello")
+        server.line("waiting")
+        client.reset()
+    server.line("disconnected")
+
+
+# ----- what is refused ---------------------------------------------------------------------------
+
+GARBAGE = {
+    "no method": b"GARBAGE\r\n\r\n",
+    "nul": b"\0\0\0\0\0\0\r\n\r\n",
+    "nul in a header": b"GET / HTTP/1.1\r\nx: a\0b\r\n\r\n",
+    "tls": bytes.fromhex("16030100f8010000f40303") + b"\x80" * 64,
+    "http/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "no colon": b"GET / HTTP/1.1\r\nhost\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+    "length and chunks": CHUNKED[:-2] % b"echo" + b"content-length: 3\r\n\r\n0\r\n\r\n",
+    "a length below 0": b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+    "a length beyond 64 bits": b"POST / HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n",
+    "no URL": b"GET  HTTP/1.1\r\n\r\n",
+    "a tunnel": b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+    "a URL beyond ASCII": b"GET /\xff HTTP/1.1\r\n\r\n",
+    "bad chunk": CHUNKED % b"echo" + b"zz\r\n",
+    "bad chunk after a good one": CHUNKED % b"echo" + b"1\r\na\r\nzz\r\n",
+}
+
+
+@pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
+def test_what_is_no_request_is_refused(server, data):
+    assert problem(server.ask(data + GET % b"hello"))[:2] == (400, "BAD_REQUEST")
+
+
+def test_what_was_asked_before_the_garbage_is_answered_first(server):
+    with server.open() as client:
+        client.send(GET % b"wait?1" + GET % b"hello?2" + b"GARBAGE\r\n\r\n" + GET % b"hello?3")
+        server.line("waiting")
+        server.get("/go")
+        assert [client.answer()[2] for _ in range(2)] == [b"waited 1", b"hello 2"]
+        assert problem(client.rest())[:2] == (400, "BAD_REQUEST")
+
+
+def test_a_waiting_request_whose_body_is_garbage_is_not_begun(server):
+    with server.open() as client:
+        client.send(GET % b"wait?1" + CHUNKED % b"echo" + b"zz\r\n")
+        server.line("waiting")
+        server.get("/go")
+        assert client.answer()[2] == b"waited 1"
+        assert problem(client.rest())[:2] == (400, "BAD_REQUEST")
+
+
+def test_what_else_a_connection_could_become_is_not_heard(server):
+    upgrade = b"POST /hello?1 HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n"
+    told = server.ask(upgrade + b"content-length: 30\r\n\r\n" + GET % b"hello?2")
+    assert parse(told) == (200, b"hello 1")
+
+
+@pytest.mark.parametrize("size", [1_000, 2_047, 2_048])
+def test_a_head_within_the_limit_is_taken(server, size):
+    assert parse(server.ask(head_of_size(size)))[0] == 200
+
+
+TOO_LARGE = {
+    "one more": head_of_size(2_049),
+    "one long header": head_of_size(300_000),
+    "one that never ends": head_of_size(100_000, last=b""),
+    "many headers": b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 10_000 + b"\r\n",
+    "a long URL": head_of_size(5_000, first=b"GET /hello?" + b"a" * 3_000 + b" HTTP/1.1\r\n"),
+    "blank lines": b"\r\n" * 3_000,
+}
+
+
+@pytest.mark.parametrize("data", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_head_beyond_the_limit_is_refused(server, data):
+    status, code, _ = problem(server.ask(data))
+    assert (status, code) == (431, "HEADERS_TOO_LARGE")
+
+
+def test_a_later_head_has_the_same_limit(server):
+    with server.open() as client:
+        client.send(GET % b"hello?1")
+        assert client.answer()[2] == b"hello 1"
+        client.send(head_of_size(2_048, last=b"")[:-1])
+        client.send(b"\r\n")
+        client.send(b"y: " + b"a" * 5_000)
+        assert problem(client.rest())[:2] == (431, "HEADERS_TOO_LARGE")
+
+
+@pytest.mark.parametrize("tail", [b"0\r\n" + b"a: b\r\n" * 30_000, b"1;" + b"x" * 100_000])
+def test_chunks_with_much_around_them_are_refused(server, tail):
+    assert problem(server.ask(CHUNKED % b"echo" + tail))[:2] == (400, "BAD_REQUEST")
+
+
+def test_a_body_that_nobody_wants_ends_the_connection(server):
+    with server.open() as client:
+        client.send(b"POST /early HTTP/1.1\r\ncontent-length: 10000000000\r\n\r\n")
+        assert client.answer()[0] == 401
+        client.send(b"x" * 100_000)
+        assert client.rest() == b""
+
+
+def test_a_client_that_leaves_in_the_middle_disturbs_nobody(server):
+    for data in (
+        b"",
+        b"GET",
+        b"GET / HTTP/1.1\r\nx:",
+        b"POST /echo HTTP/1.1\r\ncontent-length: 9\r\n\r\na",
+    ):
+        with server.open() as client:
+            client.send(data)
+    server.line("disconnected")
+    assert server.get() == (200, b"hello ")
+
+
+def test_what_was_refused_is_counted(server):
+    server.ask(b"GARBAGE\r\n\r\n")
+    before = json.loads(server.get("/refused")[1])
+    server.ask(b"GARBAGE\r\n\r\n")
+    after = json.loads(server.get("/refused")[1])
+    assert after == {**before, "BAD_REQUEST": before["BAD_REQUEST"] + 1}
