@@ -47,7 +47,7 @@ class Charge(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
 
     KIND: ClassVar[int] = 129
     charges: tuple[tuple[bytes, int], ...]
-    """Whose budget, as :func:`clob_server.limits.payer` names it, and how many orders."""
+    """Whose budget, as ``clob_server.limits`` names it, and how many orders."""
 
 
 class Key(

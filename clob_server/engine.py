@@ -7,6 +7,7 @@ Nobody hears of anything that is not durable. The clock is read here, once for a
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -116,6 +117,7 @@ class Engine:
         self._wake = asyncio.Event()
         self._open = True
         self._worker: Worker | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def seq(self) -> int:
@@ -153,7 +155,9 @@ class Engine:
             raise EngineStoppedError("the engine takes nothing more")
         if len(self._waiting) >= self._waiting_max:
             raise EngineFullError(f"{self._waiting_max} commands wait already")
-        answer: Answer = asyncio.get_running_loop().create_future()
+        if self._loop is None:  # asked for once: each time, it asks the system for the process
+            self._loop = asyncio.get_running_loop()
+        answer: Answer = self._loop.create_future()
         self._waiting.append((make, answer))
         self._wake.set()
         done = await answer
@@ -222,8 +226,13 @@ class Engine:
 
     def _do_afterwards(self, worker: Worker) -> None:
         """Hand over what can wait; the same thread does it before it writes the next batch."""
+        worker.tell(self._afterwards)
+
+    def _afterwards(self) -> None:
+        """Do what can wait; runs in the thread of the log."""
         for work in self.afterwards:
-            worker.tell(work)
+            with suppress(Exception):
+                work()
 
     def _build(
         self, batch: list[Asked]

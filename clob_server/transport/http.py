@@ -5,7 +5,7 @@ asked before on the same connection has been answered. Then the connection ends.
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httptools
 from uvicorn._types import ASGI3Application
@@ -34,6 +34,49 @@ class HeldFlow(FlowControl):
             super().resume_reading()
 
 
+class Joined:
+    """The transport of one answer, whose head goes out with the beginning of its body.
+
+    uvicorn writes them one after the other, and each write is a call of the system and a packet.
+
+    Args:
+        cycle: the answer.
+        transport: where it goes.
+    """
+
+    __slots__ = ("_cycle", "_head", "_transport")
+
+    def __init__(self, cycle: RequestResponseCycle, transport: asyncio.Transport) -> None:
+        self._cycle = cycle
+        self._transport = transport
+        self._head: bytes | None = None
+
+    def write(self, data: bytes) -> None:
+        """Hold the head back, which comes first; send the rest as it comes."""
+        if self._head is None and self._cycle.response_started:
+            self._head = data
+        elif self._head is None:  # 100 Continue, before the answer
+            self._transport.write(data)
+        else:
+            self._transport.write(self._head + data if self._head else data)
+            self._head = b""
+
+    def flush(self) -> None:
+        """Send the head, if no body came."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+
+    def close(self) -> None:
+        """Send what is left, and close the connection."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the transport's."""
+        return getattr(self._transport, name)
+
+
 class HttpProtocol(Watched, HttpToolsProtocol):
     """A connection.
 
@@ -44,6 +87,8 @@ class HttpProtocol(Watched, HttpToolsProtocol):
     """
 
     flow: HeldFlow
+    is_inside: bool
+    deadline: float
     # The last request that was begun; None before the first, which uvicorn's own type leaves out.
     cycle: Any
 
@@ -263,12 +308,14 @@ class HttpProtocol(Watched, HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Answer a request."""
         self.running = cycle
+        cycle.transport = cast("asyncio.Transport", Joined(cycle, self.transport))
         task = self.loop.create_task(cycle.run_asgi(app))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
 
     def on_response_complete(self) -> None:
         """Go on with what waits, or wait for the next request."""
+        cast("Joined", self.running.transport).flush()  # type: ignore[union-attr]
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return

@@ -137,6 +137,7 @@ class FeedProtocol(Watched, WebSocketsSansIOProtocol):
     """
 
     push: Push
+    read_paused: bool
 
     def __init__(
         self,
