@@ -13,9 +13,13 @@ import struct
 from typing import Final
 
 from clob_server.log.base import Snapshot, Tail
+from clob_server.log.files import Files
 
 TIP: Final = "tip"
 """The file of the tip."""
+
+SNAPSHOTS_KEPT: Final = 2
+"""How many snapshots stay; the older one is for the day on which the newer is damaged."""
 
 _TIP = struct.Struct("<Q32s8s")
 _HEAD = struct.Struct("<8sBQ32s32sQ")
@@ -84,3 +88,26 @@ def decode_snapshot(data: bytes) -> Snapshot | str:
     if len(state) != length:
         return f"its state has {len(state)} bytes, not {length}"
     return Snapshot(seq=seq, chain_hash=chain_hash, event_hash=event_hash, state=state)
+
+
+def snapshot_names(files: Files) -> list[str]:
+    """Name the snapshots, the oldest first."""
+    return [name for name in files.names() if snapshot_seq(name) is not None]
+
+
+def newest_seq(files: Files) -> int:
+    """Tell of which command the newest snapshot is; 0 where there is none."""
+    names = snapshot_names(files)
+    return (snapshot_seq(names[-1]) or 0) if names else 0
+
+
+def keep_snapshot(files: Files, snapshot: Snapshot) -> None:
+    """Keep a snapshot as a file, durably, and remove all but it and the one before.
+
+    Args:
+        files: the folder of the log.
+        snapshot: it must be of a frame that is durable in that log.
+    """
+    files.replace(snapshot_name(snapshot.seq), encode_snapshot(snapshot))
+    for old in snapshot_names(files)[:-SNAPSHOTS_KEPT]:
+        files.remove(old)

@@ -36,9 +36,6 @@ DATABASE: Final = "log.db"
 CHECKPOINT_PAGES: Final = 250
 """How many pages the write-ahead log may have before :meth:`SqliteLog.tidy` moves them on."""
 
-SNAPSHOTS_KEPT: Final = 2
-"""How many snapshots stay; the older one is for the day on which the newer is damaged."""
-
 _WRONG_BYTES: Final = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
 _VERSION: Final = 1
@@ -286,6 +283,32 @@ class SqliteLog:
                 yield frame
                 after = first
 
+    def frames(self, after: int, bytes_max: int) -> list[tuple[int, bytes]]:
+        """Give frames as they are kept, unchecked, for somebody who checks them himself.
+
+        Args:
+            after: the frames that begin after this command.
+            bytes_max: how much at most; the first frame is given whatever its size.
+
+        Returns:
+            Each frame with the number of its first command.
+
+        Raises:
+            LogDamagedError: the next frame was dropped, or SQLite cannot read it.
+        """
+        self._check_failed()
+        check_read(after, self._origin)
+        found: list[tuple[int, bytes]] = []
+        try:
+            for first, frame in self._db.execute(_PAGE, (after,)):
+                bytes_max -= len(frame)
+                if found and bytes_max < 0:
+                    break
+                found.append((first, frame))
+        except apsw.Error as error:
+            raise self._damaged(f"SQLite says {error}") from error
+        return found
+
     def _before(self, seq: int) -> Tail:
         """Tell where the frame ends that is before the one with this command."""
         if seq > self._tail.seq:
@@ -306,10 +329,7 @@ class SqliteLog:
         self._check_failed()
         if not self._has(snapshot):
             raise ValueError(f"no frame ends with command {snapshot.seq} and that chain hash")
-        name = beside.snapshot_name(snapshot.seq)
-        self._files.replace(name, beside.encode_snapshot(snapshot))
-        for old in self._snapshots()[:-SNAPSHOTS_KEPT]:
-            self._files.remove(old)
+        beside.keep_snapshot(self._files, snapshot)
 
     def get_snapshot(self) -> Snapshot | None:
         """Give the newest snapshot, checked; None where there is none."""
@@ -330,7 +350,7 @@ class SqliteLog:
 
     def _snapshots(self) -> list[str]:
         """Name the snapshots, the oldest first."""
-        return [name for name in self._files.names() if beside.snapshot_seq(name) is not None]
+        return beside.snapshot_names(self._files)
 
     def drop(self, up_to: int) -> int:
         """Let go of the frames that end with or before ``up_to``, in one transaction."""

@@ -1,0 +1,304 @@
+"""History: finished orders and all trades, a projection of the log that can be made again.
+
+What is asked here is answered from the file of history, by a thread that reads it. A miss is
+believed only once history is as far as the engine was when it was asked for.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import apsw
+import msgspec
+
+from clob_server.engine import Done, Engine
+from clob_server.history.recent import Recent, Tape
+from clob_server.history.replica import catch_up, open_store, same_end
+from clob_server.history.scribe import Scribe
+from clob_server.history.store import ForeignHistoryError, Reader, Store, Traded, put_aside
+from clob_server.history.supervisor import Supervisor
+from clob_server.log import SqliteLog
+from clob_server.lookup import hash_in
+from clob_server.problems import ApiError
+from clob_server.views import summaries
+from clob_server.wire import OrderBody, TradeSummary
+from clob_server.worker import Worker
+
+if TYPE_CHECKING:
+    from clob_server.service import Service
+
+START_S: Final = 5.0
+"""How long a start waits for history; after that the server opens without it."""
+WAIT_S: Final = 2.0
+"""How long a request waits for history to have reached the place where the engine is."""
+
+_ORDER: Final = msgspec.json.Decoder(OrderBody)
+_T = TypeVar("_T")
+
+
+class History:
+    """What happened, for those who ask later.
+
+    Args:
+        service: whose history.
+        log: the log, which is open.
+    """
+
+    def __init__(self, service: "Service", log: SqliteLog) -> None:
+        settings = service.settings
+        self._service = service
+        self._log = log
+        self._reached = 0
+        self._awaited: list[tuple[int, asyncio.Future[None]]] = []
+        self._reader: Reader | None = None
+        self._worker = Worker("history reader")
+        self._recent = Recent(settings.trades_kept, filled=not log.tail.seq)
+        self._start_seq = log.tail.seq
+        self._scribe: Scribe | None = None
+        self._store: Store | None = None
+        self._supervisor: Supervisor | None = None
+        self._loop = asyncio.get_running_loop()
+        service.metrics.gauge(
+            "history_lag_commands", "How many commands history is behind.", lambda: self.lag
+        )
+        service.metrics.gauge(
+            "follower_deaths", "How often the follower died.", lambda: self.num_deaths
+        )
+
+    @property
+    def lag(self) -> int:
+        """How many commands history is behind."""
+        return max(0, self._log.tail.seq - self._reached)
+
+    @property
+    def num_deaths(self) -> int:
+        """How often the follower died."""
+        return 0 if self._supervisor is None else self._supervisor.num_deaths
+
+    # ----- from start to end -------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Start the follower; or, where a thread writes history, bring it up to the log."""
+        settings = self._service.settings
+        if settings.history == "thread":
+            self._store = await asyncio.to_thread(self._caught_up)
+            return
+        self._supervisor = Supervisor(
+            self._log,
+            self._service.folder,
+            snapshot_commands=settings.snapshot_commands,
+            days=settings.history_days,
+            reached=self._reach,
+            begun=self._renew,
+        )
+        self._supervisor.begin()
+
+    def _caught_up(self) -> Store:
+        """Open history, and bring it up to the end of the log."""
+        folder, log, days = self._service.folder, self._log, self._service.settings.history_days
+        store = open_store(folder, days, log.tail)
+        try:
+            catch_up(store, folder, log)
+        except ForeignHistoryError:
+            store.close()
+            put_aside(folder)
+            store = Store(folder, days)
+            catch_up(store, folder, log)
+        return store
+
+    async def start(self, engine: Engine) -> None:
+        """Follow an engine that is about to work, and wait for history, though not for long.
+
+        What takes longer is a history that is made again: then the server opens, and what asks for
+        history is told to come again.
+        """
+        if self._store is not None:
+            self._scribe = Scribe(
+                self._store,
+                self._service.folder,
+                self._log,
+                engine,
+                snapshot_commands=self._service.settings.snapshot_commands,
+                reached=self._reach_soon,
+            )
+            engine.listeners.append(self._scribe.listen)
+            self._reach(self._start_seq)
+        elif self._supervisor is not None:
+            self._supervisor.feed(engine)
+            with suppress(apsw.Error):
+                applied = await self._worker.ask(lambda: self._open().applied())
+                if same_end(applied, self._log.tail):
+                    self._reach(applied.seq)
+        with suppress(ApiError):
+            await self.reach(self._start_seq, START_S)
+
+    def listen(self, batch: Sequence[Done]) -> None:
+        """Hear of a batch that is durable and done."""
+        self._recent.listen(batch)
+
+    async def close(self) -> None:
+        """Have written what is left, within half of the grace."""
+        if self._supervisor is not None:
+            await self._supervisor.close(self._service.settings.grace_s / 2)
+        for last in (self._scribe, self._store if self._scribe is None else None):
+            if last is not None:
+                await asyncio.to_thread(last.close)
+        for _, waits in self._awaited:
+            waits.cancel()
+        self._worker.tell(self._close_reader)
+        await asyncio.to_thread(self._worker.close)
+
+    # ----- how far it is -----------------------------------------------------------------------
+
+    def _reach(self, seq: int) -> None:
+        """Hear how far history is."""
+        self._reached = seq
+        if self._awaited:
+            waiting, self._awaited = self._awaited, []
+            for until, waits in waiting:
+                if until > seq:
+                    self._awaited.append((until, waits))
+                elif not waits.done():
+                    waits.set_result(None)
+
+    def _reach_soon(self, seq: int) -> None:
+        """Hear how far history is, from another thread."""
+        self._loop.call_soon_threadsafe(self._reach, seq)
+
+    async def reach(self, seq: int, wait_s: float = WAIT_S) -> None:
+        """Wait until history has reached a command.
+
+        Raises:
+            ApiError: RECOVERING, it takes too long.
+        """
+        if self._reached >= seq:
+            return
+        waits = self._loop.create_future()
+        self._awaited.append((seq, waits))
+        try:
+            async with asyncio.timeout(wait_s):
+                await waits
+        except TimeoutError:
+            raise ApiError(
+                "RECOVERING",
+                f"history is {seq - self._reached} commands behind; try again in a second",
+            ) from None
+
+    # ----- reading -----------------------------------------------------------------------------
+
+    async def order(self, order_ref: str) -> OrderBody | None:
+        """Give an order that the engine knows no longer.
+
+        Args:
+            order_ref: its id, or its hash in hexadecimal.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind to tell.
+        """
+        hashed, seq = hash_in(order_ref), self._service.engine.seq
+
+        def look(reader: Reader) -> bytes | None:
+            return reader.order(order_ref) if hashed is None else reader.order_by_hash(hashed)
+
+        body = await self._ask(look) if self._reached else None
+        if body is None:
+            await self.reach(seq)
+            body = await self._ask(look)
+        return None if body is None else _ORDER.decode(body)
+
+    async def first_trades(self, order: OrderBody) -> list[TradeSummary]:
+        """Give the trades that an order made when it came in, the oldest first.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind to tell.
+        """
+        tape = self._recent.tape(order.market_id)
+        found: list[Traded] = []
+        for traded in tape.newest():
+            if traded.now_ms < order.timestamp:
+                break
+            if traded.event.incoming_order_id == order.id and traded.now_ms == order.timestamp:
+                found.append(traded)
+        else:
+            if not tape.whole:
+                await self.reach(self._service.engine.seq)
+                found = await self._ask(
+                    lambda reader: reader.first_trades(order.id, order.timestamp)[::-1]
+                )
+        ids = self._service.ids
+        return [
+            summary
+            for event, now_ms, number in reversed(found)
+            for summary in summaries((event,), ids, now_ms, number - 1)
+        ]
+
+    async def trades(
+        self, market: str, limit: int, before: int | None = None, token: str | None = None
+    ) -> list[Traded]:
+        """Give trades of a market, the newest first.
+
+        Args:
+            market: the market; there must be such a one.
+            limit: how many at most.
+            before: the ``seq`` that all of them are below; None is no bound.
+            token: which token's; None is both.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind to tell.
+        """
+        tape = await self.tape(market)
+        found = list(islice(tape.newest(before, token), limit))
+        if len(found) == limit or tape.whole:
+            return found
+        first = tape.first_seq
+        bounds = [seq for seq in (first, before) if seq is not None]
+        below = min(bounds) if bounds else self._service.exchange.matcher.seq(market) + 1
+        await self.reach(self._service.engine.seq)
+        return found + await self._ask(
+            lambda reader: reader.trades(market, below, limit - len(found), token)
+        )
+
+    async def tape(self, market: str) -> Tape:
+        """Give the last trades of a market, those before this process among them.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind to tell.
+        """
+        tape = self._recent.tape(market)
+        if tape.filled:
+            return tape
+        async with tape.lock:
+            if not tape.filled:
+                await self.reach(self._start_seq)
+                first = tape.first_seq
+                below = self._service.exchange.matcher.seq(market) + 1 if first is None else first
+                kept = self._service.settings.trades_kept
+                older = await self._ask(lambda reader: reader.trades(market, below, kept + 1))
+                tape.fill(older[:kept], whole=len(older) <= kept)
+        return tape
+
+    # ----- the connection that reads -----------------------------------------------------------
+
+    async def _ask(self, question: Callable[[Reader], _T]) -> _T:
+        """Ask the file, in the thread that reads it."""
+        answer: _T = await self._worker.ask(lambda: question(self._open()))
+        return answer
+
+    def _open(self) -> Reader:
+        """Give the connection; runs in the thread that reads."""
+        if self._reader is None:
+            self._reader = Reader(self._service.folder)
+        return self._reader
+
+    def _close_reader(self) -> None:
+        """Let go of the connection; runs in the thread that reads."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _renew(self) -> None:
+        """Hear that a follower began: the file may be another one."""
+        self._reached = 0
+        self._worker.tell(self._close_reader)

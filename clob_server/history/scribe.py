@@ -1,0 +1,90 @@
+"""History written by a thread of the server itself, for those who want no second process.
+
+Rows are made on the loop, out of the server's own exchange, and snapshots are taken there too, so
+that either holds the loop up; the thread only writes.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from clob_server.engine import Done, Engine
+from clob_server.history.projection import Rows
+from clob_server.history.store import Applied, Row, Store
+from clob_server.log import Folder, SqliteLog
+from clob_server.log.beside import newest_seq
+from clob_server.recovery import take_snapshot
+from clob_server.worker import Worker
+
+BATCHES_MAX: Final = 1_000
+"""How many batches may wait to be written; then the loop waits."""
+
+_LOG: Final = logging.getLogger("clob_server.history")
+
+
+class Scribe:
+    """Writes what an engine does.
+
+    Args:
+        store: the history, which reaches to the end of the log.
+        folder: the folder of the log.
+        log: the log.
+        engine: what works over it.
+        snapshot_commands: after how many commands a snapshot is taken; 0 is never.
+        reached: told of the last command in history, each time, in the thread that writes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        log: SqliteLog,
+        engine: Engine,
+        *,
+        snapshot_commands: int,
+        reached: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._engine = engine
+        self._every = snapshot_commands
+        self._reached = reached
+        self._snapped = newest_seq(Folder(folder))
+        self._rows = Rows(engine.exchange)
+        self._room = threading.Semaphore(BATCHES_MAX)
+        self._failed = False
+        self._worker = Worker("history")
+
+    def listen(self, batch: Sequence[Done]) -> None:
+        """Make the rows of a batch, and have them written."""
+        rows = self._rows
+        for done in batch:
+            rows.take(done.seq, done.command, done.outcome, done.num_trades)
+        place = Applied(batch[-1].seq, self._log.tail.chain_hash, self._engine.event_hash)
+        orders, rows.orders = rows.orders, []
+        trades, rows.trades = rows.trades, []
+        self._room.acquire()
+        self._worker.tell(partial(self._write, orders, trades, place, batch[-1].now_ms))
+        if 0 < self._every <= place.seq - self._snapped:
+            take_snapshot(self._log, self._engine.exchange, place.event_hash)
+            self._snapped = place.seq
+
+    def _write(self, orders: list[Row], trades: list[Row], place: Applied, now_ms: int) -> None:
+        """Write a batch; once that has failed nothing more, since there would be a gap."""
+        try:
+            if not self._failed:
+                self._store.write(orders, trades, place, now_ms)
+                self._reached(place.seq)
+        except Exception:
+            self._failed = True
+            _LOG.exception("history stops until the next start")
+        finally:
+            self._room.release()
+
+    def close(self) -> None:
+        """Write what waits."""
+        self._worker.close()
+        self._store.close()

@@ -1,0 +1,233 @@
+"""The follower as the server has it: started, fed, listened to, and started again when it dies."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from clob_server.engine import Engine
+from clob_server.history.pipe import NUMBER, Pipe
+from clob_server.log import LogError, SqliteLog
+
+MODULE: Final = "clob_server.history.follower"
+"""What the process runs."""
+PAUSE_S: Final = 0.2
+"""How long until a follower that died is started again, at first; twice as long each time."""
+PAUSE_MAX_S: Final = 30.0
+"""How long at most."""
+HEARD_BYTES: Final = 4096
+"""How much is heard at once."""
+
+_LOG: Final = logging.getLogger("clob_server.history")
+
+
+class Supervisor:
+    """Keeps a follower running.
+
+    Args:
+        log: the log that is followed.
+        folder: its folder.
+        snapshot_commands: after how many commands the follower takes a snapshot.
+        days: how many days history stays; 0 is for ever.
+        reached: told of the last command in history, each time that is written.
+        begun: called each time a follower has opened history, before it is told how far that is.
+    """
+
+    def __init__(
+        self,
+        log: SqliteLog,
+        folder: Path,
+        *,
+        snapshot_commands: int,
+        days: int,
+        reached: Callable[[int], None],
+        begun: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._folder = folder
+        self._options = [str(snapshot_commands), str(days)]
+        self._reached = reached
+        self._begun = begun
+        self._engine: Engine | None = None
+        self._pipe: Pipe | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._connected = asyncio.Event()
+        self._heard = b""
+        self._pause_s = PAUSE_S
+        self._furthest = 0
+        self.num_deaths: int = 0
+        """How often a follower died."""
+
+    def begin(self) -> None:
+        """Start the follower. It is sent nothing before :meth:`feed`."""
+        self._task = asyncio.create_task(self._keep_running())
+
+    def feed(self, engine: Engine) -> None:
+        """Send what the log holds, and from now on what an engine appends.
+
+        Args:
+            engine: it must be about to work, or at it.
+        """
+        self._engine = engine
+        engine.afterwards.append(self._pump)
+        engine.tell(self._pump)
+
+    async def close(self, wait_s: float) -> None:
+        """Have the follower take what the log holds, and end; nobody may append any more.
+
+        Args:
+            wait_s: how long at most, seconds. What is missing then is made up for by the next one.
+        """
+        begin = time.monotonic()
+        if self._process is not None:  # it may be about to say where it begins
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._connected.wait()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        pipe, process = self._forget(), self._process
+        if process is not None:
+            left_s = max(0.0, wait_s - (time.monotonic() - begin))
+            await asyncio.to_thread(finish, process, pipe, left_s)
+
+    # ----- a follower ------------------------------------------------------------------------
+
+    async def _keep_running(self) -> None:
+        """Start a follower, and another when it has died."""
+        while True:
+            code: int | str
+            try:
+                code = await self._one()
+            except OSError as error:  # there is no room for another process at the moment
+                code = str(error)
+            self.num_deaths += 1
+            more = {"exit_code": code, "again_s": self._pause_s}
+            _LOG.error("the follower died", extra=more)
+            await asyncio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
+
+    async def _one(self) -> int:
+        """Go with one follower through its life, and give its exit code."""
+        process = self._start()
+        await self._ended.wait()
+        pipe, self._process = self._forget(), None
+        if pipe is not None:
+            pipe.close()
+        return await asyncio.to_thread(wait, process, PAUSE_S)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        """Start a follower, and listen to it. Some milliseconds."""
+        self._ended.clear()
+        self._connected.clear()
+        self._heard = b""
+        tail = self._log.tail
+        places = [str(self._log.origin.seq), str(tail.seq), tail.chain_hash.hex()]
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-m", MODULE, str(self._folder), *places, *self._options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        asyncio.get_running_loop().add_reader(process.stdout.fileno(), self._listen, process)
+        return process
+
+    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
+        """Hear how far the follower is; the first number is where it wants to begin."""
+        assert process.stdout is not None
+        try:
+            data = os.read(process.stdout.fileno(), HEARD_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            asyncio.get_running_loop().remove_reader(process.stdout.fileno())
+            self._ended.set()
+            self._connected.set()  # nobody needs to wait for it
+            return
+        data = self._heard + data
+        end = len(data) - len(data) % NUMBER.size
+        numbers = [number for (number,) in NUMBER.iter_unpack(data[:end])]
+        self._heard = data[end:]
+        if numbers and self._pipe is None:
+            self._begun()
+            self._connect(process, numbers.pop(0))
+        if numbers:
+            if numbers[-1] > self._furthest:
+                self._furthest, self._pause_s = numbers[-1], PAUSE_S
+            self._reached(numbers[-1])
+
+    def _connect(self, process: "subprocess.Popen[bytes]", after: int) -> None:
+        """Begin to send."""
+        assert process.stdin is not None
+        loop = asyncio.get_running_loop()
+
+        def full(pipe: Pipe) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and so is the server
+                loop.call_soon_threadsafe(self._wait_for_room, pipe)
+
+        self._pipe = Pipe(self._log, os.dup(process.stdin.fileno()), after, full)
+        process.stdin.close()
+        self._connected.set()
+        if self._engine is not None:
+            self._engine.tell(self._pump)
+
+    def _pump(self) -> None:
+        """Send what there is, in the thread of the log."""
+        pipe = self._pipe
+        if pipe is not None and not pipe.is_full:
+            pipe.pump()
+
+    def _wait_for_room(self, pipe: Pipe) -> None:
+        """Go on once the pipe takes more."""
+        if pipe is self._pipe:
+            asyncio.get_running_loop().add_writer(pipe.target, self._room, pipe)
+
+    def _room(self, pipe: Pipe) -> None:
+        """Have more sent."""
+        asyncio.get_running_loop().remove_writer(pipe.target)
+        pipe.is_full = False
+        if self._engine is not None:
+            self._engine.tell(self._pump)
+
+    def _forget(self) -> Pipe | None:
+        """Hear of a follower no more, and give the way to it, which is to be closed."""
+        pipe, self._pipe = self._pipe, None
+        loop = asyncio.get_running_loop()
+        if pipe is not None:
+            loop.remove_writer(pipe.target)
+        if self._process is not None and self._process.stdout is not None:
+            loop.remove_reader(self._process.stdout.fileno())
+        return pipe
+
+
+def finish(process: "subprocess.Popen[bytes]", pipe: Pipe | None, wait_s: float) -> None:
+    """Have a follower take the rest and end, within a time."""
+    begin = time.monotonic()
+    if pipe is not None:
+        with suppress(LogError):  # a log that has failed gives nothing more
+            pipe.finish(wait_s)
+    wait(process, max(0.0, wait_s - (time.monotonic() - begin)))
+
+
+def wait(process: "subprocess.Popen[bytes]", wait_s: float) -> int:
+    """Wait until a follower has ended, kill it after a time, and give its exit code."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(wait_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    if process.stdout is not None:
+        process.stdout.close()
+    return process.wait()

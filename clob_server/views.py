@@ -1,0 +1,145 @@
+"""From what the engine knows to what the server says."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from clob import Event, OrderStatus, Refused, Side, Trade
+from clob.depth import Depth
+from clob.signing import ZERO_ADDRESS
+from clob.status import OrderRecord
+from clob_server.commands import Papers
+from clob_server.ids import Ids
+from clob_server.wire import (
+    NO_SIGNATURE,
+    LevelBody,
+    OrderBody,
+    OrderbookBody,
+    TradeBody,
+    TradeSummary,
+)
+
+
+def order_body(record: OrderRecord, papers: Papers | None) -> OrderBody:
+    """Describe an order.
+
+    Args:
+        record: what the engine knows.
+        papers: what came with it; None where nobody signed.
+    """
+    order = record.order
+    collateral = order.size * order.price // 100 if order.collateral is None else order.collateral
+    buys = order.side is Side.BUY
+    removal = record.removal if record.status is OrderStatus.CANCELLED else None
+    return OrderBody(
+        id=str(order.id),
+        market_id=record.market,
+        token_id=order.token,
+        maker=order.maker,
+        signer=papers.signer if papers else order.maker,
+        taker=papers.taker if papers else ZERO_ADDRESS,
+        side=int(order.side),
+        maker_amount=str(collateral if buys else order.size),
+        taker_amount=str(order.size if buys else collateral),
+        filled_amount=str(record.filled_amount),
+        salt=papers.salt if papers else "0",
+        expiration=order.expiration_s,
+        nonce=str(order.nonce),
+        fee_rate_bps=order.fee_rate_bps or 0,
+        signature_type=papers.signature_type if papers else 1,
+        signature=f"0x{papers.signature.hex()}" if papers else NO_SIGNATURE,
+        status=record.status.value,
+        timestamp=record.accepted_ms,
+        price=record.price,
+        size=str(record.size),
+        remaining=str(record.remaining),
+        filled_tokens=str(record.filled),
+        filled_collateral=str(record.filled_collateral),
+        average_price=average(record.filled_collateral, record.filled),
+        time_in_force=order.time_in_force.name,
+        post_only=order.post_only,
+        smart_wallet=order.smart_wallet or UNSET,
+        cancel_reason=UNSET if removal is None else removal.value,
+        order_hash=UNSET if record.order_hash is None else f"0x{record.order_hash.hex()}",
+        client_order_id=UNSET if record.client_id is None else record.client_id,
+    )
+
+
+def average(collateral: int, tokens: int) -> str | None:
+    """Give what a token cost on average, in cents with four digits at most, rounded down."""
+    if not tokens:
+        return None
+    whole, parts = divmod(collateral * 1_000_000 // tokens, 10_000)
+    return f"{whole}.{parts:04}".rstrip("0").rstrip(".")
+
+
+def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
+    """Describe a book.
+
+    Args:
+        market: the market.
+        depth: the book.
+        changed_ms: when the market last had an event.
+    """
+    bids, asks = (
+        [
+            LevelBody(
+                price=level.price,
+                size=str(level.size),
+                num_orders=level.num_orders,
+                orders=level.num_orders,
+            )
+            for level in levels
+        ]
+        for levels in (depth.bids, depth.asks)
+    )
+    return OrderbookBody(
+        market_id=market,
+        token_id=depth.token,
+        bids=bids,
+        asks=asks,
+        last_update=changed_ms,
+        seq=depth.seq,
+    )
+
+
+def trade_body(event: Trade, trade_id: str, now_ms: int) -> TradeBody:
+    """Describe a trade."""
+    return TradeBody(
+        id=trade_id,
+        market_id=event.market,
+        token_id=event.token,
+        price=event.price,
+        size=str(event.size),
+        buyer=event.buyer,
+        seller=event.seller,
+        timestamp=now_ms,
+        tx_hash=None,
+        settlement="none",
+        seq=event.seq,
+        resting_order_id=str(event.resting_order_id),
+        incoming_order_id=str(event.incoming_order_id),
+        incoming_side=int(event.incoming_side),
+        buyer_fee=str(event.buyer_fee),
+        seller_fee=str(event.seller_fee),
+    )
+
+
+def summaries(
+    events: Sequence[Event | Refused], ids: Ids, now_ms: int, num_trades: int
+) -> list[TradeSummary]:
+    """Describe the trades among the events of a command.
+
+    Args:
+        events: what came of the command.
+        ids: what names trades.
+        now_ms: the time of the command.
+        num_trades: how many trades there were before it.
+    """
+    trades = (event for event in events if type(event) is Trade)
+    return [
+        TradeSummary(
+            id=ids.trade(now_ms, number), price=trade.price, size=str(trade.size), tx_hash=None
+        )
+        for number, trade in enumerate(trades, num_trades + 1)
+    ]
