@@ -1,0 +1,217 @@
+"""What a client asks for on a WebSocket, and what he is told about it.
+
+Who said that he understands more than the specification's messages is told what was wrong. Nobody
+else can be told: he is closed with 1008, unless he only named a market too early.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, UnsetType
+
+from clob import ClobError
+from clob.errors import TokenNotInMarketError, UnknownMarketError
+from clob.signing import fields
+from clob_server.feed.messages import POLICY, Error, Id, Pong, Subscribed, Unsubscribed
+from clob_server.feed.requests import Ping, Request, Subscribe, Unsubscribe, read, token_id, wanting
+from clob_server.feed.subscribers import Name, Subscriber
+from clob_server.feed.subscriptions import BookSubscription
+from clob_server.feed.users import UserSubscription
+from clob_server.instructions import market_id
+from clob_server.problems import ApiError
+from clob_server.transport import text_frame
+
+if TYPE_CHECKING:
+    from clob_server.feed.feed import Feed
+
+PING: Final = "PING"
+"""What some clients send as it is, to hear if anybody is there."""
+PONG: Final = text_frame(b"PONG")
+"""The answer."""
+
+
+class Conversation:
+    """What is said on one WebSocket.
+
+    Args:
+        feed: what it is about.
+        subscriber: the client.
+    """
+
+    def __init__(self, feed: "Feed", subscriber: Subscriber) -> None:
+        self._feed = feed
+        self._subscriber = subscriber
+
+    def hear(self, text: str | None) -> None:
+        """Take a message.
+
+        Args:
+            text: what the client sent; None where it was no text.
+        """
+        subscriber = self._subscriber
+        if not subscriber.may_say(self._feed.time()):
+            most = self._feed.settings.ws_messages_per_minute
+            subscriber.end(POLICY, f"RATE_LIMITED: more than {most} messages a minute")
+            return
+        if text == PING:
+            subscriber.push(PONG)
+            return
+        heard = read(text or "")
+        subscriber.extended = subscriber.extended or heard.extended
+        try:
+            if heard.error is not None:
+                raise heard.error
+            assert heard.request is not None
+            self._answer(heard.request)
+        except ClobError as error:
+            self._refuse(error, heard.id)
+
+    def _refuse(self, error: ClobError, given: Id | None) -> None:
+        """Tell what was wrong, to those who can be told."""
+        if self._subscriber.extended:
+            self._subscriber.say(Error(code=error.code, message=str(error), id=unset(given)))
+        else:
+            self._subscriber.end(POLICY, f"{error.code}: {error}")
+
+    def _answer(self, request: Request) -> None:
+        """Do what is asked.
+
+        Raises:
+            ClobError: it is refused, and nothing changed.
+        """
+        if isinstance(request, Ping):
+            self._subscriber.say(Pong(id=unset(request.id)))
+        elif isinstance(request, Unsubscribe):
+            self._unsubscribe(request)
+        elif request.channel == "orderbook":
+            self._subscribe_book(request)
+        elif request.channel == "user":
+            self._subscribe_user(request)
+        else:
+            raise ApiError("CHAIN_NOT_CONFIGURED", "there is no chain here, and nothing settles")
+
+    # ----- subscribing -----------------------------------------------------------------------
+
+    def _check_room(self, name: Name) -> None:
+        """Refuse a subscription too many.
+
+        Raises:
+            ApiError: TOO_MANY_SUBSCRIPTIONS.
+        """
+        most, subscriptions = (
+            self._feed.settings.ws_subscriptions_max,
+            self._subscriber.subscriptions,
+        )
+        if len(subscriptions) >= most and name not in subscriptions:
+            raise ApiError(
+                "TOO_MANY_SUBSCRIPTIONS", f"there are {most} subscriptions, and no more are allowed"
+            )
+
+    def _subscribe_book(self, request: Subscribe) -> None:
+        """Begin to tell what happens in a market.
+
+        Raises:
+            ApiError: INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS.
+            UnknownMarketError: there is no such market; to those alone who can be told.
+            TokenNotInMarketError: the market has no such token.
+        """
+        feed, subscriber = self._feed, self._subscriber
+        market = market_id(request.market_id)
+        token = None if request.token_id is None else token_id(request.token_id)
+        name = ("orderbook", market, "")
+        self._check_room(name)
+        made = BookSubscription(feed, subscriber, market, token, extended=request.extended)
+        try:
+            terms = feed.exchange.matcher.market(market)
+        except UnknownMarketError:
+            if subscriber.extended:
+                raise
+            subscriber.remove(name)
+            subscriber.add(name, made)
+            feed.wait_for_market(made)
+            return
+        if token not in (None, terms.yes, terms.no):
+            raise TokenNotInMarketError(f"market {market!r} has no token {token}")
+        subscriber.remove(name)
+        subscriber.add(name, made)
+        stream = feed.streams.stream(market)
+        resumed = made.follow(stream, request.resume.seq if request.resume else None)
+        if request.extended:
+            self._confirm(request, market, token, stream.seq, resumed=resumed)
+        subscriber.catch_up()
+
+    def _subscribe_user(self, request: Subscribe) -> None:
+        """Begin to tell what becomes of a maker's orders.
+
+        Raises:
+            ApiError: INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS, API_KEY_REQUIRED, SCOPE_MISSING,
+                MAKER_NOT_ALLOWED.
+            InvalidAddressError: the maker is none.
+            UnknownMarketError: there is no such market.
+            TooManyOrdersError: he has more open orders than can be told at once.
+        """
+        feed, subscriber = self._feed, self._subscriber
+        if request.maker is None:
+            raise wanting("maker")
+        maker = fields.address("maker", request.maker)
+        market = None if request.market_id is None else market_id(request.market_id)
+        feed.guard.may_follow(subscriber.key, "user", maker)
+        name = ("user", market or "", maker)
+        self._check_room(name)
+        made = UserSubscription(feed.users, subscriber, maker, market, extended=request.extended)
+        orders = feed.users.join(made, feed.clock_ms(), feed.time())
+        subscriber.remove(name)
+        subscriber.add(name, made)
+        if request.extended:
+            self._confirm(request, market, None, orders.seq, resumed=False)
+        subscriber.say(orders)
+
+    def _confirm(
+        self,
+        request: Subscribe,
+        market: str | None,
+        token: str | None,
+        seq: int | None,
+        *,
+        resumed: bool,
+    ) -> None:
+        """Tell that a subscription was made."""
+        self._subscriber.say(
+            Subscribed(
+                channel=request.channel,
+                market_id=market,
+                token_id=token,
+                seq=seq,
+                timestamp=self._feed.clock_ms(),
+                resumed=resumed,
+                id=unset(request.id),
+            )
+        )
+
+    def _unsubscribe(self, request: Unsubscribe) -> None:
+        """Tell no more of something; if nothing was told of it, that is as good.
+
+        Raises:
+            ApiError: INVALID_FIELD.
+            InvalidAddressError: the maker is none.
+        """
+        is_user = request.channel == "user"
+        if is_user and request.maker is None:
+            raise wanting("maker")
+        if not is_user or request.market_id is not None:
+            market_id(request.market_id)
+        maker = fields.address("maker", request.maker) if is_user else ""
+        self._subscriber.remove((request.channel, request.market_id or "", maker))
+        if request.extended or self._subscriber.extended:
+            self._subscriber.say(
+                Unsubscribed(
+                    channel=request.channel,
+                    market_id=request.market_id,
+                    timestamp=self._feed.clock_ms(),
+                    id=unset(request.id),
+                )
+            )
+
+
+def unset(given: Id | None) -> Id | UnsetType:
+    """Leave out what a client did not give."""
+    return UNSET if given is None else given

@@ -1,0 +1,209 @@
+"""What happened in a market, kept as it is until somebody has to be told, and then written once."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+from msgspec import structs
+
+import clob
+from clob import Event, RemovalReason, Side
+from clob_server.feed import messages
+from clob_server.feed.messages import encode
+from clob_server.transport import text_frame
+from clob_server.views import trade_body
+
+if TYPE_CHECKING:
+    from clob_server.ids import Ids
+
+REDUCED: Final = "reduced"
+"""Why a plain subscriber sees an order removed that became smaller."""
+
+
+class Resting(msgspec.Struct, gc=False):
+    """What a removal does not say of an order in a book."""
+
+    side: Side
+    """Which way it trades."""
+    price: int
+    """Its limit, in cents."""
+    remaining: int
+    """What is left of it, in wei."""
+
+
+class Opened(msgspec.Struct, frozen=True, gc=False):
+    """A token of a market got its name, and its book is empty."""
+
+    seq: int
+    """The number of the last event before it; it has none of its own."""
+    market: str
+    """The market."""
+    token: str
+    """The token."""
+    changed_ms: int
+    """When the market last had an event, Unix milliseconds; 0 where it never had one."""
+
+
+class Happening(msgspec.Struct, frozen=True, gc=False):
+    """An event, with what is needed to tell of it later."""
+
+    event: Event | Opened
+    """The event."""
+    now_ms: int
+    """When, Unix milliseconds."""
+    number: int = 0
+    """Of a trade, which of all trades it is, counted from 1."""
+    order: Resting | None = None
+    """Of a removal or a reduction, the order."""
+    before: int = 0
+    """Of a reduction, what was left of the order before, in wei."""
+
+
+Frames: TypeAlias = bytes
+"""Frames of a WebSocket, one after the other."""
+
+
+class Writer:
+    """Writes what happened as frames.
+
+    Args:
+        ids: names trades.
+    """
+
+    def __init__(self, ids: "Ids") -> None:
+        self._ids = ids
+
+    def frames(self, happening: Happening, *, extended: bool) -> Frames:
+        """Write what a subscriber is told; about 3 us.
+
+        Args:
+            happening: what happened.
+            extended: if the subscriber understands ``order_reduced``.
+        """
+        event = happening.event
+        if type(event) is clob.OrderAdded:
+            message = added(event, happening.now_ms, event.side, event.price)
+        elif type(event) is clob.OrderRemoved:
+            message = removed(event, happening, event.reason, event.remaining)
+        elif type(event) is clob.Trade:
+            message = self._trade(event, happening)
+        elif type(event) is clob.OrderReduced:
+            return reduced(event, happening, extended=extended)
+        else:
+            assert isinstance(event, Opened)
+            message = empty(event, happening.now_ms)
+        return frame_of(message)
+
+    def _trade(self, event: clob.Trade, happening: Happening) -> messages.Message:
+        """Tell of a trade."""
+        now_ms = happening.now_ms
+        body = trade_body(event, self._ids.trade(now_ms, happening.number), now_ms)
+        data = messages.TradeData(
+            **structs.asdict(body),
+            resting_remaining=str(event.resting_remaining),
+            incoming_remaining=str(event.incoming_remaining),
+        )
+        return messages.Trade(
+            market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
+        )
+
+
+class Written:
+    """What happened in a market, each of it written once for all who are told the same.
+
+    Args:
+        writer: who writes it.
+        happenings: what happened.
+    """
+
+    def __init__(self, writer: Writer, happenings: Sequence[Happening]) -> None:
+        self._writer = writer
+        self._happenings = happenings
+        self._plain: list[Frames] = []
+        self._extended: list[Frames] = []
+
+    def frames(self, *, extended: bool) -> list[Frames]:
+        """Give the frames of each event; only a reduction is told in two ways."""
+        write = self._writer.frames
+        if not self._plain:
+            self._plain = [write(each, extended=False) for each in self._happenings]
+        if extended and not self._extended:
+            self._extended = [
+                write(each, extended=True) if type(each.event) is clob.OrderReduced else frames
+                for each, frames in zip(self._happenings, self._plain, strict=True)
+            ]
+        return self._extended if extended else self._plain
+
+
+def frame_of(message: messages.Message) -> Frames:
+    """Make the frame of a message."""
+    return text_frame(encode(message))
+
+
+def added(
+    event: clob.OrderAdded | clob.OrderReduced, now_ms: int, side: Side, price: int
+) -> messages.Message:
+    """Tell of an order that rests."""
+    data = messages.AddedData(
+        order_id=str(event.order_id), side=side, price=price, size=str(event.remaining)
+    )
+    return messages.OrderAdded(
+        market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
+    )
+
+
+def removed(
+    event: clob.OrderRemoved | clob.OrderReduced,
+    happening: Happening,
+    reason: RemovalReason | str,
+    left: int,
+) -> messages.Message:
+    """Tell of an order that rests no longer."""
+    order = happening.order
+    assert order is not None
+    data = messages.RemovedData(
+        order_id=str(event.order_id),
+        side=order.side,
+        price=order.price,
+        size=str(left),
+        reason=reason,
+    )
+    return messages.OrderRemoved(
+        market_id=event.market,
+        token_id=event.token,
+        seq=event.seq,
+        timestamp=happening.now_ms,
+        data=data,
+    )
+
+
+def reduced(event: clob.OrderReduced, happening: Happening, *, extended: bool) -> Frames:
+    """Tell of an order that became smaller: one message, or two for those who know four types."""
+    order, now_ms = happening.order, happening.now_ms
+    assert order is not None
+    if not extended:
+        gone = removed(event, happening, REDUCED, happening.before)
+        return frame_of(gone) + frame_of(added(event, now_ms, order.side, order.price))
+    data = messages.ReducedData(
+        order_id=str(event.order_id),
+        side=order.side,
+        price=order.price,
+        size=str(event.remaining),
+        reduced_by=str(happening.before - event.remaining),
+    )
+    return frame_of(
+        messages.OrderReduced(
+            market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
+        )
+    )
+
+
+def empty(event: Opened, now_ms: int) -> messages.Message:
+    """Tell of a book in which nothing has been yet."""
+    return messages.Orderbook(
+        market_id=event.market,
+        token_id=event.token,
+        seq=event.seq,
+        timestamp=now_ms,
+        data=messages.LevelsData(bids=[], asks=[], last_update=event.changed_ms),
+    )

@@ -1,0 +1,180 @@
+"""What happened in each market, kept for as long as somebody may want to go on from there."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from clob import AddMarket, OrderAdded, OrderReduced, OrderRemoved, RejectedError, SetMarket, Trade
+from clob_server.engine import Done
+from clob_server.feed.fanout import Group
+from clob_server.feed.happenings import Happening, Opened, Resting
+
+if TYPE_CHECKING:
+    from clob_server.exchange import Exchange
+
+MARKETS_KEPT: Final = 20
+"""Of all markets together so many times what one may have is kept; of more, the market in which
+nothing has happened for longest is forgotten."""
+
+
+class Stream:
+    """A market, as those see it who follow it.
+
+    Args:
+        market: its id.
+        seq: the number of its last event.
+        changed_ms: when that was.
+        is_named: if both of its tokens have a name.
+        kept_max: how many events are kept.
+    """
+
+    __slots__ = ("changed_ms", "groups", "is_named", "kept", "market", "seq")
+
+    def __init__(
+        self, market: str, seq: int, changed_ms: int, *, is_named: bool, kept_max: int
+    ) -> None:
+        self.market: Final = market
+        self.seq: int = seq
+        self.changed_ms: int = changed_ms
+        self.is_named: bool = is_named
+        self.kept: Final[deque[Happening]] = deque(maxlen=kept_max)
+        self.groups: Final[dict[tuple[bool, str | None], Group]] = {}
+
+    def since(self, seq: int, count: int) -> list[Happening] | None:
+        """Give the next events after one of them, so many at most; None where some are gone."""
+        missing = self.seq - seq
+        if not 0 <= missing <= len(self.kept):
+            return None
+        start = len(self.kept) - missing
+        return list(islice(self.kept, start, start + count))
+
+    def group(self, *, extended: bool, token: str | None) -> Group:
+        """Give those who are told the same."""
+        found = self.groups.get((extended, token))
+        if found is None:
+            found = self.groups[extended, token] = Group(extended=extended, token=token)
+        return found
+
+
+News: TypeAlias = dict[Stream, list[Happening]]
+"""What is new, by market."""
+
+
+class Streams:
+    """All markets, and the orders that rest in them.
+
+    Args:
+        exchange: where it happens, at the moment from which on every batch is heard of.
+        kept_max: how many events of a market are kept.
+    """
+
+    def __init__(self, exchange: "Exchange", kept_max: int) -> None:
+        self._exchange = exchange
+        self._kept_max = kept_max
+        self._num_kept = 0
+        self._streams: dict[str, Stream] = {}
+        # Market by market, as the records of all orders at once would take much memory.
+        self._resting: dict[str | int, Resting] = {
+            record.order.id: Resting(record.order.side, record.price, record.remaining)
+            for market in exchange.matcher.markets
+            for record in exchange.matcher.open_orders(market=market.id)
+        }
+
+    def __iter__(self) -> Iterator[Stream]:
+        """Go through the markets of which something is known here."""
+        return iter(self._streams.values())
+
+    def stream(self, market: str) -> Stream:
+        """Give a market.
+
+        Raises:
+            UnknownMarketError: there is no such market.
+        """
+        return self._streams.get(market) or self._follow(market)
+
+    def hear(self, batch: Sequence[Done]) -> News:
+        """Take in what a batch led to. About 1 us an event."""
+        news: News = {}
+        for done in batch:
+            if isinstance(done.outcome, RejectedError):
+                continue
+            if isinstance(done.command, AddMarket | SetMarket):
+                self._open(done.command, news)
+            if done.outcome:
+                self._take(done, news)
+        for stream, happenings in news.items():
+            self._keep(stream, happenings)
+        return news
+
+    def _follow(self, market: str) -> Stream:
+        """Begin with a market as it is now."""
+        matcher = self._exchange.matcher
+        made = self._streams[market] = Stream(
+            market,
+            matcher.seq(market),
+            self._exchange.changed_ms.get(market, 0),
+            is_named=bool(matcher.market(market).no),
+            kept_max=self._kept_max,
+        )
+        return made
+
+    def _take(self, done: Done, news: News) -> None:
+        """Take in the events of a command."""
+        assert not isinstance(done.outcome, RejectedError)
+        now_ms, number, resting = done.command.now_ms, done.num_trades, self._resting
+        for event in done.outcome:
+            if type(event) is OrderAdded:
+                resting[event.order_id] = Resting(event.side, event.price, event.remaining)
+                happening = Happening(event, now_ms)
+            elif type(event) is Trade:
+                number += 1
+                resting[event.resting_order_id].remaining = event.resting_remaining
+                happening = Happening(event, now_ms, number)
+            elif type(event) is OrderRemoved:
+                happening = Happening(event, now_ms, 0, resting.pop(event.order_id))
+            elif type(event) is OrderReduced:
+                order = resting[event.order_id]
+                happening = Happening(event, now_ms, 0, order, order.remaining)
+                order.remaining = event.remaining
+            else:  # a refusal within a batch
+                continue
+            stream = self._streams.get(event.market) or self._follow(event.market)
+            stream.seq = event.seq
+            stream.changed_ms = now_ms
+            told = news.get(stream)
+            if told is None:
+                told = news[stream] = []
+            told.append(happening)
+
+    def _open(self, command: AddMarket | SetMarket, news: News) -> None:
+        """Tell of books that are there from now on, and empty."""
+        market, stream = command.market, self._streams.get(command.market.id)
+        if type(command) is AddMarket:
+            stream = self._follow(market.id)
+            stream.seq, stream.changed_ms = 0, 0
+            tokens = [market.yes, market.no] if market.no else [market.yes]
+        elif stream is None or stream.is_named:  # nobody follows it, or nothing was named
+            return
+        else:
+            tokens = [market.no] if market.no else []
+        stream.is_named = bool(market.no)
+        if not tokens:
+            return
+        news.setdefault(stream, []).extend(
+            Happening(Opened(stream.seq, market.id, token, stream.changed_ms), command.now_ms)
+            for token in tokens
+        )
+
+    def _keep(self, stream: Stream, happenings: list[Happening]) -> None:
+        """Keep events for those who come back."""
+        kept, before = stream.kept, len(stream.kept)
+        kept.extend(each for each in happenings if type(each.event) is not Opened)
+        self._num_kept += len(kept) - before
+        most = MARKETS_KEPT * self._kept_max
+        if self._num_kept > most:
+            for each in sorted(self._streams.values(), key=lambda each: each.changed_ms):
+                if self._num_kept <= most * 9 // 10:
+                    break
+                self._num_kept -= len(each.kept)
+                each.kept.clear()
