@@ -31,8 +31,8 @@ $(BUILT): $(INSTALLED) setup.py $(wildcard $(addprefix clob/,$(CYTHON) *_py.py s
 	$(BUILD_CORE)
 	touch $@
 
-run: build  ## Replay the bundled sample.
-	$(BIN)/clob replay
+run: build  ## Serve a demo on 127.0.0.1:8000: a market in which two bots trade.
+	$(BIN)/python -m clob_server --demo
 
 test: build  ## Run the tests and the examples of README and docs: about three minutes.
 	$(BIN)/pytest $(PYTEST_ARGS)

@@ -30,7 +30,7 @@ collect_ignore = ["setup.py", "docs/conf.py", "tests/typing/surface.py"]
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS)],
-    patterns=["README.md", "docs/**/*.md"],
+    patterns=["README.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()
 
 # A red build must mean the change and not the draw, so the seeds are fixed there.

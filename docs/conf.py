@@ -24,7 +24,7 @@ napoleon_numpy_docstring = False
 # The documentation builds without a network, so names of others lead nowhere; nor do the aliases
 # of array types and the type variables, which exist for type checkers only.
 nitpick_ignore_regex = [
-    ("py:.*", r"(enum|collections\.abc|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
+    ("py:.*", r"(enum|collections|collections\.abc|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
     ("py:class", r"(.*\.AnyState)|Records|Status|clob\.signing\.wallet\.AnySigned"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
 ]

@@ -6,40 +6,45 @@ from contextlib import closing
 
 import pytest
 
-from clob import AddMarket, Cancel, Matcher
+from clob import AddMarket, Cancel
 from clob import cli as clob_cli
-from clob.codec import encode
 from clob.journal import ZERO_HASH, event_hash
 from clob_server import cli
+from clob_server.commands import ENGINE, DeactivateKey, encode
+from clob_server.exchange import Exchange, outcome_of
 from clob_server.log import SqliteLog
 from clob_server.recovery import take_snapshot
-from clob_server.state import outcome_of
 from tests.matchers import buy, market, sell
+from tests.server.engines import papers
 
 
 def commands():
-    """A market, orders that trade, and a refusal."""
+    """A market, orders that trade, each with its papers, and refusals by the engine and by us."""
     yield AddMarket(market=market(), now_ms=1)
     for number in range(20):
         make = sell if number % 2 else buy
+        yield papers(f"o{number}", now_ms=2 + number)
         yield make(f"o{number}", 50, 1 + number, now_ms=2 + number)
     yield Cancel(order_id="nobody's", now_ms=30)
+    yield DeactivateKey(key_id="nobody's", now_ms=31)
 
 
 def written(folder, *, snapshot_after=None, drop=False):
     """A log of those commands, three in a frame, closed again."""
-    todo, matcher, hashed = list(commands()), Matcher(), ZERO_HASH
+    todo, exchange, hashed = list(commands()), Exchange(), ZERO_HASH
     with closing(SqliteLog(folder)) as log:
         for start in range(0, len(todo), 3):
             part = todo[start : start + 3]
             log.append(list(map(encode, part)), start, event_hash=hashed)
             for command in part:
-                hashed = event_hash(hashed, outcome_of(matcher, command))
+                outcome = outcome_of(exchange, command)
+                if type(command) in ENGINE:
+                    hashed = event_hash(hashed, outcome)
             if snapshot_after == log.tail.seq:
-                take_snapshot(log, matcher, hashed)
+                take_snapshot(log, exchange, hashed)
                 if drop:
                     log.drop(snapshot_after)
-    return matcher
+    return exchange.matcher
 
 
 @pytest.mark.parametrize(
@@ -49,19 +54,21 @@ def test_a_log_is_verified(tmp_path, capsys, kept):
     matcher = written(tmp_path / "data", **kept)
     assert cli.main(["verify", str(tmp_path / "data")]) == 0
     told = capsys.readouterr().out
-    num_frames, num_commands = (5, 13) if kept.get("drop") else (8, 22)
+    num_frames, num_commands = (12, 34) if kept.get("drop") else (15, 43)
     assert told.startswith(f"ok, {num_frames} frames, {num_commands} commands, refused ")
-    assert "UNKNOWN_ORDER 1" in told
-    assert told.endswith(f"last command 22, state hash {matcher.state_hash().hex()}\n")
+    assert "UNKNOWN_KEY 1, UNKNOWN_ORDER 1" in told
+    assert told.endswith(f"last command 43, state hash {matcher.state_hash().hex()}\n")
 
 
 def test_a_log_is_written_out_as_a_journal_that_verifies(tmp_path, capsys):
     matcher = written(tmp_path / "data", snapshot_after=9)
     out = tmp_path / "day.frames"
     assert cli.main(["export", str(out), str(tmp_path / "data")]) == 0
-    assert capsys.readouterr().out == "8 frames, commands 1 to 22\n"
+    assert capsys.readouterr().out == "15 frames, commands 1 to 43\n"
     assert clob_cli.main(["verify", str(out)]) == 0
-    assert matcher.state_hash().hex() in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "43 commands" in told
+    assert matcher.state_hash().hex() in told
     assert cli.main(["export", str(out), str(tmp_path / "data")]) == 2
     assert "FILE_UNUSABLE" in capsys.readouterr().err
 
@@ -70,9 +77,9 @@ def test_a_state_that_the_log_does_not_lead_to_is_told(tmp_path, capsys):
     folder = tmp_path / "data"
     written(folder)
     with closing(SqliteLog(folder)) as log:
-        take_snapshot(log, Matcher(), ZERO_HASH)
+        take_snapshot(log, Exchange(), ZERO_HASH)
     assert cli.main(["verify", str(folder)]) == 1
-    assert "REPLAY_DIFFERS: event hash of command 22" in capsys.readouterr().err
+    assert "REPLAY_DIFFERS: event hash of command 43" in capsys.readouterr().err
 
 
 def test_a_damaged_log_is_told_and_nothing_is_made_where_there_is_none(tmp_path, capsys):

@@ -1,0 +1,290 @@
+"""One request and its answer: what every route of the HTTP interface is made of.
+
+A handler takes a :class:`Call` and gives a :class:`Reply`, or raises. :class:`Endpoint` is the
+rest: who asks, how much he may, the body, the shape of a refusal.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from clob import ClobError
+from clob_server.problems import CONTENT_TYPE, ApiError, Headers, refusal_of
+
+if TYPE_CHECKING:
+    from clob_server.service import Service
+
+Scope: TypeAlias = MutableMapping[str, Any]
+"""What ASGI tells of a request."""
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+"""How ASGI hands over a body."""
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+"""How ASGI takes an answer."""
+
+JSON: Final = b"application/json"
+"""What an answer is, unless it says otherwise."""
+REQUEST_ID_MAX: Final = 64
+"""How long the id of a request may be that the client chose."""
+
+_REQUEST_ID: Final = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:"
+)
+_ENCODER: Final = msgspec.json.Encoder()
+_LOG: Final = logging.getLogger("clob_server.requests")
+
+
+class Reply(NamedTuple):
+    """An answer."""
+
+    body: bytes = b""
+    """What it says."""
+    status: int = 200
+    """How it went."""
+    headers: Headers = ()
+    """What it has besides type, length and request id."""
+    content_type: bytes = JSON
+    """What the body is."""
+
+
+def reply(content: object, status: int = 200, headers: Headers = ()) -> Reply:
+    """Answer in JSON."""
+    return Reply(_ENCODER.encode(content), status, headers)
+
+
+class Call:
+    """One request, as a handler sees it.
+
+    Args:
+        service: what it is asked of.
+        route: which route it took.
+        scope: what ASGI tells of it.
+    """
+
+    __slots__ = ("body", "headers", "key", "params", "request_id", "route", "scope", "service")
+
+    def __init__(self, service: "Service", route: "Route", scope: Scope) -> None:
+        self.service: Service = service
+        self.route: Route = route
+        self.scope: Scope = scope
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        """The headers, names in small letters; of one that came twice the last."""
+        self.params: dict[str, str] = scope.get("path_params") or {}
+        """What the path names."""
+        self.key: Any = None
+        """The API key it came with, checked; None where it came without."""
+        self.body: bytes = b""
+        """The body."""
+        self.request_id: str = service.request_id(self.headers.get(b"x-request-id"))
+        """What the logs call it."""
+
+    @property
+    def address(self) -> str:
+        """The address it came from, that of a trusted proxy's client included."""
+        client = self.scope.get("client")
+        return client[0] if client else ""
+
+    def query(self) -> dict[str, str]:
+        """Give the query; of a name that came twice the first value counts.
+
+        Raises:
+            ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
+        """
+        raw: bytes = self.scope["query_string"]
+        return read_query(raw) if raw else {}
+
+    def json(self) -> Any:
+        """Read the body as JSON.
+
+        Raises:
+            ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON.
+        """
+        kind = self.headers.get(b"content-type", JSON)
+        if kind != JSON and kind.partition(b";")[0].strip().lower() != JSON:
+            raise ApiError(
+                "UNSUPPORTED_MEDIA_TYPE",
+                f"Content-Type must be application/json, not {kind.decode('latin-1')!r:.99}",
+            )
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise ApiError("INVALID_JSON", f"the body is not JSON: {error}") from None
+
+    def object(self) -> dict[str, Any]:
+        """Read the body as a JSON object.
+
+        Raises:
+            ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON, INVALID_FIELD.
+        """
+        content = self.json()
+        if type(content) is not dict:
+            raise ApiError("INVALID_FIELD", "the body must be a JSON object")
+        return content
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
+"""What a route does."""
+
+
+class Route(NamedTuple):
+    """A way into the HTTP interface."""
+
+    name: str
+    """What the tables of authority and documentation call it."""
+    method: str
+    """The method."""
+    path: str
+    """The path, with ``{names}``."""
+    handler: Handler
+    """What it does."""
+    reads_body: bool = False
+    """If there is a body to be read."""
+
+
+class Endpoint:
+    """An ASGI application of one route.
+
+    Args:
+        service: what is asked.
+        route: the route.
+    """
+
+    def __init__(self, service: "Service", route: Route) -> None:
+        self._service = service
+        self._route = route
+        self._seconds = service.metrics.seconds(route.name)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        service, route = self._service, self._route
+        begin = time.perf_counter()
+        call = Call(service, route, scope)
+        try:
+            service.guard.admit(call)
+            if route.reads_body:
+                call.body = await read_body(receive, call)
+            answer = await route.handler(call)
+        except ClobError as error:
+            answer = self._refuse(error, call)
+        except Exception:
+            _LOG.exception("unforeseen", extra={"request_id": call.request_id})
+            answer = self._refuse(ApiError("INTERNAL", "this is our mistake"), call)
+        await send_reply(send, answer, call.request_id)
+        taken_s = time.perf_counter() - begin
+        self._seconds.observe(taken_s)
+        if service.settings.access_log:
+            log_access(call, answer.status, taken_s)
+
+    def _refuse(self, error: ClobError, call: Call) -> Reply:
+        """Make the answer to a request that is refused, and count it."""
+        refusal = refusal_of(error, call.request_id)
+        self._service.metrics.refused(error.code)
+        return Reply(refusal.body, refusal.status, refusal.headers, CONTENT_TYPE)
+
+
+async def send_reply(send: Send, answer: Reply, request_id: str) -> None:
+    """Send an answer."""
+    body, status, headers, content_type = answer
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", content_type),
+                (b"content-length", b"%d" % len(body)),
+                (b"x-request-id", request_id.encode()),
+                *headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def read_body(receive: Receive, call: Call) -> bytes:
+    """Read a body, up to a size and within a time.
+
+    Raises:
+        ApiError: BODY_TOO_LARGE, REQUEST_TIMEOUT, BAD_REQUEST where the client went away.
+    """
+    settings = call.service.settings
+    limit = settings.body_max_bytes
+    stated = call.headers.get(b"content-length", b"0")
+    if stated.isdigit() and int(stated[:20]) > limit:
+        raise too_large(limit)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        if len(body) > limit:
+            raise too_large(limit)
+        return body
+    try:
+        async with asyncio.timeout(settings.body_timeout_s):
+            return await rest_of_body(receive, body, limit)
+    except TimeoutError:
+        raise ApiError(
+            "REQUEST_TIMEOUT", f"the body must arrive within {settings.body_timeout_s} s"
+        ) from None
+
+
+async def rest_of_body(receive: Receive, first: bytes, limit: int) -> bytes:
+    """Read what is left of a body."""
+    parts, length, more = [first], len(first), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError("BAD_REQUEST", "the connection ended within the body")
+        part = message.get("body", b"")
+        length += len(part)
+        if length > limit:
+            raise too_large(limit)
+        parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def too_large(limit: int) -> ApiError:
+    """Refuse a body that is too large, and the connection with it: its rest is not read."""
+    return ApiError(
+        "BODY_TOO_LARGE",
+        f"the body must have at most {limit} bytes",
+        headers=((b"connection", b"close"),),
+    )
+
+
+def read_query(raw: bytes) -> dict[str, str]:
+    """Read a query; of a name that came twice the first value counts.
+
+    Raises:
+        ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
+    """
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
+    except (UnicodeDecodeError, ValueError):
+        raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        found.setdefault(name, value)
+    return found
+
+
+def is_request_id(given: bytes) -> bool:
+    """Say whether a client may call his request so."""
+    return 0 < len(given) <= REQUEST_ID_MAX and _REQUEST_ID.issuperset(given)
+
+
+def log_access(call: Call, status: int, taken_s: float) -> None:
+    """Write a line about a request; nothing that came with it but method and path."""
+    _LOG.info(
+        "request",
+        extra={
+            "request_id": call.request_id,
+            "method": call.scope["method"],
+            "path": call.scope["path"][:200],
+            "status": status,
+            "taken_ms": int(taken_s * 1000),
+        },
+    )

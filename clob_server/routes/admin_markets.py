@@ -1,0 +1,190 @@
+"""What an operator does with markets: open one, change its terms, halt it, resolve it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from clob import AddMarket, Market, Mode, SelfTrade, SetMarket, SetMode
+from clob.errors import InvalidAmountError, MarketNotOpenError
+from clob.signing import fields
+from clob.units import SIZE_MAX
+from clob_server.admin_bodies import (
+    AdminMarketBody,
+    MarketAsked,
+    MarketChange,
+    OutcomeAsked,
+    market_body,
+    read_body,
+)
+from clob_server.calls import Call, Reply, Route, reply
+from clob_server.commands import AnyCommand, DescribeMarket, SetOutcome
+from clob_server.instructions import market_id
+from clob_server.registry import Words
+from clob_server.routes.markets import query_integer
+from clob_server.service import Service
+
+PAGE: Final = 100
+"""How many markets there are on a page, unless it is asked for otherwise."""
+PAGE_MAX: Final = 500
+"""How many there may be."""
+
+_MARKETS: Final = "/api/admin/markets"
+_MARKET: Final = f"{_MARKETS}/{{marketId}}"
+
+
+async def list_markets(call: Call) -> Reply:
+    """List the markets in the sequence in which they were opened, a page of them at a time."""
+    limit = query_integer(call, "limit", PAGE, 1, PAGE_MAX)
+    begin = query_integer(call, "cursor", 0, 0, 10**9)
+    markets = call.service.exchange.matcher.markets
+    found = [describe(call.service, market) for market in markets[begin : begin + limit]]
+    end = begin + limit
+    if end >= len(markets):
+        return reply(found)
+    link = b'<%b?limit=%d&cursor=%d>; rel="next"' % (_MARKETS.encode(), limit, end)
+    return reply(found, headers=((b"link", link), (b"x-next-cursor", b"%d" % end)))
+
+
+async def create_market(call: Call) -> Reply:
+    """Open a market, with words if there are any."""
+    service, asked = call.service, read_body(call, MarketAsked)
+    market = Market(
+        id=market_id(asked.market_id),
+        yes=token("yesTokenId", asked.yes_token_id),
+        no="" if asked.no_token_id is None else token("noTokenId", asked.no_token_id),
+        min_size=smallest(asked.min_size),
+        resting_fee_rate_bps=asked.resting_fee_rate_bps,
+        incoming_fee_rate_bps=asked.incoming_fee_rate_bps,
+        self_trade=SelfTrade[asked.self_trade],
+    )
+    words = Words(asked.question, asked.description)
+    async with service.operating:
+        await service.engine.ask(lambda now_ms: AddMarket(market=market, now_ms=now_ms))
+        # By itself: beside a refusal in one batch it would change the words of another market.
+        if words != Words():
+            await service.engine.ask(lambda now_ms: said(market.id, words, now_ms))
+    return reply(describe(service, service.exchange.matcher.market(market.id)))
+
+
+async def change_market(call: Call) -> Reply:
+    """Change the terms of a market, and what is said of it."""
+    service, name = call.service, market_id(call.params["marketId"])
+    asked = read_body(call, MarketChange)
+    terms, words = changed_terms(asked), changed_words(asked)
+    matcher, registry = service.exchange.matcher, service.exchange.registry
+    matcher.market(name)
+    async with service.operating:
+        if terms:
+
+            def set_terms(now_ms: int) -> AnyCommand:
+                market = msgspec.structs.replace(matcher.market(name), **terms)
+                return SetMarket(market=market, now_ms=now_ms)
+
+            await service.engine.ask(set_terms)
+        if words:
+            before = registry.words.get(name, Words())
+            after = msgspec.structs.replace(before, **words)
+            await service.engine.ask(lambda now_ms: said(name, after, now_ms))
+    return reply(describe(service, matcher.market(name)))
+
+
+def changed_terms(asked: MarketChange) -> dict[str, Any]:
+    """Read the terms that are to change, by the names that the engine has for them."""
+    terms: dict[str, Any] = {}
+    if asked.no_token_id is not msgspec.UNSET:
+        terms["no"] = token("noTokenId", asked.no_token_id)
+    if asked.min_size is not msgspec.UNSET:
+        terms["min_size"] = smallest(asked.min_size)
+    if asked.self_trade is not msgspec.UNSET:
+        terms["self_trade"] = SelfTrade[asked.self_trade]
+    for name in ("resting_fee_rate_bps", "incoming_fee_rate_bps"):
+        if getattr(asked, name) is not msgspec.UNSET:
+            terms[name] = getattr(asked, name)
+    return terms
+
+
+def changed_words(asked: MarketChange) -> dict[str, str]:
+    """Read the words that are to change."""
+    words = {"question": asked.question, "description": asked.description}
+    return {name: text for name, text in words.items() if text is not msgspec.UNSET}
+
+
+def set_mode(mode: Mode) -> Callable[[Call], Awaitable[Reply]]:
+    """Make the handler that gives a market a mode."""
+
+    async def handler(call: Call) -> Reply:
+        service, name = call.service, market_id(call.params["marketId"])
+        async with service.operating:
+            await service.engine.ask(lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms))
+        return reply(describe(service, service.exchange.matcher.market(name)))
+
+    return handler
+
+
+async def resolve_market(call: Call) -> Reply:
+    """State which token won: every order is removed, and the market stays so."""
+    service, name = call.service, market_id(call.params["marketId"])
+    outcome = read_body(call, OutcomeAsked).outcome
+    matcher = service.exchange.matcher
+
+    def resolve(now_ms: int) -> tuple[AnyCommand, ...]:
+        if matcher.market(name).mode is Mode.RESOLVED:
+            raise MarketNotOpenError(f"market {name!r} is resolved, and stays so")
+        return (
+            SetOutcome(market=name, outcome=outcome, now_ms=now_ms),
+            SetMode(market=name, mode=Mode.RESOLVED, now_ms=now_ms),
+        )
+
+    async with service.operating:
+        await service.engine.ask(resolve)
+    return reply(describe(service, matcher.market(name)))
+
+
+def describe(service: Service, market: Market) -> AdminMarketBody:
+    """Describe a market as it is now."""
+    exchange = service.exchange
+    words = exchange.registry.words.get(market.id, Words())
+    return market_body(market, words, exchange.matcher.seq(market.id))
+
+
+def said(market: str, words: Words, now_ms: int) -> DescribeMarket:
+    """Make the command that says what a market is about."""
+    return DescribeMarket(
+        market=market, question=words.question, description=words.description, now_ms=now_ms
+    )
+
+
+def smallest(value: object) -> int:
+    """Read the smallest size of an order, in wei.
+
+    Raises:
+        InvalidAmountError: it is no amount, or 0, or beyond all sizes.
+        AmountTooLargeError: it is 2**256 or more.
+    """
+    size = fields.amount("minSize", value)
+    if not 1 <= size <= SIZE_MAX:
+        told = f"minSize must be from 1 to {SIZE_MAX} wei, not {size}"
+        raise fields.at("minSize", InvalidAmountError(told))
+    return size
+
+
+def token(path: str, value: object) -> str:
+    """Read the id of a token, and give its decimal digits.
+
+    Raises:
+        InvalidFieldError: it is neither an integer nor decimal digits, or 2**256 or more.
+    """
+    return str(fields.uint(path, value))
+
+
+ROUTES: Final = (
+    Route("admin_list_markets", "GET", _MARKETS, list_markets),
+    Route("admin_create_market", "POST", _MARKETS, create_market, reads_body=True),
+    Route("admin_change_market", "PATCH", _MARKET, change_market, reads_body=True),
+    Route("admin_open_market", "POST", f"{_MARKET}/open", set_mode(Mode.OPEN)),
+    Route("admin_halt_market", "POST", f"{_MARKET}/halt", set_mode(Mode.HALTED)),
+    Route("admin_cancel_only_market", "POST", f"{_MARKET}/cancel-only", set_mode(Mode.CANCEL_ONLY)),
+    Route("admin_resolve_market", "POST", f"{_MARKET}/resolve", resolve_market, reads_body=True),
+)
+"""The operator's routes of markets."""

@@ -1,0 +1,146 @@
+"""The shape of a refusal, on every route of orders; what goes on while a server drains; clients."""
+
+import concurrent.futures
+import signal
+import time
+
+import httpx
+import pytest
+
+from clob import Side
+from clob_server.routes import gasless, orders
+from tests.server.api.people import ONE, Person, Place, Shop, delete, good, problem
+from tests.server.live import live_server
+
+ROUTES = (*orders.ROUTES, *gasless.ROUTES)
+
+
+# ----- the shape of a refusal ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_every_route_refuses_in_one_shape(http, route):
+    path = route.path.replace("{orderId}", "ord_1_nobody")
+    if route.reads_body:
+        options = {"content": b"{", "headers": {"content-type": "application/json"}}
+        problem(http.request(route.method, path, **options), "INVALID_JSON")
+        problem(http.request(route.method, path, json=[]), "INVALID_FIELD")
+        huge = {"content": b"x" * 70_000}
+        problem(http.request(route.method, path, **huge), "BODY_TOO_LARGE")
+        kind = {"content": b"{}", "headers": {"content-type": "text/xml"}}
+        problem(http.request(route.method, path, **kind), "UNSUPPORTED_MEDIA_TYPE")
+    elif "{" in path or "nobody" in path:
+        problem(http.request(route.method, path), "UNKNOWN_ORDER")
+    else:
+        problem(http.request(route.method, path, params={"limit": "x"}), "INVALID_FIELD", "limit")
+    problem(http.request(route.method, path, headers={"X-API-Key": "no"}), "INVALID_API_KEY")
+
+
+@pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
+def test_every_path_refuses_other_methods(http, path):
+    allowed = {route.method for route in ROUTES if route.path == path}
+    if "GET" in allowed:
+        allowed |= {"HEAD"}
+    answer = http.request("PUT", path.replace("{orderId}", "x"))
+    problem(answer, "METHOD_NOT_ALLOWED")
+    assert set(answer.headers["allow"].split(", ")) == allowed
+
+
+def test_orders_have_a_budget_and_a_batch_counts_each(tmp_path, alice):
+    """Decision 32: 30 order creations a minute per key or address (a batch counts each order)."""
+    place = Place()
+    with live_server(tmp_path / "data") as live:
+        shop, batch = Shop(live.http), {"orders": [alice.gasless(place) for _ in range(20)]}
+        shop.post("/api/orders/batch", batch)
+        refused = live.http.post("/api/orders/batch", json=batch)
+        said = problem(refused, "RATE_LIMITED")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        for _ in range(8):
+            shop.place(alice.signed(place))
+        shop.gasless(alice.gasless(place))
+        shop.post("/api/orders/validate", alice.signed(place))
+        for path in ("/api/orders", "/api/orders/gasless", "/api/orders/validate"):
+            problem(live.http.post(path, json=alice.gasless(place)), "RATE_LIMITED")
+        assert good(live.http.post("/api/orders/simulate", json=alice.gasless(place)))["valid"]
+        assert said["retryable"]
+
+
+# ----- draining ------------------------------------------------------------------------------
+
+
+def test_a_server_that_drains_takes_cancels_and_no_orders(tmp_path, alice):
+    """SIGTERM drains: creates refused with Retry-After, and cancels go on."""
+    place = Place()
+    with live_server(tmp_path / "data", drain_s=20, rate_limits=False) as live:
+        shop = Shop(live.http)
+        made = [shop.place(alice.signed(place))["orderId"] for _ in range(2)]
+        live.process.send_signal(signal.SIGTERM)
+        for _ in range(500):
+            if live.http.get("/ready").status_code == 503:
+                break
+            time.sleep(0.01)
+        for path, body in [
+            ("/api/orders", alice.signed(place)),
+            ("/api/orders/gasless", alice.gasless(place)),
+            ("/api/orders/batch", {"orders": [alice.gasless(place)]}),
+        ]:
+            problem(live.http.post(path, json=body), "DRAINING")
+        assert shop.cancel(made[0], alice)["status"] == "cancelled"
+        assert shop.post("/api/orders/nonce", alice.nonce(1))["numCancelled"] == 1
+        assert shop.order(made[1])["cancelReason"] == "nonce"
+
+
+# ----- real clients --------------------------------------------------------------------------
+
+
+def test_an_order_that_py_order_utils_builds_and_signs(shop, place):
+    """Texts for numbers, a word for the side: as the client has it, with our name in its domain."""
+    builders = pytest.importorskip("py_order_utils.builders")
+    from py_order_utils.model import OrderData  # noqa: PLC0415 - after it is known to be there
+    from py_order_utils.signer import Signer  # noqa: PLC0415
+
+    from tests.clients.test_python import NamedBuilder  # noqa: PLC0415
+
+    assert issubclass(NamedBuilder, builders.OrderBuilder)
+    person = Person()
+    built = NamedBuilder(
+        "0x5FbDB2315678afecb367f032d93F642f64180aa3", 31337, Signer(person.key)
+    ).build_signed_order(
+        OrderData(
+            maker=person.address,
+            tokenId=str(place.yes),
+            makerAmount=str(40 * ONE),
+            takerAmount=str(100 * ONE),
+            side=Side.BUY,
+            feeRateBps="0",
+            signatureType=0,
+        )
+    )
+    posted = built.dict()
+    made = shop.place({**posted, "marketId": place.id})
+    found = shop.order(made["orderId"])
+    assert (found["price"], found["size"], found["salt"]) == (
+        40,
+        str(100 * ONE),
+        str(posted["salt"]),
+    )
+    assert found["maker"] == person.address
+
+
+def test_many_clients_at_once_get_what_is_theirs(live, place):
+    """As many orders as were acknowledged rest, each its maker's own."""
+    people = [Person() for _ in range(8)]
+
+    def trade(person):
+        with httpx.Client(base_url=live.url, timeout=60) as client:
+            shop = Shop(client)
+            made = [shop.place(person.signed(place))["orderId"] for _ in range(10)]
+            good(delete(client, f"/api/orders/{made[0]}", {"maker": person.address}))
+            return made[1:]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(trade, people))
+    shop = Shop(live.http)
+    for person, made in zip(people, told, strict=True):
+        assert [order["id"] for order in shop.orders(maker=person.address)] == made
+    assert shop.book(place)["bids"][0]["numOrders"] == 72

@@ -1,0 +1,167 @@
+"""Bodies that mean harm: a documented refusal, and the same connection serves the next request."""
+
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import pytest
+
+from clob_server.problems import PROBLEMS
+from tests.server.api.people import ONE, good, raw
+
+JSON = {"content-type": "application/json"}
+LIMIT = 65_536
+
+
+@pytest.fixture
+def line(live):
+    """One connection, kept alive."""
+    made = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=60)
+    yield made
+    made.close()
+
+
+def ask(line, path, body, method="POST"):
+    """Send a body over a connection, and give status and answer."""
+    line.request(method, path, body, JSON)
+    answer = line.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def refused(line, path, body, *codes):
+    """Have a body refused, and see that the connection is as it was."""
+    socket = line.sock
+    status, said = ask(line, path, body)
+    assert said["code"] in codes, said
+    assert status == said["status"] == PROBLEMS[said["code"]].status
+    assert len(said["detail"]) < 1_000
+    assert socket is None or line.sock is socket
+    assert said["code"] != "INTERNAL"
+
+
+PATHS = [
+    "/api/orders", "/api/orders/gasless", "/api/orders/batch", "/api/orders/validate",
+    "/api/orders/simulate", "/api/orders/nonce", "/api/orders/delegates", "/api/gasless/merge",
+    "/api/gasless/split", "/api/gasless/faucet",
+]  # fmt: skip
+
+NOT_JSON = {
+    "nothing": b"",
+    "a word": b"hello",
+    "cut": b'{"maker": "0x',
+    "single quotes": b"{'maker': 1}",
+    "a comma too many": b'{"a": 1,}',
+    "two values": b'{"a": 1} {"b": 2}',
+    "NaN": b'{"salt": NaN}',
+    "Infinity": b'{"salt": -Infinity}',
+    "a number beyond floats": b'{"salt": 1e999}',
+    "leading zeros": b'{"salt": 007}',
+    "hexadecimal": b'{"salt": 0x10}',
+    "bad UTF-8": b'{"salt": "\xff\xfe"}',
+    "overlong UTF-8": b'{"salt": "\xc0\xaf"}',
+    "UTF-8 of a surrogate": b'{"salt": "\xed\xa0\x80"}',
+    "half a surrogate pair": b'{"salt": "\\ud800"}',
+    "the other half": b'{"salt": "\\udc00"}',
+    "a byte order mark": b'\xef\xbb\xbf{"salt": "1"}',
+    "UTF-16": '{"salt": "1"}'.encode("utf-16"),
+    "a control character": b'{"salt": "\x00"}',
+    "deep lists": b"[" * 60_000,
+    "deep objects": b'{"a":' * 12_000,
+    "deep and closed": b"[" * 30_000 + b"]" * 30_000,
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_is_not_json(line, path, live):
+    for name, body in NOT_JSON.items():
+        codes = (
+            ("INVALID_JSON", "INVALID_FIELD") if name == "deep and closed" else ("INVALID_JSON",)
+        )
+        refused(line, path, body, *codes)
+    assert good(live.http.get("/health"))["status"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("body", [b"[]", b"[{}]", b"5", b'"text"', b"null", b"true", b"1.5"])
+def test_what_is_no_object(line, path, body):
+    refused(line, path, body, "INVALID_FIELD")
+
+
+ODD = [
+    None, True, False, 0, -1, 1.5, -0.0, 1e308, 2**63, 2**64, 2**256, -(2**256), 10**1000, "",
+    " ", "0", "-0", "x" * 5_000, "١٢", "\U0001f600" * 100, "\x7f", "\u202e", [], [[]], {},
+    {"a": {}}, ["0x" + "1" * 40], "0x", "0x" + "g" * 40, "__proto__",
+    "'; drop table --", "../../etc",
+]  # fmt: skip
+FIELDS = {
+    "/api/orders": (
+        "salt", "maker", "signer", "taker", "tokenId", "makerAmount", "takerAmount", "expiration",
+        "nonce", "feeRateBps", "side", "signatureType", "signature", "marketId", "timeInForce",
+        "postOnly", "selfTrade", "clientOrderId", "deadlineMs",
+    ),
+    "/api/orders/gasless": (
+        "maker", "smartWallet", "tokenId", "side", "price", "size", "marketId", "timeInForce",
+        "postOnly", "selfTrade", "clientOrderId", "deadlineMs",
+    ),
+    "/api/orders/nonce": ("maker", "nonce", "signature"),
+    "/api/orders/delegates": ("maker", "delegate", "allowed", "nonce", "signature"),
+    "/api/orders/batch": ("orders",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [(path, field) for path, names in FIELDS.items() for field in names]
+)
+def test_every_field_with_every_type(line, place, alice, bob, path, field):
+    """Each field gets what it should not; the server has an answer that is none of its mistakes."""
+    bodies = {
+        "/api/orders": lambda: alice.signed(place),
+        "/api/orders/gasless": lambda: alice.gasless(place),
+        "/api/orders/nonce": lambda: alice.nonce(1),
+        "/api/orders/delegates": lambda: alice.delegate(bob, 0),
+        "/api/orders/batch": lambda: {"orders": [alice.gasless(place)]},
+    }
+    for value in ODD:
+        status, said = ask(line, path, raw(bodies[path]() | {field: value}))
+        if status == 200:
+            continue
+        assert said["code"] in PROBLEMS, said
+        assert status == said["status"] < 500
+        assert len(said["detail"]) < 1_000
+    assert ask(line, path, raw(bodies[path]()))[0] in (200, 422)
+
+
+def test_of_a_key_that_comes_twice_the_last_counts(line, place, alice):
+    body = raw(alice.gasless(place, price=30))[:-1] + b',"price":40}'
+    status, told = ask(line, "/api/orders/gasless", body)
+    assert status == 200
+    line.request("GET", f"/api/orders/{told['orderId']}")
+    assert json.loads(line.getresponse().read())["price"] == 40
+
+
+def test_a_body_of_64_kib_is_read_and_one_byte_more_is_not(live, place, alice):
+    body = raw(alice.gasless(place, note=""))
+    full = body[:-2] + b"x" * (LIMIT - len(body)) + body[-2:]
+    assert len(full) == LIMIT
+    assert good(live.http.post("/api/orders/gasless", content=full, headers=JSON))["success"]
+    answer = live.http.post("/api/orders/gasless", content=full + b" ", headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (413, "BODY_TOO_LARGE")
+
+
+def test_a_body_in_chunks_is_a_body(line, place, alice):
+    body = raw(alice.gasless(place))
+    parts = [body[start : start + 7] for start in range(0, len(body), 7)]
+    line.request("POST", "/api/orders/gasless", iter(parts), JSON, encode_chunked=True)
+    answer = line.getresponse()
+    assert (answer.status, json.loads(answer.read())["success"]) == (200, True)
+
+
+def test_integers_of_any_length_are_read_exactly(line, place, alice):
+    body = raw(alice.gasless(place)).replace(f'"{ONE}"'.encode(), b"%d" % (10**20 + 1))
+    status, told = ask(line, "/api/orders/gasless", body)
+    assert status == 200
+    line.request("GET", f"/api/orders/{told['orderId']}")
+    assert json.loads(line.getresponse().read())["size"] == str(10**20 + 1)
+    for digits in (5_000, 60_000):
+        huge = body.replace(b"%d" % (10**20 + 1), b"9" * digits)
+        refused(line, "/api/orders/gasless", huge, "AMOUNT_TOO_LARGE", "INVALID_JSON")

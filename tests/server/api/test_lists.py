@@ -1,0 +1,164 @@
+"""Lists of open orders: pages that neither skip nor repeat, whatever happens between them."""
+
+import random  # noqa: TID251 - seeded, and outside the engine
+import re
+
+import pytest
+
+from clob import (
+    AddMarket,
+    Batch,
+    Cancel,
+    CancelAll,
+    Limits,
+    Matcher,
+    Order,
+    Replace,
+    SetLimits,
+    Side,
+    Submit,
+)
+from clob_server.engine import Done
+from clob_server.exchange import Exchange, outcome_of
+from clob_server.resting import Resting
+from tests.matchers import market
+from tests.server.api.people import good
+
+
+def pages(http, **query):
+    """Follow the links of a list to its end, and give all pages."""
+    found, answer = [], http.get("/api/orders", params=query)
+    while True:
+        found.append(good(answer))
+        link = answer.headers.get("link")
+        if link is None:
+            assert "x-next-cursor" not in answer.headers
+            return found
+        path, cursor = re.fullmatch(
+            r'<(/api/orders\?.*cursor=([0-9]+))>; rel="next"', link
+        ).groups()
+        assert answer.headers["x-next-cursor"] == cursor
+        answer = http.get(path)
+
+
+def test_pages_join_to_the_whole_list(http, shop, place, alice):
+    made = [shop.gasless(alice.gasless(place))["orderId"] for _ in range(11)]
+    for limit in (1, 3, 10, 11, 12):
+        found = pages(http, marketId=place.id, limit=limit)
+        assert [order["id"] for page in found for order in page] == made
+        assert [len(page) for page in found[:-1]] == [limit] * (len(found) - 1)
+    found = pages(http, maker=alice.address, marketId=place.id, limit=5)
+    assert [order["id"] for page in found for order in page] == made
+
+
+def test_what_happens_between_pages_neither_skips_nor_repeats(http, shop, place, alice):
+    made = [shop.gasless(alice.gasless(place))["orderId"] for _ in range(6)]
+    first = http.get("/api/orders", params={"marketId": place.id, "limit": 2})
+    assert [order["id"] for order in good(first)] == made[:2]
+    for gone in (0, 1, 3):
+        shop.cancel(made[gone], alice)
+    made.append(shop.gasless(alice.gasless(place))["orderId"])
+    rest = shop.orders(marketId=place.id, cursor=first.headers["x-next-cursor"])
+    assert [order["id"] for order in rest] == [made[2], made[4], made[5], made[6]]
+
+
+# ----- the names behind it -------------------------------------------------------------------
+
+
+class Follower:
+    """An exchange, and the names that follow it."""
+
+    def __init__(self):
+        self.exchange = Exchange()
+        self.names = Resting(self.exchange.matcher)
+        self.now_ms = 0
+        self.do(AddMarket(market=market(yes="101", no="102")))
+        self.do(AddMarket(market=market(id="n", yes="201", no="202")))
+
+    def do(self, command):
+        num_trades = self.exchange.num_trades
+        done = Done(0, command, outcome_of(self.exchange, command), num_trades)
+        self.names.listen([done])
+
+    def check(self, rng):
+        matcher = self.exchange.matcher
+        for maker in (None, "a", "b", "c", "nobody"):
+            for place in (None, "m", "n"):
+                right = matcher.open_orders(maker, place)
+                after, count = rng.choice([0] + [r.number for r in right]), rng.randrange(1, 9)
+                found = self.names.page(maker, place, after, count)
+                assert found == [r for r in right if r.number > after][:count]
+                assert self.names.page(maker, place, 0, 1_000) == right
+        assert len(self.names) == len(matcher)
+
+
+def random_command(rng, number, now_ms):
+    tokens = {"m": ("101", "102"), "n": ("201", "202")}
+    where = rng.choice("mn")
+
+    def submit(number):
+        order = Order(
+            id=f"o{number}",
+            token=rng.choice(tokens[where]),
+            maker=rng.choice("abc"),
+            side=rng.choice(list(Side)),
+            price=rng.randrange(45, 56),
+            size=rng.randrange(1, 9),
+        )
+        return Submit(market=where, order=order, now_ms=now_ms)
+
+    known = f"o{rng.randrange(max(1, number))}"
+    kind = rng.randrange(10)
+    if kind < 5:
+        return submit(number)
+    if kind < 7:
+        return Cancel(order_id=known, now_ms=now_ms)
+    if kind == 7:
+        return Replace(order_id=known, price=rng.randrange(45, 56), size=5, now_ms=now_ms)
+    if kind == 8 and rng.random() < 0.1:
+        return CancelAll(maker=rng.choice("abc"), now_ms=now_ms)
+    commands = [submit(f"{number}.{place}") for place in range(4)]
+    commands.append(Cancel(order_id=known))
+    return Batch(commands=tuple(commands), now_ms=now_ms)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_names_are_those_that_rest_whatever_was_asked(seed):
+    rng, follower = random.Random(seed), Follower()
+    follower.do(SetLimits(limits=Limits(finished_max=3)))
+    for number in range(400):
+        follower.do(random_command(rng, number, now_ms=number))
+        if number % 5 == 0:
+            follower.check(rng)
+    again = Resting(follower.exchange.matcher)
+    assert again.page(None, None, 0, 10**6) == follower.names.page(None, None, 0, 10**6)
+
+
+class Counting:
+    """A matcher that counts how many orders it is asked for."""
+
+    def __init__(self, matcher):
+        self._matcher, self.num_asked = matcher, 0
+
+    def open_orders(self):
+        return self._matcher.open_orders()
+
+    def order(self, order_id):
+        self.num_asked += 1
+        return self._matcher.order(order_id)
+
+
+def test_a_page_of_a_large_book_looks_at_few_orders():
+    """20,000 orders rest; what is looked at is the page, and some to find where it begins."""
+    matcher = Matcher()
+    matcher.apply(AddMarket(market=market(yes="101", no="102")))
+    matcher.apply(SetLimits(limits=Limits(orders_max=10**6)))
+    for number in range(20_000):
+        order = Order(id=f"o{number}", token="101", maker="a", side=Side.BUY, price=50, size=1)
+        matcher.apply(Submit(market="m", order=order))
+    counting = Counting(matcher)
+    names = Resting(counting)
+    for after in (0, 10_000, 19_000):
+        counting.num_asked = 0
+        assert len(names.page("a", "m", after, 500)) == 500
+        assert counting.num_asked <= 500 + 16

@@ -1,0 +1,171 @@
+"""A request that several rules refuse is refused by the first: every pair of rules is tried.
+
+The rules stand below in the sequence of their checks. An order that breaks two of them, wherever it
+can break both, must be refused for the one that stands first.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import pytest
+
+from clob import RejectedError
+from clob.signing import SignedOrder
+from clob.units import SIZE_MAX
+from clob_server.problems import PROBLEMS
+from tests.server.api.people import BUY, ONE, SELL, Person, Place, Shop, problem
+
+LONG_AGO = 1_700_000_000
+STRANGER = Person()
+FORGED = "by somebody else"
+
+
+class Flaw(NamedTuple):
+    """A rule that is broken, and how."""
+
+    code: str
+    changes: dict
+    path: str | None = None
+
+
+FIELDS = [
+    Flaw("INVALID_FIELD", {"salt": 1.5}, "salt"),
+    Flaw("INVALID_ADDRESS", {"maker": "me"}, "maker"),
+    Flaw("INVALID_ADDRESS", {"signer": "0x12"}, "signer"),
+    Flaw("INVALID_ADDRESS", {"taker": 0}, "taker"),
+    Flaw("INVALID_FIELD", {"tokenId": "x"}, "tokenId"),
+    Flaw("INVALID_AMOUNT", {"makerAmount": "1.5"}, "makerAmount"),
+    Flaw("AMOUNT_TOO_LARGE", {"takerAmount": str(2**256)}, "takerAmount"),
+    Flaw("INVALID_FIELD", {"expiration": -1}, "expiration"),
+    Flaw("INVALID_FIELD", {"nonce": "x"}, "nonce"),
+    Flaw("INVALID_FIELD", {"feeRateBps": 0.5}, "feeRateBps"),
+    Flaw("INVALID_SIDE", {"side": "x"}, "side"),
+    Flaw("INVALID_FIELD", {"signatureType": 256}, "signatureType"),
+    Flaw("INVALID_SIGNATURE", {"signature": 5}, "signature"),
+    Flaw("INVALID_FIELD", {"marketId": "a b"}, "marketId"),
+    Flaw("INVALID_FIELD", {"timeInForce": "NOW"}, "timeInForce"),
+    Flaw("INVALID_FIELD", {"postOnly": 1}, "postOnly"),
+    Flaw("INVALID_FIELD", {"selfTrade": "x"}, "selfTrade"),
+    Flaw("INVALID_FIELD", {"clientOrderId": ""}, "clientOrderId"),
+    Flaw("INVALID_FIELD", {"deadlineMs": "x"}, "deadlineMs"),
+]
+"""The fields: those that are signed in the sequence of the schema, and then the others."""
+
+MEANING = [
+    Flaw("TAKER_NOT_SUPPORTED", {"taker": STRANGER.address}),
+    Flaw("INVALID_FEE_RATE", {"feeRateBps": 1001}),
+    Flaw("INVALID_SIDE", {"side": 7}),
+    Flaw("INVALID_AMOUNT", {"makerAmount": "0"}),
+    Flaw("AMOUNT_TOO_LARGE", {"takerAmount": str(SIZE_MAX + 1)}),
+    Flaw("PRICE_OUT_OF_RANGE", {"makerAmount": str(2 * ONE), "takerAmount": str(ONE)}),
+    Flaw("UNKNOWN_MARKET", {"marketId": "nowhere"}),
+    Flaw("TOKEN_NOT_IN_MARKET", {"tokenId": "5"}),
+    Flaw("INVALID_SIGNATURE", {"signature": FORGED}),
+    Flaw("SIGNER_NOT_AUTHORISED", {"signer": STRANGER.address}),
+]
+"""What they mean, where it is to go, and who signed it."""
+
+ENGINE = [
+    Flaw("DEADLINE_PASSED", {"deadlineMs": 1}),
+    Flaw("INVALID_INSTRUCTION", {"timeInForce": "IOC", "postOnly": True}),
+    Flaw("AMOUNT_TOO_SMALL", {"makerAmount": "50", "takerAmount": "100"}),
+    Flaw("ORDER_EXPIRED", {"expiration": LONG_AGO}),
+    Flaw("CLIENT_ID_CONFLICT", {"clientOrderId": "taken"}),
+    Flaw("MARKET_NOT_OPEN", {"marketId": "halted", "tokenId": "of it"}),
+    Flaw("NONCE_TOO_LOW", {"nonce": "4"}),
+    Flaw("POST_ONLY_WOULD_CROSS", {"makerAmount": str(7 * ONE // 10), "postOnly": True}),
+]
+"""What the engine looks at."""
+
+ALL = [*FIELDS, *MEANING, *ENGINE]
+
+
+def name(flaw):
+    return f"{flaw.code}-{'-'.join(flaw.changes)}"
+
+
+class World:
+    """A market in which every rule can be broken."""
+
+    def __init__(self, server, market):
+        shop, bob = Shop(server.http), Person()
+        self.http, self.market, self.alice = server.http, market, Person()
+        self.halted = Place()
+        body = {"marketId": self.halted.id, "yesTokenId": str(self.halted.yes), "noTokenId": "9"}
+        for path, json in (
+            ("", body | {"noTokenId": str(self.halted.no)}),
+            (f"/{self.halted.id}/halt", None),
+        ):
+            answer = server.operator.post(f"/api/admin/markets{path}", json=json)
+            assert answer.status_code == 200, answer.text
+        for place in (market, self.halted):
+            answer = server.operator.patch(
+                f"/api/admin/markets/{place.id}", json={"minSize": str(10**16)}
+            )
+            assert answer.status_code == 200, answer.text
+        shop.place(bob.signed(market, SELL, 60, ONE))
+        shop.post("/api/orders/nonce", self.alice.nonce(5))
+        shop.place(self.alice.signed(market, BUY, 10, nonce=5, also={"clientOrderId": "taken"}))
+
+    def body(self, *flaws):
+        """An order with these flaws, signed all the same where it can be."""
+        body = self.alice.signed(self.market, BUY, 50, nonce=5)
+        for flaw in flaws:
+            body |= flaw.changes
+        if body["marketId"] == "halted":
+            body |= {"marketId": self.halted.id, "tokenId": str(self.halted.yes)}
+        signers = {STRANGER.address: STRANGER}
+        who = signers.get(body["signer"], self.alice)
+        if body["signature"] == FORGED:
+            who = Person()
+        elif body["signature"] == 5:
+            return body
+        try:
+            made = SignedOrder.from_json(body | {"signature": ""})
+        except RejectedError:
+            return body | {"signature": "0x" + "11" * 65}
+        signed = who.body(made, self.market)
+        return body | {"signature": signed["signature"]}
+
+
+@pytest.fixture(scope="module")
+def world(production):
+    market = Place()
+    body = {"marketId": market.id, "yesTokenId": str(market.yes), "noTokenId": str(market.no)}
+    assert production.operator.post("/api/admin/markets", json=body).status_code == 200
+    return World(production, market)
+
+
+def test_an_order_without_a_flaw_is_accepted(world):
+    assert Shop(world.http).place(world.body())["success"]
+
+
+@pytest.mark.parametrize("first", ALL, ids=name)
+def test_the_first_rule_refuses(world, first):
+    problem(world.http.post("/api/orders", json=world.body(first)), first.code, first.path)
+    for other in ALL[ALL.index(first) + 1 :]:
+        if first.changes.keys().isdisjoint(other.changes):
+            told = world.http.post("/api/orders", json=world.body(first, other))
+            problem(told, first.code, first.path)
+
+
+def test_every_neighbour_is_tried_against_some_other():
+    pairs = [(a, b) for a, b in itertools.combinations(ALL, 2) if not a.changes.keys() & b.changes]
+    assert {name(flaw) for pair in pairs for flaw in pair} == {name(flaw) for flaw in ALL}
+    assert len(pairs) > 500
+
+
+def test_the_table_of_codes_has_the_same_sequence():
+    places = {code: place for place, code in enumerate(PROBLEMS)}
+    later = [places[flaw.code] for flaw in (*MEANING, *ENGINE)]
+    assert later == sorted(later)
+    assert places["UNSUPPORTED_MEDIA_TYPE"] < places["INVALID_JSON"] < places["INVALID_FIELD"]
+    assert max(places["INVALID_FIELD"], places["INVALID_ADDRESS"]) < later[0]
+
+
+def test_the_body_comes_before_the_fields(world):
+    wrong = {"content-type": "text/plain"}
+    problem(world.http.post("/api/orders", content=b"{", headers=wrong), "UNSUPPORTED_MEDIA_TYPE")
+    problem(world.http.post("/api/orders", content=b'{"maker": 5'), "INVALID_JSON")
+    problem(world.http.post("/api/orders", content=b"[]"), "INVALID_FIELD")
+    problem(world.http.post("/api/orders", content=b"x" * 70_000, headers=wrong), "BODY_TOO_LARGE")

@@ -1,0 +1,156 @@
+"""Specification, "POST /api/orders/gasless" and the gasless operations: each row and sentence.
+
+A docstring quotes it.
+"""
+
+import re
+
+import pytest
+
+from clob.units import SIZE_MAX
+from tests.server.api.people import BUY, ONE, SELL, Person, good, problem
+
+REQUIRED = {
+    "maker": "INVALID_ADDRESS",
+    "tokenId": "INVALID_FIELD",
+    "side": "INVALID_SIDE",
+    "price": "INVALID_FIELD",
+    "size": "INVALID_AMOUNT",
+    "marketId": "INVALID_FIELD",
+}
+CONVERSION = {
+    "user": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+    "amount": str(ONE),
+    "conditionId": "0x" + "5c" * 32,
+    "yesTokenId": "101",
+    "noTokenId": "102",
+}
+
+
+def refused(http, body, code, path=None):
+    return problem(http.post("/api/orders/gasless", json=body), code, path)
+
+
+# ----- orders --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", REQUIRED)
+@pytest.mark.parametrize("gone", ["absent", "null"])
+def test_required_fields_are_required(http, place, alice, field, gone):
+    """| Field | Type | Required |"""
+    body = alice.gasless(place)
+    body = body | {field: None} if gone == "null" else {k: body[k] for k in body if k != field}
+    refused(http, body, REQUIRED[field], field)
+
+
+def test_maker_is_the_callers_wallet(shop, place, alice):
+    """The caller's EOA wallet address."""
+    found = shop.order(shop.gasless(alice.gasless(place))["orderId"])
+    assert found["maker"] == found["signer"] == alice.address
+
+
+def test_smart_wallet_holds_the_collateral(http, shop, place, alice):
+    """Smart wallet holding the collateral. | required: no"""
+    wallet = Person().address
+    made = shop.gasless(alice.gasless(place, smartWallet=wallet.lower()))
+    assert shop.order(made["orderId"])["smartWallet"] == wallet
+    refused(http, alice.gasless(place, smartWallet="0x12"), "INVALID_ADDRESS", "smartWallet")
+
+
+def test_token_id_is_the_yes_or_the_no_token(http, shop, place, alice):
+    """YES or NO token ID."""
+    shop.gasless(alice.gasless(place, token=place.yes))
+    shop.gasless(alice.gasless(place, token=place.no))
+    refused(http, alice.gasless(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
+
+
+@pytest.mark.parametrize("side", [BUY, SELL])
+def test_side(shop, place, alice, side):
+    """0 = BUY, 1 = SELL."""
+    found = shop.order(shop.gasless(alice.gasless(place, side))["orderId"])
+    assert found["side"] == int(side)
+
+
+@pytest.mark.parametrize("price", [1, 99])
+def test_price_is_cents(shop, place, alice, price):
+    """Cents, 1 to 99."""
+    assert shop.order(shop.gasless(alice.gasless(place, price=price))["orderId"])["price"] == price
+
+
+@pytest.mark.parametrize("price", [0, 100, -1, 10**30, 50.0, 1.5, "50", "x", True, [], {}])
+def test_price_is_no_other(http, place, alice, price):
+    """Cents, 1 to 99. | integer"""
+    refused(http, alice.gasless(place, price=price), "PRICE_OUT_OF_RANGE", "price")
+
+
+def test_size_is_wei(http, shop, place, alice):
+    """Wei (1e18 = 1 token)."""
+    found = shop.order(shop.gasless(alice.gasless(place, size=ONE + 7))["orderId"])
+    assert found["size"] == str(ONE + 7)
+    for size in ("1e18", "1.0", "", "x", "-1"):
+        refused(http, alice.gasless(place, size=size), "INVALID_AMOUNT", "size")
+    refused(http, alice.gasless(place, size=0), "INVALID_AMOUNT", "size")
+    refused(http, alice.gasless(place, size=SIZE_MAX + 1), "AMOUNT_TOO_LARGE", "size")
+    refused(http, alice.gasless(place, size=2**256), "AMOUNT_TOO_LARGE", "size")
+
+
+def test_market_identifier(shop, place, alice):
+    """Market identifier."""
+    assert shop.order(shop.gasless(alice.gasless(place))["orderId"])["marketId"] == place.id
+
+
+def test_the_response(shop, place, alice, bob):
+    """`success` (boolean), `orderId` (string), `matched` (boolean), `trades` (array of trade
+    summary)."""
+    quiet = shop.gasless(alice.gasless(place, SELL, 40))
+    assert (quiet["success"], quiet["matched"], quiet["trades"]) == (True, False, [])
+    assert re.fullmatch("ord_[0-9]+_[0-9a-z]{6}", quiet["orderId"])
+    told = shop.gasless(bob.gasless(place, BUY, 60))
+    assert (told["success"], told["matched"]) == (True, True)
+    assert [(trade["price"], trade["size"]) for trade in told["trades"]] == [(40, str(ONE))]
+
+
+def test_gasless_and_signed_orders_meet_in_one_book(shop, place, alice, bob):
+    """Gasless operations: the operator pays the blockchain gas for order creation."""
+    shop.place(alice.signed(place, SELL, 40))
+    assert shop.gasless(bob.gasless(place, BUY, 40))["matched"]
+
+
+# ----- merge, split, faucet ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/api/gasless/merge", "/api/gasless/split"])
+def test_merge_and_split_need_a_chain(http, path):
+    """Converts equal amounts of YES and NO tokens into collateral; the operator pays all gas."""
+    problem(http.post(path, json=CONVERSION), "CHAIN_NOT_CONFIGURED")
+
+
+@pytest.mark.parametrize("path", ["/api/gasless/merge", "/api/gasless/split"])
+@pytest.mark.parametrize(("field", "given", "code"), [
+    ("user", "0x12", "INVALID_ADDRESS"), ("user", None, "INVALID_ADDRESS"),
+    ("amount", "x", "INVALID_AMOUNT"), ("amount", "0", "INVALID_AMOUNT"),
+    ("amount", 1.5, "INVALID_AMOUNT"), ("amount", str(2**256), "AMOUNT_TOO_LARGE"),
+    ("conditionId", "0x5c", "INVALID_FIELD"), ("conditionId", None, "INVALID_FIELD"),
+    ("yesTokenId", "x", "INVALID_FIELD"), ("noTokenId", -1, "INVALID_FIELD"),
+])  # fmt: skip
+def test_merge_and_split_read_their_fields(http, path, field, given, code):
+    """Body (all strings): `user` (wallet address), `amount` (token amount to merge), `conditionId`
+    (hex market condition ID), `yesTokenId` (decimal), `noTokenId` (decimal)."""
+    problem(http.post(path, json=CONVERSION | {field: given}), code, field)
+
+
+def test_faucet_needs_a_chain(http, alice):
+    """Mints test stablecoin to a wallet; the operator pays gas. Body: `user` (string, wallet
+    address)."""
+    path = "/api/gasless/faucet"
+    problem(http.post(path, json={"user": alice.address}), "CHAIN_NOT_CONFIGURED")
+    problem(http.post(path, json={"user": "me"}), "INVALID_ADDRESS", "user")
+    problem(http.post(path, json={}), "INVALID_ADDRESS", "user")
+
+
+def test_what_needs_a_chain_changes_nothing(http, shop, place, alice):
+    """A refusal changes nothing."""
+    before = good(http.get("/health"))["commandSeq"]
+    http.post("/api/gasless/merge", json=CONVERSION)
+    http.post("/api/gasless/faucet", json={"user": alice.address})
+    assert good(http.get("/health"))["commandSeq"] == before

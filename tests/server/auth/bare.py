@@ -1,0 +1,66 @@
+"""A guard without a server: a service of just what it asks for, and clocks that tests set."""
+
+from clob_server.calls import Call, Route
+from clob_server.commands import AddKey, Key
+from clob_server.exchange import Exchange
+from clob_server.guard import Guard
+from clob_server.keys import new_key
+from clob_server.settings import Settings
+
+NOW_MS = 1_800_000_000_000
+MAKER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+OTHER = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+
+
+class Bare:
+    """What a guard needs of a service, with a wall clock and a steady one."""
+
+    def __init__(self, folder, exchange=None, now_ms=NOW_MS, tick_ms=5_000_000, **settings):
+        self.settings = Settings(**settings)
+        self.folder = folder
+        self.exchange = exchange or Exchange()
+        self.now_ms = now_ms
+        self.tick_ms = tick_ms
+        self.guard = Guard(self, lambda: self.tick_ms)
+        self.guard.recover()
+
+    def clock_ms(self):
+        return self.now_ms
+
+    def request_id(self, given):
+        return "r"
+
+    def pass_ms(self, passed_ms):
+        """Let time go by on both clocks."""
+        self.now_ms += passed_ms
+        self.tick_ms += passed_ms
+
+    def add_key(self, **more):
+        """Let a key in; give the whole of it and what is kept."""
+        key_id, whole, hashed = new_key()
+        key = {
+            "id": key_id,
+            "hash": hashed,
+            "name": "a key",
+            "environment": self.settings.environment,
+            "scopes": ("read", "trade", "cancel"),
+            "makers": (MAKER,),
+            "created_ms": NOW_MS,
+        }
+        key = Key(**{**key, **more})
+        self.exchange.apply(AddKey(key=key, now_ms=NOW_MS))
+        return whole, key
+
+    def call(self, route="get_orderbook", key=None, address="192.0.2.1", headers=()):
+        """A request that has not been let in."""
+        sent = [(name.encode(), value.encode()) for name, value in dict(headers).items()]
+        if key is not None:
+            sent.append((b"x-api-key", key.encode()))
+        scope = {"headers": sent, "client": (address, 1), "path": "/", "method": "GET"}
+        return Call(self, Route(route, "GET", "/", None), scope)
+
+    def admit(self, *given, **more):
+        """Let a request in, or refuse it."""
+        call = self.call(*given, **more)
+        self.guard.admit(call)
+        return call

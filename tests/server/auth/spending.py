@@ -1,0 +1,43 @@
+"""What the tests of budgets share: an order to be paid for, and what a refusal has to say."""
+
+from tests.server.auth.bare import MAKER
+
+GASLESS = {
+    "maker": MAKER,
+    "tokenId": "1",
+    "side": 0,
+    "price": 50,
+    "size": "100",
+    "marketId": "budgets",
+}
+BUDGETS = {
+    "anonymousPerMinute": 1_000,
+    "keyPerMinute": 1_000,
+    "ordersPerMinute": 1_000,
+    "cancelsPerMinute": 1_000,
+}
+
+
+def set_budgets(here, **budgets):
+    body = {"budgets": {**BUDGETS, **budgets}}
+    assert here.http.put("/api/admin/limits", json=body, headers=here.operator).status_code == 200
+
+
+def assert_limited(answer, limit):
+    """It says how much is allowed, and when to come back."""
+    assert answer.status_code == 429
+    body = answer.json()
+    assert (body["code"], body["retryable"]) == ("RATE_LIMITED", True)
+    wait_s = int(answer.headers["retry-after"])
+    assert 0 < wait_s <= 60
+    assert answer.headers["x-ratelimit-limit"] == str(limit)
+    left = int(answer.headers["x-ratelimit-remaining"])
+    assert answer.headers["ratelimit"].endswith(f";r={left};t={wait_s}")
+    assert answer.headers["ratelimit-policy"].endswith(f";q={limit};w=60")
+    assert int(answer.headers["x-ratelimit-reset"]) > 1_700_000_000
+    return left
+
+
+def place(here, key=None, **more):
+    headers = {} if key is None else {"X-API-Key": key}
+    return here.http.post("/api/orders/gasless", json={**GASLESS, **more}, headers=headers)

@@ -1,0 +1,256 @@
+"""Authority: every route, with everything that somebody may come with, in both environments."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import websockets.exceptions
+import websockets.sync.client
+
+from clob_server.app import ROUTES
+from clob_server.authority import AUTHORITY, CHANNELS, REFUSED, Needs
+from clob_server.problems import PROBLEMS
+from tests.server.auth.bare import MAKER
+from tests.server.auth.people import town
+
+ENVIRONMENTS = ("test", "production")
+WALLETS = (
+    "nothing",
+    "a bad key",
+    "a revoked key",
+    "a key of another maker",
+    "the right key",
+    "a key without read",
+    "a key without trade",
+    "a key without cancel",
+    "the right token",
+    "an expired token",
+    "a token of another algorithm",
+    "a token that nobody signed",
+    "a token of a confused algorithm",
+    "a token of another scope",
+    "a token without exp",
+    "a password",
+)
+DENIALS = {
+    "INVALID_API_KEY",
+    "INVALID_TOKEN",
+    "API_KEY_REQUIRED",
+    "TOKEN_REQUIRED",
+    "SCOPE_MISSING",
+    "MAKER_NOT_ALLOWED",
+    "NOT_ON_THIS_ENVIRONMENT",
+}
+CONVERSION = {
+    "user": MAKER,
+    "amount": "1",
+    "conditionId": "0x" + "0" * 64,
+    "yesTokenId": "1",
+    "noTokenId": "2",
+}
+GASLESS = {
+    "maker": MAKER,
+    "tokenId": "1",
+    "side": 0,
+    "price": 50,
+    "size": "100",
+    "marketId": "authority",
+}
+CANCEL = {"orderId": "ord_1_aaaaaa", "maker": MAKER}
+BODIES = {
+    "create_gasless_order": GASLESS,
+    "create_batch": {"orders": [GASLESS]},
+    "cancel_order": {"maker": MAKER},
+    "cancel_batch": {"orders": [CANCEL]},
+    "gasless_split": CONVERSION,
+    "gasless_merge": CONVERSION,
+    "gasless_faucet": {"user": MAKER},
+}
+BY_NAME = {route.name: route for route in ROUTES}
+DOC = Path(__file__).parents[3] / "docs" / "concepts" / "authority.md"
+
+
+@pytest.fixture(scope="module")
+def towns(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("towns")
+    with (
+        town(folder, "test", rate_limits=False) as test,
+        town(folder, "production", rate_limits=False) as production,
+    ):
+        made = {"test": test, "production": production}
+        for each in made.values():
+            each.market(GASLESS["marketId"])
+        yield {name: (each, each.wallets()) for name, each in made.items()}
+
+
+def expected(rule, wallet):
+    """The refusal that somebody meets; None is none of authority."""
+    if wallet in ("a bad key", "a revoked key"):
+        return "INVALID_API_KEY"
+    if rule.needs is Needs.ABSENCE:
+        return "NOT_ON_THIS_ENVIRONMENT"
+    if rule.needs in (Needs.TOKEN, Needs.TOKEN_FROM_AFAR):
+        if "token" not in wallet:
+            return "TOKEN_REQUIRED"
+        if wallet == "a token of another scope":
+            return "SCOPE_MISSING"
+        return None if wallet == "the right token" else "INVALID_TOKEN"
+    if rule.needs in (Needs.NOTHING, Needs.SIGNATURE, Needs.NAME):
+        return None
+    if "key" not in wallet:
+        return "API_KEY_REQUIRED"
+    if wallet == f"a key without {rule.scope}":
+        return "SCOPE_MISSING"
+    if wallet == "a key of another maker" and rule.needs is not Needs.KEY:
+        return "MAKER_NOT_ALLOWED"
+    return None
+
+
+def ask(client, name, headers):
+    """Ask a route for something that it would do, or at least look at."""
+    route = BY_NAME[name]
+    path = re.sub(r"\{(\w+)\}", "ord_1_aaaaaa", route.path)
+    body = BODIES.get(name, {}) if route.reads_body else None
+    if name == "metrics":
+        headers = {**headers, "X-Forwarded-For": "192.0.2.1"}
+    return client.request(route.method, path, json=body, headers=headers)
+
+
+def refusal_in(answer):
+    """The refusal of a request, or of the one thing that it asked for."""
+    if not answer.headers["content-type"].endswith("json"):
+        return None
+    body = answer.json()
+    if isinstance(body, dict) and "results" in body:
+        [body] = body["results"]
+    return body.get("code") if isinstance(body, dict) else None
+
+
+@pytest.mark.parametrize("wallet", WALLETS)
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_every_route_keeps_its_rule(towns, environment, name, wallet):
+    here, wallets = towns[environment]
+    answer = ask(here.http, name, wallets[wallet])
+    found, rule = refusal_in(answer), AUTHORITY[name].rule(environment)
+    wanted = expected(rule, wallet)
+    if wanted is None:
+        assert found not in DENIALS, answer.text
+        assert answer.status_code not in (401, 500), answer.text
+    else:
+        assert found == wanted, answer.text
+        batch = "results" in answer.json()
+        assert answer.status_code == (200 if batch else PROBLEMS[wanted].status)
+        if answer.status_code == 401:
+            assert "www-authenticate" in answer.headers
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_everything_that_somebody_may_come_with_is_tried(towns, environment):
+    assert tuple(towns[environment][1]) == WALLETS
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_metrics_are_open_on_the_same_machine(towns, environment):
+    here, _ = towns[environment]
+    answer = here.http.get("/metrics")
+    assert answer.status_code == 200
+    assert b"clob_refusals_total" in answer.content
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_what_is_not_there_says_so_but_to_a_bad_key(towns, environment):
+    here, wallets = towns[environment]
+    assert here.http.get("/nothing").json()["code"] == "NOT_FOUND"
+    assert here.http.put("/health").json()["code"] == "METHOD_NOT_ALLOWED"
+    for path in ("/nothing", "/"):
+        answer = here.http.get(path, headers=wallets["a revoked key"])
+        assert answer.json()["code"] == "INVALID_API_KEY"
+
+
+def test_a_deactivated_key_hears_nothing_more_of_the_user_channel(towns):
+    there, _ = towns["production"]
+    made = there.key(scopes=["read"])
+    headers = {"X-API-Key": made["key"]}
+    with websockets.sync.client.connect(there.live.ws_url, additional_headers=headers) as socket:
+        socket.send(json.dumps({"type": "subscribe", "channel": "user", "maker": MAKER}))
+        assert json.loads(socket.recv(10))["channel"] == "user"
+        gone = there.http.delete(f"/api/admin/keys/{made['keyId']}", headers=there.operator)
+        assert gone.status_code == 200
+        with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
+            socket.recv(10)
+        assert closed.value.rcvd.code == 1008
+
+
+# ----- the table -------------------------------------------------------------------------------
+
+
+def test_every_route_has_a_row_and_every_row_a_route():
+    assert set(AUTHORITY) == {*BY_NAME, REFUSED}
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "production"),
+    [
+        ("health", Needs.NOTHING, Needs.NOTHING),
+        ("list_orders", Needs.NOTHING, Needs.KEY),
+        ("create_gasless_order", Needs.NOTHING, Needs.KEY_OF_MAKER),
+        ("gasless_split", Needs.NOTHING, Needs.KEY_OF_MAKER),
+        ("gasless_merge", Needs.NOTHING, Needs.KEY_OF_MAKER),
+    ],
+)
+def test_the_table_of_the_specification_is_kept(name, test, production):
+    assert (AUTHORITY[name].test.needs, AUTHORITY[name].production.needs) == (test, production)
+
+
+def test_decision_49_authority():
+    def rules(*names):
+        return {(AUTHORITY[name].test, AUTHORITY[name].production) for name in names}
+
+    def needs(*names):
+        return {(test.needs, production.needs) for test, production in rules(*names)}
+
+    reads = ("get_orderbook", "get_trades", "list_markets", "get_market", "root", "ready", "health")
+    assert needs(*reads) == {(Needs.NOTHING, Needs.NOTHING)}
+    [(_, looking)] = rules("list_orders", "get_order")
+    assert looking == (Needs.KEY, "read")
+    assert needs("create_order") == {(Needs.SIGNATURE, Needs.SIGNATURE)}
+    assert needs("validate_order", "simulate_order") == {(Needs.NOTHING, Needs.NOTHING)}
+    [(_, gasless)] = rules("create_gasless_order", "gasless_split", "gasless_merge")
+    assert gasless == (Needs.KEY_OF_MAKER, "trade")
+    assert needs("gasless_faucet") == {(Needs.NOTHING, Needs.ABSENCE)}
+    [(naming, cancelling)] = rules("cancel_order", "cancel_batch")
+    assert (naming.needs, cancelling) == (Needs.NAME, (Needs.SIGNATURE_OR_KEY, "cancel"))
+    assert CHANNELS["user"].test.needs is Needs.NAME
+    assert CHANNELS["user"].production == (Needs.KEY_OF_MAKER, "read")
+    operators = [name for name in AUTHORITY if name.startswith("admin_") and name != "admin_page"]
+    assert len(operators) == 15
+    assert rules(*operators) == {((Needs.TOKEN, "admin"), (Needs.TOKEN, "admin"))}
+    assert needs("metrics") == {(Needs.TOKEN_FROM_AFAR, Needs.TOKEN_FROM_AFAR)}
+
+
+def table_of_routes():
+    """The table of the documentation, drawn from the code."""
+    rows = ["| request | in test | in production | counts as |", "|---|---|---|---|"]
+    for name, row in AUTHORITY.items():
+        request = (
+            "anything else" if name == REFUSED else "`{0.method} {0.path}`".format(BY_NAME[name])
+        )
+        rows.append(f"| {request} | {row.test.text} | {row.production.text} | {row.budget.value} |")
+    return rows
+
+
+def table_of_channels():
+    """The table of the channels, drawn from the code."""
+    rows = ["| channel | in test | in production |", "|---|---|---|"]
+    return rows + [
+        f"| `{name}` | {row.test.text} | {row.production.text} |" for name, row in CHANNELS.items()
+    ]
+
+
+@pytest.mark.parametrize("table", [table_of_routes, table_of_channels])
+def test_the_tables_of_the_documentation_are_those_of_the_code(table):
+    rows, lines = table(), DOC.read_text().splitlines()
+    first = lines.index(rows[0])
+    assert lines[first : lines.index("", first)] == rows

@@ -1,0 +1,245 @@
+"""``clob-server token`` and ``key``: in a folder that no server has, and with one that runs."""
+
+import argparse
+import os
+import re
+import shlex
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import jwt
+import pytest
+
+from clob_server import cli, cli_keys
+from clob_server.audit import audit
+from clob_server.log import SqliteLog
+from clob_server.recovery import recover
+from tests.server.auth.bare import MAKER
+from tests.server.auth.people import town
+from tests.server.auth.spending import place
+
+KEY = re.compile(r"clob_([0-9a-f]{12})_[0-9a-f]{64}")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run a command; give its exit code, and what it wrote to standard output and error."""
+    for name in list(os.environ):
+        if name.startswith("CLOB_"):
+            monkeypatch.delenv(name)
+
+    def command(*words, **environ):
+        parser = argparse.ArgumentParser()
+        cli_keys.add_commands(parser.add_subparsers())
+        arguments = parser.parse_args([str(word) for word in words])
+        code = arguments.act(arguments, environ)
+        return (code, *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    with town(tmp_path_factory.mktemp("cli"), "test", rate_limits=False) as made:
+        yield made
+
+
+def in_folder(folder):
+    return "--data-dir", folder
+
+
+def keys_of(folder):
+    with closing(SqliteLog(folder)) as log:
+        return recover(log)[0].registry.keys
+
+
+def test_a_key_is_made_in_a_folder_that_no_server_has(run, tmp_path):
+    folder = tmp_path / "data"
+    code, out, told = run(
+        *("key", "create", *in_folder(folder), "--name", "bot", "--scopes", "trade,cancel"),
+        *("--makers", MAKER.lower(), "--orders-per-minute", 50, "--environment", "production"),
+    )
+    assert code == 0
+    key_id = KEY.fullmatch(out.strip())[1]
+    assert key_id in told
+    assert out.strip() not in told
+    key = keys_of(folder)[key_id]
+    assert (key.name, key.scopes, key.makers) == ("bot", ("trade", "cancel"), (MAKER,))
+    assert (key.environment, key.orders_per_minute) == ("production", 50)
+    assert key.requests_per_minute is None
+    run("key", "create", *in_folder(folder), "--name", "\x1b[2J\n", "--scopes", "read")
+    code, out, _ = run("key", "list", *in_folder(folder))
+    out, second = out.splitlines()
+    assert second.endswith(r"active       test        read  '\x1b[2J\n'")
+    assert (code, out.split()) == (0, [key_id, "active", "production", "trade,cancel", "bot"])
+
+
+def test_a_key_that_was_made_offline_opens_the_server_and_one_that_was_revoked_does_not(
+    run, tmp_path
+):
+    folder = tmp_path / "test"
+    wanted = ("--name", "k", "--scopes", "read")
+    kept, gone = (run("key", "create", *in_folder(folder), *wanted)[1].strip() for _ in range(2))
+    code, out, _ = run("key", "revoke", gone[5:17], *in_folder(folder))
+    assert (code, out) == (0, f"key {gone[5:17]} is deactivated\n")
+    with town(tmp_path, "test") as here:
+        assert here.http.get("/", headers={"X-API-Key": kept}).status_code == 200
+        assert here.http.get("/", headers={"X-API-Key": gone}).status_code == 401
+        assert place(here).status_code == 200
+        assert here.live.stop() == 0
+    code, out, _ = run("key", "revoke", kept[5:17], *in_folder(folder))
+    assert code == 0
+    assert all(key.deactivated_ms for key in keys_of(folder).values())
+    with closing(SqliteLog(folder)) as log:
+        assert audit(log).last_seq == log.tail.seq
+
+
+def test_a_revocation_that_is_refused_writes_nothing(run, tmp_path):
+    whole = run("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")[1]
+    run("key", "revoke", whole[5:17], *in_folder(tmp_path))
+    with closing(SqliteLog(tmp_path)) as log:
+        before = log.tail
+    for key_id, code in ((whole[5:17], "KEY_INACTIVE"), ("000000000000", "UNKNOWN_KEY")):
+        found, out, told = run("key", "revoke", key_id, *in_folder(tmp_path))
+        assert (found, out) == (1, "")
+        assert told.startswith(f"clob-server: {code}: ")
+    with closing(SqliteLog(tmp_path)) as log:
+        assert log.tail == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--name", "k", "--scopes", "read,admin"), "scopes[1]"),
+        (("--name", "k", "--scopes", ","), "scopes"),
+        (("--name", "", "--scopes", "read"), "name"),
+        (("--name", "k", "--scopes", "read", "--makers", "0x12"), "makers[0]"),
+        (("--name", "k", "--scopes", "read", "--orders-per-minute", 100_001), "ordersPerMinute"),
+    ],
+)
+def test_a_key_that_cannot_be_is_not_made(run, tmp_path, words, told):
+    folder = tmp_path / "none"
+    code, out, wrong = run("key", "create", *in_folder(folder), *words)
+    assert (code, out) == (1, "")
+    assert told in wrong
+    assert not folder.exists()
+
+
+def test_an_environment_that_is_none_is_refused(run, tmp_path):
+    words = ("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")
+    code, _, told = run(*words, CLOB_ENVIRONMENT="mainnet")
+    assert (code, "CLOB_ENVIRONMENT" in told) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("list",), ("revoke", "000000000000")])
+def test_a_folder_without_a_log_is_not_made_into_one(run, tmp_path, words):
+    folder = tmp_path / "mistyped"
+    code, out, told = run("key", *words, *in_folder(folder))
+    assert (code, out, told) == (2, "", f"clob-server: there is no log in {folder}\n")
+    assert not folder.exists()
+
+
+def test_a_folder_that_a_server_has_is_left_alone(run, here):
+    code, out, told = run("key", "list", *in_folder(here.live.folder))
+    assert (code, out) == (2, "")
+    assert "LOG_LOCKED" in told
+    assert "--url" in told
+
+
+def test_a_running_server_makes_lists_and_revokes_keys(run, here):
+    where = (*in_folder(here.live.folder), "--url", here.live.url)
+    wanted = ("--name", "by url", "--scopes", "read", "--makers", MAKER)
+    code, out, told = run("key", "create", *where, *wanted)
+    assert code == 0
+    whole = out.strip()
+    key_id = KEY.fullmatch(whole)[1]
+    assert key_id in told
+    assert here.http.get("/", headers={"X-API-Key": whole}).status_code == 200
+    assert f"{key_id}  active" in run("key", "list", *where)[1]
+    assert run("key", "revoke", key_id, *where)[:2] == (0, f"key {key_id} is deactivated\n")
+    assert f"{key_id}  deactivated" in run("key", "list", *where)[1]
+    assert here.http.get("/", headers={"X-API-Key": whole}).status_code == 401
+    code, out, told = run("key", "revoke", key_id, *where)
+    assert (code, out) == (1, "")
+    assert "KEY_INACTIVE" in told
+
+
+def test_a_token_of_ones_own_is_used_where_the_server_has_no_secret(run, here, tmp_path):
+    where = (*in_folder(tmp_path), "--url", here.live.url)
+    assert run("key", "list", *where)[0] == 2
+    assert run("key", "list", *where, CLOB_TOKEN=here.token())[0] == 0
+    code, _, told = run("key", "list", *where, CLOB_TOKEN=here.token(scope="reader"))
+    assert (code, "SCOPE_MISSING" in told) == (1, True)
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:80", "http://", "http://[", ""])
+def test_an_address_that_is_none_is_refused(run, here, url):
+    words = ("key", "revoke", "000000000000", *in_folder(here.live.folder), "--url", url)
+    code, out, told = run(*words)
+    assert (code in (1, 2), out) == (True, "")
+    assert told.startswith("clob-server: ")
+
+
+def test_a_server_that_is_not_there_is_named(run, here):
+    where = (*in_folder(here.live.folder), "--url", "http://127.0.0.1:1")
+    code, _, told = run("key", "list", *where)
+    assert (code, "http://127.0.0.1:1" in told) == (1, True)
+
+
+def test_the_environment_of_a_running_server_cannot_be_chosen(run, here):
+    where = (*in_folder(here.live.folder), "--url", here.live.url, "--environment", "production")
+    assert run("key", "create", *where, "--name", "k", "--scopes", "read")[0] == 2
+
+
+def test_a_token_is_minted_that_the_server_takes(run, here):
+    words = ("token", *in_folder(here.live.folder), "--sub", "olga")
+    code, out, _ = run(*words)
+    assert code == 0
+    headers = {"Authorization": f"Bearer {out.strip()}"}
+    assert here.http.get("/api/admin/keys", headers=headers).status_code == 200
+    weak = {"Authorization": f"Bearer {run(*words, '--scope', 'reader')[1].strip()}"}
+    assert here.http.get("/api/admin/keys", headers=weak).json()["code"] == "SCOPE_MISSING"
+
+
+def test_a_token_is_minted_with_the_secret_of_the_settings(run, tmp_path):
+    where = in_folder(tmp_path)
+    _, out, _ = run("token", *where, "--sub", "olga", "--ttl", 5, CLOB_JWT_SECRET="s" * 40)
+    claims = jwt.decode(out.strip(), "s" * 40, algorithms=["HS256"])
+    assert (claims["sub"], claims["scope"]) == ("olga", "admin")
+    assert claims["exp"] == claims["iat"] + 5
+    code, _, told = run("token", *where, "--sub", "olga", CLOB_JWT_SECRET="short")
+    assert (code, "32 bytes" in told) == (2, True)
+
+
+def test_no_token_is_minted_where_there_is_no_secret(run, tmp_path):
+    code, out, told = run("token", *in_folder(tmp_path), "--sub", "olga")
+    assert (code, out, "tokens.key" in told) == (2, "", True)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ttl", ["0", "-1", "x", "1.5"])
+def test_a_token_that_is_good_for_no_time_is_refused(run, ttl):
+    with pytest.raises(SystemExit) as ended:
+        run("token", "--sub", "olga", "--ttl", ttl)
+    assert ended.value.code == 2
+
+
+def test_the_folder_comes_from_the_environment_where_it_is_not_given(run, tmp_path):
+    _, out, _ = run("key", "create", "--name", "k", "--scopes", "read", CLOB_DATA_DIR=str(tmp_path))
+    assert KEY.fullmatch(out.strip())[1] in keys_of(tmp_path)
+
+
+def test_the_commands_of_the_documentation_are_those_that_there_are():
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "manage-keys.md"
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ")
+    commands = re.findall(r"clob-server ((?:key|token)[^\n)]*)", lines)
+    assert len(commands) == 5
+    for command in commands:
+        assert cli.parser().parse_args(shlex.split(command)).act
+
+
+def test_secrets_are_for_their_owner_alone(here):
+    for name in ("tokens.key", "ids.key"):
+        assert stat.S_IMODE((here.live.folder / name).stat().st_mode) == 0o600

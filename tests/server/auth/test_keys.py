@@ -1,0 +1,55 @@
+"""Keys: how they are drawn, and that only the whole of one is recognised."""
+
+import hashlib
+import re
+
+import pytest
+
+from clob_server.commands import Key
+from clob_server.keys import find_key, new_key
+
+
+def kept(key_id, hashed):
+    return Key(
+        id=key_id,
+        hash=hashed,
+        name="k",
+        environment="test",
+        scopes=("read",),
+        makers=(),
+        created_ms=1,
+    )
+
+
+def test_a_key_has_an_id_and_32_random_bytes_and_is_kept_as_its_hash():
+    key_id, whole, hashed = new_key()
+    assert re.fullmatch(r"clob_([0-9a-f]{12})_[0-9a-f]{64}", whole)[1] == key_id
+    assert hashed == hashlib.sha256(whole.encode()).digest()
+    assert len({new_key()[1] for _ in range(100)}) == 100
+
+
+def test_a_key_is_found_by_the_whole_of_it():
+    (key_id, whole, hashed), other = new_key(), new_key()
+    keys = {key_id: kept(key_id, hashed), other[0]: kept(other[0], other[2])}
+    assert find_key(whole.encode(), keys) is keys[key_id]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda whole: "",
+        lambda whole: whole[:-1],
+        lambda whole: whole + "0",
+        lambda whole: whole.upper(),
+        lambda whole: whole[:-1] + ("0" if whole[-1] != "0" else "1"),
+        lambda whole: "clob_000000000000" + whole[17:],
+        lambda whole: "club_" + whole[5:],
+        lambda whole: whole[:17] + "-" + whole[18:],
+        lambda whole: " " + whole[:-1],
+        lambda whole: "é" * 41,
+        lambda whole: "\x00" * len(whole),
+    ],
+)
+def test_what_is_not_a_whole_key_is_none(spoil):
+    key_id, whole, hashed = new_key()
+    assert find_key(spoil(whole).encode(), {key_id: kept(key_id, hashed)}) is None

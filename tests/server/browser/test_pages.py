@@ -1,0 +1,212 @@
+"""The pages in a real browser: the documentation, and everything that the dashboard does."""
+
+import os
+import shutil
+
+import pytest
+
+from clob_server.demo.market import MARKET
+from clob_server.problems import PROBLEMS
+from tests.server.live import live_server
+from tests.server.meta.operators import authority_of, token_of
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = os.environ.get("CLOB_CHROMIUM") or shutil.which("chromium")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+]
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+MAKER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+WAIT_MS = 30_000
+EXPECTED = "the server responded with a status of 401"
+"""What the browser itself says where a token is refused."""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "data"
+    with live_server(folder, demo=True, rate_limits=False) as live:
+        yield live
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(request, browser, live):
+    """A page that must not complain, nor ask anybody but the server."""
+    context = browser.new_context(base_url=live.url, color_scheme=request.param)
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    complaints, asked = [], []
+    page.on("console", lambda message: EXPECTED in message.text or complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    page.on("dialog", lambda dialog: dialog.accept())
+    yield page
+    context.close()
+    assert complaints == []
+    assert [url for url in asked if not url.startswith((live.url, live.ws_url))] == []
+
+
+@pytest.fixture
+def board(page, live):
+    """The dashboard of an operator."""
+    page.goto("/admin")
+    page.fill("#token", token_of(live))
+    page.click("text=Enter")
+    page.wait_for_selector(f"#market-{MARKET}")
+    return page
+
+
+def create_market(board, name, tokens):
+    board.click("text=Open a market")
+    board.fill("[name=marketId]", name)
+    board.fill("[name=yesTokenId]", tokens[0])
+    board.fill("[name=noTokenId]", tokens[1])
+    board.fill("[name=question]", "Is <b>this</b> a question?")
+    board.click("#market-form button")
+    board.wait_for_selector(f"#market-{name}")
+
+
+def place(live, market, token, price):
+    body = {"maker": MAKER, "marketId": market, "tokenId": token, "side": 0, "price": price}
+    return live.http.post("/api/orders/gasless", json={**body, "size": "3000000000000000000"})
+
+
+def scheme_of(page):
+    return (
+        "dark" if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
+    )
+
+
+# ----- the documentation ---------------------------------------------------------------------
+
+
+def test_the_documentation_shows_every_route_and_every_code(page, live):
+    page.goto("/docs")
+    page.wait_for_selector("#codes")
+    document = live.http.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
+            section = page.locator(f"#{route['operationId']}")
+            assert section.locator(".path").inner_text() == path
+            assert section.locator(".method").inner_text() == method.upper()
+    shown = page.locator("#codes tbody tr").evaluate_all("rows => rows.map(row => row.id)")
+    assert shown == list(PROBLEMS)
+
+
+def test_the_type_of_a_refusal_leads_to_its_code(page, live):
+    page.goto(live.http.get("/nowhere").json()["type"])
+    page.wait_for_selector("#codes")
+    row = page.locator("#NOT_FOUND")
+    sync_api.expect(row).to_be_in_viewport()
+
+
+def test_a_route_is_tried_from_its_documentation(page):
+    page.goto("/docs#create_gasless_order")
+    section = page.locator("#create_gasless_order")
+    section.locator("summary", has_text="Try it").click()
+    section.locator("button").click()
+    sync_api.expect(section.locator(".told")).to_have_text("200 application/json")
+    assert '"success": true' in section.locator("pre").inner_text()
+
+
+# ----- the dashboard -------------------------------------------------------------------------
+
+
+def test_a_wrong_token_is_told_and_shows_nothing(page):
+    page.goto("/admin")
+    page.fill("#token", "wrong")
+    complaint = page.locator("#gate-told")
+    page.click("text=Enter")
+    sync_api.expect(complaint).to_contain_text("INVALID_TOKEN")
+    assert page.locator("#board").is_hidden()
+
+
+def test_a_key_is_made_used_and_deactivated(board, live):
+    name = f"key {scheme_of(board)}"
+    board.click("text=Make a key")
+    board.fill("#key-form [name=name]", name)
+    board.fill("#key-form [name=makers]", MAKER)
+    board.click("#key-form button")
+    board.wait_for_selector("#new-key:visible")
+    key = {"X-API-Key": board.locator("#new-key").inner_text()}
+    assert live.http.get("/api/orders", headers=key).status_code == 200
+    row = board.locator("#keys tbody tr", has_text=name)
+    row.locator("text=Deactivate").click()
+    sync_api.expect(row.locator(".badge")).to_have_text("deactivated")
+    assert live.http.get("/api/orders", headers=key).json()["code"] == "INVALID_API_KEY"
+
+
+def test_a_market_is_opened_halted_and_resolved(board, live):
+    scheme = scheme_of(board)
+    name, tokens = f"m-{scheme}", ("7001", "7002") if scheme == "light" else ("7003", "7004")
+    create_market(board, name, tokens)
+    row = board.locator(f"#market-{name}")
+    assert "Is <b>this</b> a question?" in row.inner_text()
+    assert place(live, name, tokens[0], 40).status_code == 200
+    row.locator("text=Halt").click()
+    sync_api.expect(row.locator(".badge")).to_have_text("halted")
+    assert place(live, name, tokens[0], 40).json()["code"] == "MARKET_NOT_OPEN"
+    row.locator("button", has_text="Open").click()
+    sync_api.expect(row.locator(".badge")).to_have_text("open")
+    row.locator("text=YES won").click()
+    sync_api.expect(row.locator(".badge")).to_have_text("resolved: yes")
+    assert live.http.get(f"/api/markets/{name}").json()["outcome"] == "yes"
+    assert row.locator("button").count() == 0
+
+
+def test_the_book_changes_while_one_looks_at_it(board, live):
+    scheme = scheme_of(board)
+    name, token = f"b-{scheme}", "8001" if scheme == "light" else "8003"
+    create_market(board, name, (token, f"{token}0"))
+    board.click(f"#market-{name} a")
+    sync_api.expect(board.locator("#book-state")).to_contain_text("live")
+    order = place(live, name, token, 40).json()["orderId"]
+    level = board.locator("#ladder .bid")
+    sync_api.expect(level).to_have_text(["40¢31"])
+    place(live, name, token, 41)
+    sync_api.expect(level).to_have_text(["41¢31", "40¢31"])
+    live.http.request("DELETE", f"/api/orders/{order}", json={"maker": MAKER})
+    sync_api.expect(level).to_have_text(["41¢31"])
+    sell = {"maker": MAKER, "marketId": name, "tokenId": token, "side": 1, "price": 41}
+    live.http.post("/api/orders/gasless", json={**sell, "size": "1000000000000000000"})
+    sync_api.expect(level).to_have_text(["41¢21"])
+    sync_api.expect(board.locator("#tape tbody tr")).to_contain_text(["sold41¢1"])
+
+
+def test_the_demo_is_seen_to_live(board):
+    numbers = board.locator("#engine-commandSeq")
+    before = numbers.inner_text()
+    sync_api.expect(numbers).not_to_have_text(before)
+    assert board.locator("#ladder .bid").count() >= 3
+    assert board.locator("#ladder .ask").count() >= 3
+    assert board.locator("#tape tbody tr").count() >= 1
+
+
+def test_limits_are_changed(board, live):
+    board.fill("[name='engine.ordersMax']", "499")
+    board.click("#limits-form button")
+    sync_api.expect(board.locator("#limits-told")).to_have_text("The limits are set")
+    assert live.http.get("/api/admin/limits", headers=authority_of(live)).json()["engine"] == {
+        "ordersMax": 499,
+        "tradesMax": 1000,
+        "batchMax": 20,
+        "finishedMax": 10000,
+    }
+
+
+def test_a_token_is_forgotten(board):
+    board.reload()
+    board.wait_for_selector(f"#market-{MARKET}")
+    board.click("text=Forget the token")
+    board.wait_for_selector("#gate:visible")
+    assert board.evaluate("sessionStorage.length") == 0

@@ -1,0 +1,190 @@
+"""The demo: a living book from the first request on, by two bots that keep to their pace."""
+
+import itertools
+from types import SimpleNamespace
+
+import httpx
+import pytest
+import websockets.sync.client
+
+from clob import Cancel, Matcher, Trade
+from clob_server.demo import bots, make_anew
+from clob_server.demo.bots import Bots
+from clob_server.demo.folder import MARK
+from clob_server.demo.market import MARKET, NO, YES, opening
+from clob_server.exchange import Exchange
+from clob_server.ids import Ids
+from clob_server.log import LogLockedError, SqliteLog
+from clob_server.settings import SettingsError
+from tests.server.live import live_server
+
+EVENTS = 6
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with live_server(tmp_path_factory.mktemp("demo") / "data", demo=True) as live:
+        yield live
+
+
+def book(live, token):
+    answer = live.http.get(f"/api/markets/{MARKET}/orderbook", params={"tokenId": token})
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def check_living(book):
+    """Not empty on either side, and not crossed."""
+    assert len(book["bids"]) >= bots.LEVELS_MIN
+    assert len(book["asks"]) >= bots.LEVELS_MIN
+    assert book["bids"][0]["price"] < book["asks"][0]["price"]
+
+
+def test_decision_47_the_first_request_finds_a_living_book(live):
+    for token in (YES, NO):
+        check_living(book(live, token))
+    trades = live.http.get(f"/api/markets/{MARKET}/trades").json()
+    assert {trade["tokenId"] for trade in trades} == {YES, NO}
+    market = live.http.get(f"/api/markets/{MARKET}").json()
+    assert market["question"].endswith("?")
+    assert (market["yesTokenId"], market["noTokenId"]) == (YES, NO)
+
+
+def test_decision_47_a_plain_start_is_empty(tmp_path):
+    with live_server(tmp_path) as live:
+        assert live.http.get("/api/markets").json() == []
+        assert live.http.get("/health").json()["commandSeq"] == 0
+
+
+def test_the_welcome_leads_to_everything_there_is_to_see(live):
+    told = {}
+    while "token" not in told:
+        name, _, text = live.process.stdout.readline().strip().partition(" ")
+        told[name] = text.strip()
+    for name in ("book", "interface", "dashboard"):
+        assert httpx.get(told[name]).status_code == 200
+    assert told["live"] == live.ws_url
+    assert told["tokens"] == f"YES {YES}, NO {NO}"
+    authority = {"Authorization": f"Bearer {told['token']}"}
+    assert live.http.get("/api/admin/engine", headers=authority).status_code == 200
+
+
+def test_the_bots_trade_at_most_twice_a_second_on_nobodys_budget(live):
+    with websockets.sync.client.connect(live.ws_url) as socket:
+        socket.send(f'{{"type": "subscribe", "channel": "orderbook", "marketId": "{MARKET}"}}')
+        before = live.http.get("/health").json()["commandSeq"]
+        times = []
+        while len(times) < EVENTS:
+            message = httpx.Response(200, text=socket.recv(timeout=30)).json()
+            if message["type"] != "orderbook" and message["timestamp"] not in times:
+                times.append(message["timestamp"])
+    # All events of a command have its time.
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    assert min(gaps) >= 500
+    assert live.http.get("/health").json()["commandSeq"] >= before + EVENTS - 2
+    for token in (YES, NO):
+        check_living(book(live, token))
+
+
+def test_the_demo_is_made_anew_at_each_start(tmp_path):
+    folder = tmp_path / "data"
+    with live_server(folder, demo=True) as live:
+        order = {
+            "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+            "marketId": "mine",
+            "tokenId": "7",
+            "side": 0,
+            "price": 50,
+            "size": "1000",
+        }
+        assert live.http.post("/api/orders/gasless", json=order).status_code == 200
+        live.kill()
+    with live_server(folder, demo=True) as live:
+        [market] = live.http.get("/api/markets").json()
+        assert market["marketId"] == MARKET
+
+
+# ----- the folder ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "log.db", "tip"])
+def test_a_folder_that_the_demo_has_not_made_is_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(SettingsError, match=f"would empty .*{MARK}|would empty .*{name}"):
+        make_anew(tmp_path)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
+    make_anew(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(SettingsError, match=r"notes\.txt"):
+        make_anew(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {MARK, "notes.txt"}
+
+
+def test_a_folder_that_a_demo_has_is_left_alone(tmp_path):
+    make_anew(tmp_path)
+    log = SqliteLog(tmp_path)
+    with pytest.raises(LogLockedError):
+        make_anew(tmp_path)
+    log.close()
+    make_anew(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+
+
+# ----- the bots ------------------------------------------------------------------------------
+
+
+def venue():
+    """A service as the bots see it, over a real exchange."""
+    exchange, numbers = Exchange(), itertools.count(1)
+    return SimpleNamespace(
+        exchange=exchange, ids=Ids(bytes(32)), next_order_number=lambda: next(numbers)
+    )
+
+
+def run_bots(service, seed, count):
+    """Open the market, and give the events of so many commands of the bots, one by one."""
+    for command in opening(service, 0):
+        service.exchange.apply(command)
+    both = Bots(service, seed)
+    for number in range(count):
+        yield service.exchange.apply(both.next_command(1000 * number))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_books_are_never_empty_or_crossed_however_long_the_bots_trade(seed):
+    service = venue()
+    matcher: Matcher = service.exchange.matcher
+    num_trades = 0
+    for made in run_bots(service, seed, 2_000):
+        num_trades += sum(type(event) is Trade for event in made)
+        assert made, "each command does something"
+        for token in (YES, NO):
+            depth = matcher.depth(MARKET, token)
+            assert min(len(depth.bids), len(depth.asks)) >= bots.LEVELS_MIN
+            assert depth.bids[0].price < depth.asks[0].price
+    assert num_trades > 400
+    assert len(matcher) <= 4 * (bots.ORDERS_MAX + 1)
+
+
+def test_the_bots_do_the_same_again():
+    first, second = venue(), venue()
+    for service in (first, second):
+        assert sum(1 for _ in run_bots(service, 5, 300)) == 300
+    assert first.exchange.matcher.state_hash() == second.exchange.matcher.state_hash()
+
+
+def test_the_bots_fill_a_book_again_that_somebody_else_has_emptied():
+    service = venue()
+    assert all(run_bots(service, 1, 10))
+    matcher = service.exchange.matcher
+    for record in matcher.open_orders(market=MARKET):
+        if record.order.token == YES:
+            service.exchange.apply(Cancel(order_id=record.order.id, now_ms=10**6))
+    both = Bots(service, seed=2)
+    for number in range(100):
+        service.exchange.apply(both.next_command(10**7 + number))
+    depth = matcher.depth(MARKET, YES)
+    assert min(len(depth.bids), len(depth.asks)) >= bots.LEVELS_MIN

@@ -1,0 +1,62 @@
+"""The lines for a shell in the pages of the server do what the pages say."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from clob_server import cli
+from tests.server.live import live_server
+
+ROOT = Path(__file__).parents[3]
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def shell_lines(page):
+    """The lines that a page has for a shell."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+
+
+LINES = shell_lines("start.md")
+ASKING = [line for line in LINES if line.startswith("curl ")]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with live_server(tmp_path_factory.mktemp("demo") / "data", demo=True) as live:
+        yield live
+
+
+def test_the_page_has_no_line_that_is_not_tried_here():
+    assert {line for line in LINES if line not in ASKING} == {"make run"}
+    assert ASKING
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_what_a_newcomer_asks_is_answered(live):
+    for line in ASKING:
+        command = shlex.split(line.replace(ADDRESS, live.url))
+        done = subprocess.run([*command, "-sS", "--fail"], capture_output=True, check=True)
+        assert msgspec.json.decode(done.stdout), line
+
+
+@pytest.mark.skipif(not (ROOT / "Makefile").is_file(), reason="not here: no checkout")
+def test_make_run_serves_the_demo():
+    done = subprocess.run(
+        ["make", "--dry-run", "run"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1].endswith("/python -m clob_server --demo")
+
+
+@pytest.mark.parametrize("page", ["how-to/run-a-server.md", "how-to/manage-keys.md"])
+def test_a_command_that_a_page_shows_is_one(page):
+    commands = [line for line in shell_lines(page) if line.startswith("clob-server ")]
+    assert commands
+    for line in commands:
+        given = shlex.split(line, comments=True)[1:]
+        assert cli.parser().parse_args(given).command == given[0]

@@ -1,0 +1,118 @@
+"""A thousand subscribers of a server that runs: none loses anything, and memory stays flat."""
+
+import select
+import socket
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from clob_server.feed.sinks import texts_in
+from tests.server.feed.readers import BookReader, book_in
+from tests.server.feed.talk import BUY, SELL, Market
+from tests.server.live import live_server
+
+NUM_CLIENTS = 1_000
+NUM_ORDERS = 600
+GROWTH_BYTES_MAX = 20_000_000
+
+
+class Crowd:
+    """Many clients, read by a thread of their own."""
+
+    def __init__(self, live, market, count):
+        address = live.url.rpartition("//")[2].split(":")
+        self.clients = {}
+        self.got = {}
+        self.poll = select.epoll()
+        for _ in range(count):
+            client = socket.create_connection((address[0], int(address[1])))
+            client.sendall(
+                b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+            )
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += client.recv(1)
+            wish = {"type": "subscribe", "channel": "orderbook", "marketId": market.id}
+            text = msgspec.json.encode(wish)
+            client.sendall(bytes((0x81, 0x80 | len(text), 0, 0, 0, 0)) + text)
+            self.clients[client.fileno()], self.got[client.fileno()] = client, bytearray()
+            self.poll.register(client, select.EPOLLIN)
+        self.is_over = False
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+
+    def read(self):
+        while not self.is_over:
+            for number, _ in self.poll.poll(0.1):
+                data = self.clients[number].recv(1 << 16)
+                assert data, "the server closed a connection"
+                self.got[number] += data
+
+    def close(self):
+        self.is_over = True
+        self.thread.join()
+        self.poll.close()
+        for client in self.clients.values():
+            client.close()
+
+
+def resident_bytes(live):
+    """How much memory the server has."""
+    for line in Path(f"/proc/{live.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
+
+
+def trade(market, count):
+    """Have orders come in, each second of which trades with the one before."""
+    for number in range(count):
+        market.order(SELL if number % 2 else BUY, 50, 10**18)
+
+
+@pytest.mark.long
+def test_a_thousand_subscribers_lose_nothing_and_memory_stays_flat(tmp_path):
+    with live_server(tmp_path, rate_limits=False) as live:
+        market = Market(live)
+        market.order(SELL, 90, 10)
+        crowd = Crowd(live, market, NUM_CLIENTS)
+        trade(market, NUM_ORDERS)  # what grows only once has grown
+        before = resident_bytes(live)
+        trade(market, NUM_ORDERS)
+        told = market.book()
+        try:
+            wait_until_told(crowd, told["seq"])
+            assert resident_bytes(live) < before + GROWTH_BYTES_MAX
+        finally:
+            crowd.close()
+        first, *others = [without_pings(bytes(got)) for got in crowd.got.values()]
+        assert all(other == first for other in others)
+        reader = BookReader()
+        reader.take(msgspec.json.decode(text) for text in texts_in(first))
+        assert reader.seq == told["seq"]
+        assert reader.book(market.yes) == book_in(told)
+
+
+def wait_until_told(crowd, seq):
+    """Wait until everybody has heard of an event."""
+    deadline, sign = time.monotonic() + 120, b'"seq":%d,' % seq
+    while not all(sign in got[-2_000:] for got in crowd.got.values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def without_pings(frames):
+    """Leave out the frames of four bytes by which the server asks if somebody is there."""
+    kept, place = [], 0
+    while place < len(frames):
+        size, head = frames[place + 1], 2
+        if size == 126:
+            size, head = int.from_bytes(frames[place + 2 : place + 4]), 4
+        if frames[place] == 0x81:
+            kept.append(frames[place : place + head + size])
+        place += head + size
+    return b"".join(kept)

@@ -1,0 +1,80 @@
+"""Logs to be followed, told by a random flow, and what a history holds."""
+
+import random  # noqa: TID251 - seeded
+from contextlib import closing
+
+import apsw
+import msgspec
+
+from clob import Limits, Submit
+from clob.journal import ZERO_HASH, event_hash
+from clob_server.commands import ENGINE, encode
+from clob_server.exchange import Exchange, outcome_of
+from clob_server.history.replica import Replica
+from clob_server.history.store import FILE, Store
+from clob_server.log import SqliteLog
+from tests.matcher_model.flow import Flow
+from tests.matcher_model.worlds import SMALL
+from tests.server.engines import papers
+
+WORLD = msgspec.structs.replace(
+    SMALL, limits=(Limits(finished_max=30, trades_max=5, batch_max=4),), broken=0.0, odd=0.0
+)
+
+
+def flow_of(seed, count):
+    """Draw commands, signed orders among them."""
+    exchange = Exchange()
+    flow = Flow(random.Random(seed), WORLD, exchange.matcher)
+    for command in (*flow.opening(), *(None,) * count):
+        command = command or flow.command()
+        if type(command) is Submit and type(command.order.id) is str:
+            yield papers(command.order.id, now_ms=command.now_ms)
+        exchange.replay([command])
+        yield command
+
+
+def told(folder, seed=1, count=600, per_frame=7):
+    """Make a log of a random flow."""
+    exchange, hashed, seq = Exchange(), ZERO_HASH, 0
+    commands = list(flow_of(seed, count))
+    with closing(SqliteLog(folder)) as log:
+        for first in range(0, len(commands), per_frame):
+            batch = commands[first : first + per_frame]
+            before = hashed
+            for command in batch:
+                outcome = outcome_of(exchange, command)
+                if type(command) in ENGINE:
+                    hashed = event_hash(hashed, outcome)
+            log.append([encode(each) for each in batch], seq, event_hash=before)
+            seq += len(batch)
+    return seq
+
+
+def followed(folder, *, days=0, stop=None, snapshot_commands=0):
+    """Follow a log to its end, or until so many commands; give the place."""
+    with closing(SqliteLog(folder)) as log, closing(Store(folder, days)) as store:
+        replica = Replica(
+            folder,
+            store,
+            origin=log.origin.seq,
+            tail=log.tail,
+            snapshot_commands=snapshot_commands,
+        )
+        for frame in log.read(replica.at.seq):
+            if stop is not None and frame.first_seq > stop:
+                break
+            replica.take(frame)
+            if replica.snapshot_due:
+                replica.snapshot()
+        replica.write()
+        return replica.at
+
+
+def dump(folder):
+    """Give all that a history holds."""
+    with closing(apsw.Connection(str(folder / FILE))) as db:
+        return {
+            table: db.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("applied", "orders", "trades")
+        }

@@ -1,0 +1,276 @@
+"""History over HTTP, of real servers: what was is found, and the follower is in nobody's way."""
+
+import contextlib
+import os
+import signal
+import time
+import zlib
+from contextlib import closing
+
+import pytest
+
+from clob_server.history.replica import catch_up
+from clob_server.history.store import Store
+from clob_server.log import SqliteLog
+from tests.server.crash import begun, follower_of, prepared
+from tests.server.history.logs import dump
+from tests.server.live import live_server
+
+TOKEN = 10**18
+SELLER, BUYER = "0x" + "a1" * 20, "0x" + "b2" * 20
+PATIENCE_S = 30
+SETTINGS = {"rate_limits": False, "trades_kept": 20, "snapshot_commands": 100}
+
+
+def token_of(market):
+    """Name the YES token of a market; no two markets have the same."""
+    return str(zlib.crc32(market.encode()))
+
+
+def gasless(live, market, maker, side, size=TOKEN, price=50):
+    """Place an order that nobody signs."""
+    answer = live.http.post(
+        "/api/orders/gasless",
+        json={
+            "maker": maker,
+            "tokenId": token_of(market),
+            "side": side,
+            "price": price,
+            "size": str(size),
+            "marketId": market,
+        },
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def traded(live, market, count):
+    """Make so many trades, and give the answers of the orders that came in."""
+    made = []
+    for _ in range(count):
+        gasless(live, market, SELLER, 1)
+        made.append(gasless(live, market, BUYER, 0))
+    return made
+
+
+def trades(live, market, **params):
+    """Get one page of trades."""
+    answer = live.http.get(f"/api/markets/{market}/trades", params=params)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def all_trades(live, market, **params):
+    """Follow the cursors to the end."""
+    found, cursor = [], {}
+    while True:
+        answer = trades(live, market, **params, **cursor)
+        found += answer.json()
+        following = answer.headers.get("x-next-cursor")
+        assert (following is None) == ("link" not in answer.headers)
+        if following is None:
+            return found
+        assert f"cursor={following}>" in answer.headers["link"]
+        cursor = {"cursor": following}
+
+
+def eventually(condition):
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+def is_gone(pid):
+    """Say whether a process has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return False
+    return True
+
+
+@pytest.fixture(scope="module", params=["process", "thread"])
+def live(request, tmp_path_factory):
+    """A server that lets go of finished orders soon."""
+    folder = tmp_path_factory.mktemp(request.param)
+    prepared(folder)
+    with live_server(folder, history=request.param, **SETTINGS) as running:
+        yield running
+
+
+def test_trades_are_a_bare_array_newest_first_fifty_unless_told_otherwise(live):
+    made = traded(live, "default", 60)
+    names = [each["trades"][0]["id"] for each in made][::-1]
+    assert [each["id"] for each in trades(live, "default").json()] == names[:50]
+    for limit in (1, 49, 100):
+        page = trades(live, "default", limit=limit).json()
+        assert [each["id"] for each in page] == names[:limit]
+    for limit in ("0", "101", "-1", "1.0", "x"):
+        answer = live.http.get("/api/markets/default/trades", params={"limit": limit})
+        assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_FIELD")
+
+
+def test_trades_are_wrapped_where_that_is_asked_for(live):
+    traded(live, "wrapped", 2)
+    bare = trades(live, "wrapped").json()
+    assert trades(live, "wrapped", wrapped="true").json() == {"trades": bare}
+    assert trades(live, "wrapped", wrapped="false").json() == bare
+
+
+def test_cursors_lead_through_all_trades_into_history_once_each(live):
+    made = traded(live, "paged", 45)  # more than twice of what is kept at hand
+    names = [each["trades"][0]["id"] for each in made][::-1]
+    for limit in (7, 20, 45, 100):
+        assert [each["id"] for each in all_trades(live, "paged", limit=limit)] == names
+    assert [
+        each["id"]
+        for each in all_trades(live, "paged", limit=9, tokenId=hex(int(token_of("paged"))))
+    ] == names
+
+
+def test_a_trade_is_seen_at_once_though_pages_are_kept(live):
+    traded(live, "fresh", 1)
+    assert len(trades(live, "fresh").json()) == 1
+    assert len(trades(live, "fresh").json()) == 1
+    traded(live, "fresh", 1)
+    assert len(trades(live, "fresh").json()) == 2
+
+
+def test_trades_of_no_market_and_of_a_foreign_token_are_refused(live):
+    answer = live.http.get("/api/markets/none/trades")
+    assert (answer.status_code, answer.json()["code"]) == (404, "UNKNOWN_MARKET")
+    gasless(live, "token", SELLER, 1)
+    answer = live.http.get("/api/markets/token/trades", params={"tokenId": "5"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "TOKEN_NOT_IN_MARKET")
+    assert trades(live, "token").json() == []
+
+
+def test_an_order_is_found_when_the_engine_has_let_go_of_it(live):
+    first = gasless(live, "gone", SELLER, 1, 2 * TOKEN)["orderId"]
+    gasless(live, "gone", BUYER, 0, 2 * TOKEN)
+    before = live.http.get(f"/api/orders/{first}").json()
+    assert before["status"] == "filled"
+    traded(live, "gone", 40)  # 50 stay readable
+    assert live.http.get(f"/api/orders/{first}").json() == before
+    answer = live.http.get("/api/orders/ord_1_nobody")
+    assert (answer.status_code, answer.json()["code"]) == (404, "UNKNOWN_ORDER")
+
+
+def test_markets_are_listed_a_page_at_a_time(live):
+    for number in range(5):
+        gasless(live, f"listed-{number}", SELLER, 1, price=40 + number)
+    whole = live.http.get("/api/markets", params={"limit": 500}).json()
+    names = [each["marketId"] for each in whole]
+    assert names[-5:] == [f"listed-{number}" for number in range(5)]
+    found, cursor = [], {}
+    while cursor is not None:
+        answer = live.http.get("/api/markets", params={"limit": 2, **cursor})
+        found += answer.json()
+        following = answer.headers.get("x-next-cursor")
+        cursor = following and {"cursor": following}
+    assert [each["marketId"] for each in found] == names
+    one = live.http.get("/api/markets/listed-3").json()
+    assert one == whole[-2]
+    assert (one["yesTokenId"], one["noTokenId"]) == (token_of("listed-3"), None)
+    assert one["mode"] == "open"
+    assert (one["bestBid"], one["bestAsk"], one["seq"], one["settlement"]) == (None, 43, 1, "none")
+    assert live.http.get("/api/markets/none").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("mode", "how"), [("process", "kill"), ("thread", "kill"), ("process", "stop")]
+)
+def test_after_a_restart_the_same_trades_are_there_at_once(tmp_path, mode, how):
+    prepared(tmp_path)
+    with live_server(tmp_path, history=mode, **SETTINGS) as live:
+        first = gasless(live, "m", SELLER, 1)["orderId"]
+        traded(live, "m", 30)
+        page, whole = trades(live, "m").json(), all_trades(live, "m", limit=9)
+        assert len(whole) == 30
+        assert live.kill() is None if how == "kill" else live.stop() == 0
+    with live_server(tmp_path, history=mode, **SETTINGS) as live:
+        assert trades(live, "m").json() == page
+        assert all_trades(live, "m", limit=9) == whole
+        assert live.http.get(f"/api/orders/{first}").json()["status"] == "filled"
+        again = traded(live, "m", 1)[0]["trades"][0]["id"]
+        assert [each["id"] for each in all_trades(live, "m")] == [
+            again,
+            *[each["id"] for each in whole],
+        ]
+        assert live.stop() == 0
+
+
+def test_history_that_was_deleted_is_made_again_to_the_last_row(tmp_path):
+    with live_server(tmp_path, **SETTINGS) as live:
+        traded(live, "m", 30)
+        assert live.stop() == 0
+    before = dump(tmp_path)
+    assert len(before["trades"]) == 30
+    (tmp_path / "history.db").unlink()
+    with live_server(tmp_path, **SETTINGS) as live:
+        assert len(all_trades(live, "m")) == 30
+        assert live.stop() == 0
+    assert dump(tmp_path) == before
+    (tmp_path / "history.db").unlink()
+    with closing(SqliteLog(tmp_path)) as log, closing(Store(tmp_path)) as store:
+        catch_up(store, tmp_path, log)  # as a server does that writes history in a thread
+    assert dump(tmp_path) == before
+
+
+def test_a_follower_that_dies_is_started_again_and_misses_nothing(tmp_path):
+    with live_server(tmp_path, **SETTINGS, log_level="error") as live:
+        traded(live, "m", 5)
+        for _ in range(2):
+            pid = eventually(lambda: follower_of(live))
+            os.kill(pid, signal.SIGKILL)
+            eventually(lambda pid=pid: is_gone(pid) or follower_of(live) not in (pid, None))
+            traded(live, "m", 5)
+        eventually(lambda: "\nclob_follower_deaths 2.0" in live.http.get("/metrics").text)
+        eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
+        assert live.stop() == 0
+    assert len(dump(tmp_path)["trades"]) == 15
+
+
+def test_a_follower_that_stands_still_is_in_nobodys_way(tmp_path):
+    """What history would have to tell is told to come again; all else goes on."""
+    prepared(tmp_path)
+    with live_server(tmp_path, **SETTINGS) as live:
+        pid = eventually(lambda: follower_of(live))
+        first = gasless(live, "m", SELLER, 1)["orderId"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            traded(live, "m", 150)  # more than a pipe holds
+            answer = live.http.get(f"/api/orders/{first}")
+            assert (answer.status_code, answer.json()["code"]) == (503, "RECOVERING")
+            assert answer.headers["retry-after"]
+            assert len(trades(live, "m", limit=19).json()) == 19
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert live.http.get(f"/api/orders/{first}").json()["status"] == "filled"
+        assert live.stop() == 0
+    assert len(dump(tmp_path)["trades"]) == 150
+
+
+def test_a_follower_ends_with_its_server_and_writes_what_it_was_sent(tmp_path):
+    with live_server(tmp_path, **SETTINGS) as live:
+        traded(live, "m", 1)
+        eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
+        pid = follower_of(live)
+        traded(live, "m", 20)
+        live.kill()
+    eventually(lambda: is_gone(pid))
+    with closing(Store(tmp_path)) as store:
+        reached = store.applied.seq
+    assert reached > 0
+    assert max(row[-3] for row in dump(tmp_path)["trades"]) <= reached
+
+
+def test_a_start_that_is_broken_off_leaves_no_process(tmp_path):
+    process = begun(tmp_path)
+    eventually(lambda: (tmp_path / "history.lock").exists())
+    process.kill()
+    process.wait()
+    with closing(Store(tmp_path)) as store:  # comes through only once the follower is gone
+        assert store.applied.seq == 0

@@ -1,0 +1,86 @@
+"""A real server for tests: a process on a free port of loopback, and a client that speaks to it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+
+START_S = 60
+END_S = 30
+KEEP = ("CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL")
+
+
+class Live:
+    """A server that runs."""
+
+    def __init__(self, process, url, folder):
+        self.process = process
+        self.url = url
+        self.ws_url = f"{url.replace('http', 'ws', 1)}/ws"
+        self.folder = folder
+        self.http = httpx.Client(base_url=url, timeout=START_S)
+
+    def kill(self):
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait(END_S)
+
+    def stop(self):
+        """End it as an operator would, and give its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(END_S)
+
+
+def environment():
+    """The environment without the settings of whoever runs the tests."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("CLOB_") or name in KEEP
+    }
+
+
+def started(folder, **settings):
+    """Start a server on a folder, and wait until it listens."""
+    settings = {"port": 0, "data_dir": folder, "drain_s": 0, "log_level": "warning", **settings}
+    options = []
+    for name, value in settings.items():
+        if name == "demo":
+            options += ["--demo"] if value else []
+        else:
+            options += [f"--{name.replace('_', '-')}", text_of(value)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clob_server", "run", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    line = process.stdout.readline()
+    if not line.startswith("listening on "):
+        process.kill()
+        raise AssertionError(f"the server ended with {process.wait(END_S)} and said {line!r}")
+    return Live(process, line.split()[-1], folder)
+
+
+def text_of(value):
+    """Write a setting as the command line has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+@contextlib.contextmanager
+def live_server(folder, **settings):
+    """A server for as long as the block takes."""
+    live = started(folder, **settings)
+    try:
+        yield live
+    finally:
+        live.http.close()
+        if live.process.poll() is None:
+            live.kill()
+        live.process.stdout.close()

@@ -1,0 +1,17 @@
+"""An operator of a server in a test: his token."""
+
+import time
+
+from clob_server.authority import ADMIN
+from clob_server.secrets import TOKENS, secret
+from clob_server.tokens import mint
+
+
+def token_of(live):
+    """Make a token for a server, with the secret that its folder has."""
+    return mint(secret(live.folder, TOKENS), "tests", ADMIN, time.time_ns() // 10**9)
+
+
+def authority_of(live):
+    """The header with such a token."""
+    return {"Authorization": f"Bearer {token_of(live)}"}

@@ -1,0 +1,82 @@
+"""``clob-server export``: the log of a server that has ended, as a journal and as tables."""
+
+import json
+import time
+
+import pytest
+
+from clob import cli as clob_cli
+from clob_server import cli
+from tests.server.live import START_S, live_server
+
+ORDERS = 30
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The data folder of a server in which every second order has traded."""
+    with live_server(tmp_path / "data", rate_limits=False, snapshot_commands=10) as live:
+        for number in range(ORDERS):
+            body = {
+                "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+                "marketId": "m",
+                "tokenId": "1",
+                "side": number % 2,
+                "price": 50,
+                "size": "100",
+            }
+            live.http.post("/api/orders/gasless", json=body).raise_for_status()
+        wait_until(lambda: list(live.folder.glob("snapshot-*.bin")))
+        assert live.stop() == 0
+    return tmp_path / "data"
+
+
+def wait_until(comes_true):
+    """Wait for what a server does beside its answers."""
+    end_s = time.monotonic() + START_S
+    while not comes_true():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_tables_are_written_as_json_lines_and_as_parquet(folder, tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for form in ("jsonl", "parquet"):
+        out = tmp_path / form
+        assert cli.main(["export", str(out), str(folder), "--form", form]) == 0
+        told = capsys.readouterr().out
+        assert f"trades {ORDERS // 2}" in told
+        assert f"orders {ORDERS}" in told
+    trades = lines(tmp_path / "jsonl" / "trades.jsonl")
+    assert [trade["price"] for trade in trades] == [50] * (ORDERS // 2)
+    table = parquet.read_table(tmp_path / "parquet" / "trades.parquet")
+    assert table.column("id").to_pylist() == [trade["id"] for trade in trades]
+    assert cli.main(["export", str(tmp_path / "jsonl"), str(folder), "--form", "jsonl"]) == 2
+    assert "FILE_UNUSABLE" in capsys.readouterr().err
+
+
+def test_what_a_snapshot_covers_is_written_out_and_let_go(folder, tmp_path, capsys):
+    journal = tmp_path / "old.frames"
+    assert cli.main(["export", str(journal), str(folder), "--drop"]) == 0
+    told = capsys.readouterr().out
+    assert told.endswith(", let go of\n")
+    assert clob_cli.main(["verify", str(journal)]) == 0
+    assert cli.main(["verify", str(folder)]) == 0
+    capsys.readouterr()
+    again = tmp_path / "again.frames"
+    assert cli.main(["export", str(again), str(folder), "--drop"]) == 0
+    assert capsys.readouterr().out == "there is nothing to be written\n"
+    assert not again.exists()
+    with live_server(folder) as live:
+        assert len(live.http.get("/api/markets/m/trades").json()) == ORDERS // 2
+
+
+def test_tables_are_no_reason_to_let_go_of_anything(folder, tmp_path, capsys):
+    command = ["export", str(tmp_path / "out"), str(folder), "--form", "jsonl", "--drop"]
+    assert cli.main(command) == 2
+    assert "--drop needs a journal" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

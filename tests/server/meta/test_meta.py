@@ -1,0 +1,197 @@
+"""The server about itself, over its socket: /, /health, /ready, /metrics, documents and pages."""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+import clob
+from clob_server import routes
+from clob_server.settings import Settings
+from tests.server.live import live_server
+from tests.server.meta.operators import authority_of
+
+WEB = Path(routes.__file__).parents[1] / "web"
+PAGES = ("/docs", "/admin")
+SERIES = (
+    "clob_orders_total",
+    "clob_trades_total",
+    "clob_commands_waiting",
+    "clob_command_seq",
+    "clob_markets",
+    "clob_open_orders",
+    "clob_log_bytes",
+    "clob_commit_seconds_count",
+    "clob_loop_lag_seconds_count",
+    "clob_websockets",
+    "clob_history_lag_commands",
+    'clob_request_seconds_count{route="create_gasless_order"}',
+    'clob_refusals_total{code="UNKNOWN_MARKET"}',
+)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    settings = {"support": "https://help.example", "access_log": True, "log_level": "info"}
+    with live_server(tmp_path_factory.mktemp("data"), **settings) as live:
+        yield live
+
+
+def gasless(live, market, side, price):
+    body = {
+        "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+        "marketId": market,
+        "tokenId": str(sum(market.encode())),
+        "side": side,
+        "price": price,
+        "size": "1000000000000000000",
+    }
+    answer = live.http.post("/api/orders/gasless", json=body)
+    assert answer.status_code == 200, answer.text
+
+
+# ----- GET / ---------------------------------------------------------------------------------
+
+
+def test_root_has_every_field_of_the_api_information_resource(live):
+    root = live.http.get("/").json()
+    assert root["name"] == "clob"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", root["version"])
+    assert root["version"] == clob.__version__
+    assert root["description"]
+    assert root["documentation"] == f"{live.url}/docs"
+    assert root["status"] in ("alpha", "beta", "stable", "deprecated")
+    assert set(root["endpoints"]) == {"testnet", "mainnet"}
+
+
+def test_decision_54_root_endpoint(live):
+    root = live.http.get("/").json()
+    assert root["status"] == "beta"
+    assert root["support"] == {"contact": "https://help.example"}
+    assert root["endpoints"] == {"testnet": live.url, "mainnet": "coming soon"}
+    assert root["eip712"] == Settings().domain.to_json()
+
+
+def test_decision_46_the_websocket_is_published_at_root(live):
+    assert live.http.get("/").json()["websocket"] == live.ws_url
+
+
+def test_decision_32_the_limits_at_root_are_those_that_are_kept(live):
+    told = live.http.get("/").json()["rateLimit"]
+    assert told["testnet"] == (
+        "100 requests per minute without an API key, 240 with one; 30 orders per minute"
+    )
+    assert told["mainnet"] == "240 requests per minute, API key required; 30 orders per minute"
+    authority = authority_of(live)
+    before = live.http.get("/api/admin/limits", headers=authority).json()["budgets"]
+    changed = {"budgets": {**before, "anonymousPerMinute": 1234}}
+    live.http.put("/api/admin/limits", json=changed, headers=authority).raise_for_status()
+    try:
+        assert live.http.get("/").json()["rateLimit"]["testnet"].startswith("1234 requests")
+    finally:
+        live.http.put("/api/admin/limits", json={"budgets": before}, headers=authority)
+
+
+# ----- health, readiness, numbers ------------------------------------------------------------
+
+
+def test_decision_33_health_is_open_and_tells_how_far_the_log_is(live):
+    before = live.http.get("/health")
+    assert before.status_code == 200
+    assert before.json().keys() == {"status", "version", "commandSeq"}
+    assert before.json()["status"] == "ok"
+    gasless(live, "healthy", 0, 50)
+    assert live.http.get("/health").json()["commandSeq"] > before.json()["commandSeq"]
+
+
+def test_decision_33_ready_is_503_while_draining_and_creates_are_refused(tmp_path):
+    with live_server(tmp_path, drain_s=20, grace_s=5) as live:
+        assert live.http.get("/ready").json() == {"status": "ready", "phase": "ready"}
+        live.process.send_signal(signal.SIGTERM)
+        answer = live.http.get("/ready")
+        while answer.status_code == 200:
+            answer = live.http.get("/ready")
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "1"
+        assert answer.json() == {"status": "unavailable", "phase": "draining"}
+        refused = live.http.post("/api/orders/gasless", json={})
+        assert (refused.status_code, refused.json()["code"]) == (503, "DRAINING")
+        assert refused.headers["retry-after"] == "1"
+        assert live.http.get("/health").status_code == 200
+
+
+def test_metrics_have_everything_that_is_counted(live):
+    gasless(live, "counted", 0, 50)
+    gasless(live, "counted", 1, 50)
+    assert live.http.get("/api/markets/nowhere/orderbook").status_code == 404
+    answer = live.http.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    series = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if line[0] != "#")
+    for name in SERIES:
+        assert name in series, name
+    assert float(series["clob_trades_total"]) >= 1
+    assert float(series["clob_commit_seconds_count"]) >= 2
+    assert float(series['clob_refusals_total{code="UNKNOWN_MARKET"}']) >= 1
+    assert float(series["clob_ready"]) == 1
+
+
+# ----- documents and pages -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/asyncapi.json", *PAGES, "/web/style.css"])
+def test_what_does_not_change_is_sent_once(live, path):
+    first = live.http.get(path)
+    assert first.status_code == 200
+    again = live.http.get(path, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_lets_nothing_in_from_elsewhere(live, path):
+    answer = live.http.get(path)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    for name in re.findall(r'(?:src|href)="(/web/[^"]+)"', answer.text):
+        assert live.http.get(name).status_code == 200
+
+
+@pytest.mark.parametrize("file", sorted(WEB.glob("*.[hjcs]*")), ids=lambda file: file.name)
+def test_a_file_of_the_pages_names_no_other_place_and_writes_no_html(file):
+    text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"//\w", text)
+    assert not re.search(r"innerHTML|document\.write|eval\(|<script>|style=|\son\w+=", text)
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "..%2f..%2fsettings.py", "%2e%2e", "py.typed"])
+def test_nothing_but_the_files_of_the_pages_is_given_away(live, name):
+    answer = live.http.get(f"/web/{name}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+
+
+def test_every_code_has_its_anchor_in_the_document(live):
+    document = live.http.get("/openapi.json").json()
+    refused = live.http.get("/nowhere").json()
+    assert refused["type"] == f"/docs#{refused['code']}"
+    assert refused["code"] in [each["code"] for each in document["x-codes"]]
+
+
+# ----- what is said in the logs --------------------------------------------------------------
+
+
+def test_a_body_that_is_nested_deeply_is_refused_like_any_other(live):
+    for opening, closing in (("[", "]"), ('{"a":', "}")):
+        depth = 60_000 // len(opening + closing)
+        body = opening * depth + closing * depth
+        answer = live.http.post(
+            "/api/orders", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_JSON")
+    assert live.http.get("/health").status_code == 200
+
+
+def test_a_document_is_json_with_the_environment_it_is_of(live):
+    assert json.loads(live.http.get("/openapi.json").text)["x-environment"] == "test"

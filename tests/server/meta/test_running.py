@@ -1,0 +1,190 @@
+"""A server as a process: what it says when it starts and ends, and with which code."""
+
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from clob_server import cli
+from clob_server.log.sqlite import DATABASE
+from clob_server.options import environment_of, option_of, read_settings
+from clob_server.settings import Settings
+from tests.server.live import END_S, environment, live_server
+
+SECRET = "a secret of forty-two bytes, which nobody has"
+
+
+def server(*options, env=None):
+    """Run a server that cannot start, to its end."""
+    command = [sys.executable, "-m", "clob_server", *map(str, options)]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=END_S,
+        env=environment() | (env or {}),
+        check=False,
+    )
+
+
+def said(done):
+    """What was said of the failure: one line, and nothing else but lines of the log."""
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    return lines[0]
+
+
+def test_a_second_server_on_the_same_folder_is_refused_in_a_line(tmp_path):
+    with live_server(tmp_path) as live:
+        done = server("--port", 0, "--data-dir", tmp_path)
+        assert done.returncode == 2
+        assert said(done).startswith("clob-server: LOG_LOCKED: ")
+        assert live.http.get("/health").status_code == 200
+
+
+def test_a_damaged_log_is_refused_in_a_line(tmp_path):
+    with live_server(tmp_path) as live:
+        live.http.post("/api/orders/gasless", json={})
+        assert live.stop() == 0
+    database = tmp_path / DATABASE
+    content = bytearray(database.read_bytes())
+    content[: len(content) // 2] = bytes(len(content) // 2)
+    database.write_bytes(content)
+    done = server("--port", 0, "--data-dir", tmp_path)
+    assert done.returncode == 1
+    assert said(done).startswith("clob-server: LOG_DAMAGED: ")
+
+
+def test_a_port_that_is_taken_is_said_and_is_a_failure(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = server("--port", taken.getsockname()[1], "--data-dir", tmp_path)
+    assert done.returncode == 1
+    assert "address already in use" in json.loads(done.stderr.splitlines()[-1])["message"]
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = server("--port", 0, "--data-dir", tmp_path / "file" / "data")
+    assert done.returncode == 2
+    assert said(done).startswith("clob-server: LOG_ERROR: the log in ")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--port", "many"), "--port must be a number, not 'many'"),
+        (("--port", "65536"), "--port must be from 0 to 65535, not '65536'"),
+        (("--ws-heartbeat-s", "0"), "--ws-heartbeat-s must be from 1 to "),
+        (("--grace-s", "nan"), "--grace-s must be from 0.001 to "),
+        (("--rate-limits", "yes"), "--rate-limits must be on or off, not 'yes'"),
+        (("--environment", "production"), "missing: --eip712-name, --eip712-version, --chain-id, "),
+        (("--jwt-secret", "short"), "--jwt-secret must have 32 bytes or more"),
+        (("--headers-max-bytes", "1"), "headers_max_bytes must be at least 1024, not 1"),
+        (("--trusted-proxies", "anybody"), "'anybody' does not appear to be an IPv4 or IPv6"),
+    ],
+)
+def test_a_setting_that_is_unfit_is_said_in_a_line(tmp_path, capsys, options, told):
+    assert cli.main(["run", "--data-dir", str(tmp_path / "data"), *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("clob-server: ")
+    assert told in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_command_line_wins_over_the_environment():
+    environ = {"CLOB_TRADES_KEPT": "5", "CLOB_CORS_ORIGINS": "http://a, http://b", "CLOB_PORT": "1"}
+    settings = read_settings({"port": "2"}, environ)
+    assert (settings.port, settings.trades_kept) == (2, 5)
+    assert settings.cors_origins == ("http://a", "http://b")
+    assert read_settings({}, environment_of(settings)) == settings
+
+
+@pytest.mark.parametrize("command", ["", "run", "token", "key", "key create", "verify", "export"])
+def test_each_command_explains_itself(capsys, command):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: clob-server {command}".rstrip())
+
+
+def test_every_setting_is_an_option_with_its_default(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    told = capsys.readouterr().out
+    for name in Settings.__struct_fields__:
+        assert f"  {option_of(name)} " in told, name
+
+
+def test_production_starts_with_its_whole_domain_from_the_environment_of_the_process(tmp_path):
+    settings = {
+        "environment": "production",
+        "eip712_name": "venue",
+        "eip712_version": "2",
+        "chain_id": 137,
+        "verifying_contract": "0x5FbDB2315678afecb367f032d93F642f64180aa3",
+        "jwt_secret": SECRET,
+    }
+    with live_server(tmp_path, **settings) as live:
+        root = live.http.get("/").json()
+        assert root["environment"] == "production"
+        assert root["eip712"]["chainId"] == 137
+        assert root["endpoints"] == {"testnet": "", "mainnet": live.url}
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_told_to_end_ends_with_0_and_says_nothing(tmp_path, sign):
+    with live_server(tmp_path) as live:
+        live.process.send_signal(sign)
+        assert live.process.wait(END_S) == 0
+
+
+def test_pages_of_other_origins_may_call_only_where_they_are_named(tmp_path):
+    origin = {"Origin": "https://app.example"}
+    with live_server(tmp_path / "shut") as live:
+        assert "access-control-allow-origin" not in live.http.get("/", headers=origin).headers
+    named = ("https://app.example", "https://b.example")
+    with live_server(tmp_path / "open", cors_origins=named) as live:
+        answer = live.http.get("/", headers=origin)
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        other = live.http.get("/", headers={"Origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in other.headers
+        asking = {**origin, "Access-Control-Request-Method": "POST"}
+        assert live.http.options("/api/orders", headers=asking).status_code == 200
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="not here: no prlimit")
+def test_a_commit_that_fails_ends_the_process_and_loses_nothing_acknowledged(tmp_path):
+    order = {
+        "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+        "marketId": "m",
+        "tokenId": "1",
+        "side": 0,
+        "price": 50,
+        "size": "100",
+    }
+    acknowledged = []
+    with live_server(tmp_path, rate_limits=False) as live:
+        for number in range(400):
+            if number == 5:
+                resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
+            try:
+                answer = live.http.post("/api/orders/gasless", json=order)
+            except httpx.TransportError:
+                break
+            assert answer.status_code == 200, answer.text
+            acknowledged.append(answer.json()["orderId"])
+        assert live.process.wait(END_S) == 1
+    assert 5 <= len(acknowledged) < 400
+    with live_server(tmp_path, rate_limits=False) as live:
+        query = {"maker": order["maker"], "limit": 500}
+        found = [each["id"] for each in live.http.get("/api/orders", params=query).json()]
+        assert found[: len(acknowledged)] == acknowledged
+        assert len(found) <= len(acknowledged) + 1

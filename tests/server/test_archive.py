@@ -1,0 +1,128 @@
+"""Exports say what the log led to, and what is dropped is needed by nobody."""
+
+import json
+import shutil
+from collections import Counter
+from contextlib import closing
+
+import pyarrow.parquet
+import pytest
+
+from clob.journal import verify
+from clob_server import archive
+from clob_server.archive import drop, droppable, export_journal, export_tables
+from clob_server.ids import Ids
+from clob_server.log import Folder, SqliteLog
+from clob_server.log.beside import snapshot_names, snapshot_seq
+from clob_server.recovery import recover
+from tests.server.history.logs import dump, followed, told
+
+IDS = Ids(bytes(32))
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    """A log that was followed, with two snapshots."""
+    folder = tmp_path_factory.mktemp("story")
+    told(folder)
+    followed(folder, snapshot_commands=250)
+    return folder
+
+
+@pytest.fixture
+def folder(story, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(story, tmp_path / "log")
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_lines_of_json_say_what_history_and_the_engine_do(folder, tmp_path):
+    out = tmp_path / "out"
+    with closing(SqliteLog(folder)) as log:
+        counts = export_tables(log, folder, out, IDS, form="jsonl")
+        exchange, _, _ = recover(log)
+    history = dump(folder)
+    resting = [each.order.id for each in exchange.matcher.open_orders()]
+    orders, trades, events = (
+        lines(out / f"{name}.jsonl") for name in ("orders", "trades", "events")
+    )
+    assert counts == {"events": len(events), "trades": len(trades), "orders": len(orders)}
+    assert [each["id"] for each in orders] == [
+        *[row[0] for row in history["orders"]],
+        *map(str, resting),
+    ]
+    assert orders[: -len(resting)] == [json.loads(row[-1]) for row in history["orders"]]
+    kept = sorted(history["trades"], key=lambda row: row[-1])
+    assert [each["id"] for each in trades] == [IDS.trade(row[-2], row[-1]) for row in kept]
+    assert [each["size"] for each in trades] == [row[6] for row in kept]
+    assert Counter(each["type"] for each in events)["trade"] == len(trades)
+    for market in exchange.matcher.markets:
+        seqs = [each["seq"] for each in events if each["marketId"] == market.id]
+        assert seqs == list(range(1, exchange.matcher.seq(market.id) + 1))
+
+
+def test_parquet_has_the_same_rows(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "GROUP_ROWS", 50)
+    with closing(SqliteLog(folder)) as log:
+        for form in ("jsonl", "parquet"):
+            export_tables(log, folder, tmp_path / form, IDS, form=form)
+    for name in archive.TABLES:
+        path = tmp_path / "parquet" / f"{name}.parquet"
+        assert pyarrow.parquet.ParquetFile(path).num_row_groups > 1
+        found = pyarrow.parquet.read_table(path).to_pylist()
+        told_so = lines(tmp_path / "jsonl" / f"{name}.jsonl")
+        assert found == [{key: row.get(key) for key in found[0]} for row in told_so]
+
+
+def test_only_the_tables_that_are_asked_for_are_written(folder, tmp_path):
+    with closing(SqliteLog(folder)) as log:
+        export_tables(log, folder, tmp_path / "out", IDS, form="jsonl", tables=["trades"])
+        assert [each.name for each in (tmp_path / "out").iterdir()] == ["trades.jsonl"]
+        with pytest.raises(FileExistsError):
+            export_tables(log, folder, tmp_path / "out", IDS, form="jsonl", tables=["trades"])
+        with pytest.raises(ValueError, match="xml"):
+            export_tables(log, folder, tmp_path / "out", IDS, form="xml")
+        with pytest.raises(ValueError, match="candles"):
+            export_tables(log, folder, tmp_path / "out", IDS, tables=["candles"])
+
+
+def test_what_is_dropped_was_exported_and_is_covered_by_both_snapshots(folder, tmp_path):
+    oldest = snapshot_seq(snapshot_names(Folder(folder))[0])
+    assert droppable(folder) == oldest
+    journal = tmp_path / "old.journal"
+    with closing(SqliteLog(folder)) as log:
+        state = recover(log)[0].snapshot()
+        frames = export_journal(log, journal, oldest)
+        assert drop(log, folder) == frames > 0
+        assert log.origin.seq == oldest
+        assert verify(journal.read_bytes()).last_seq == oldest
+        assert drop(log, folder) == 0
+    with closing(SqliteLog(folder)) as log:
+        assert recover(log)[0].snapshot() == state
+    (folder / snapshot_names(Folder(folder))[-1]).unlink()
+    with closing(SqliteLog(folder)) as log:
+        assert recover(log)[0].snapshot() == state
+
+
+def test_nothing_is_dropped_that_history_has_not_reached(folder):
+    for name in ("history.db", "history.db-wal"):
+        (folder / name).unlink(missing_ok=True)
+    assert droppable(folder) == 0
+    with closing(SqliteLog(folder)) as log:
+        assert drop(log, folder) == 0
+    (folder / "history.db").touch()
+    assert droppable(folder) == 0
+
+
+def test_an_export_of_what_was_dropped_begins_with_the_snapshot(folder, tmp_path):
+    with closing(SqliteLog(folder)) as log:
+        export_tables(log, folder, tmp_path / "whole", IDS, form="jsonl")
+        drop(log, folder)
+        origin = log.origin.seq
+        export_tables(log, folder, tmp_path / "rest", IDS, form="jsonl")
+    whole, rest = (lines(tmp_path / name / "events.jsonl") for name in ("whole", "rest"))
+    assert rest == [each for each in whole if each["commandSeq"] > origin]
+    assert rest

@@ -1,0 +1,159 @@
+"""What a server acknowledged is there after a crash, and what it showed happened.
+
+The processes are real, the orders signed, the death is ``kill -9``: of the server under load, while
+it starts, while snapshots are taken, and of its follower. It is the same folder all along.
+"""
+
+import os
+import random  # noqa: TID251 - seeded, and outside the engine
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.server.crash import (
+    MARKETS,
+    Load,
+    Witness,
+    begun,
+    environment,
+    follower_of,
+    killing,
+    prepared,
+    rows_of,
+)
+from tests.server.live import started
+
+CYCLES = int(os.environ.get("CLOB_CRASHES", "200"))
+SETTINGS = {"rate_limits": True, "snapshot_commands": 150, "log_level": "error"}
+ENDINGS = ("kill", "kill", "follower first", "kill", "while it starts", "term")
+
+
+def check_served(live, witness, load):
+    """A server that came up again serves what the one before it acknowledged."""
+    http = live.http
+    for market in witness.traded:
+        answer = http.get(f"/api/markets/{market}/trades", params={"limit": 100})
+        assert answer.status_code == 200, answer.text
+        told = [(each["id"], each["seq"]) for each in answer.json()]
+        assert told == [(name, event.seq) for name, event in witness.traded[market][:-101:-1]]
+        for token in MARKETS[market]:
+            check_book(http, witness, market, str(token))
+    for body, first in list(load.acked.values())[-20:]:
+        answer = http.get(f"/api/orders/{first['orderId']}")
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["salt"], answer.json()["signature"]) == (
+            str(body["salt"]),
+            body["signature"],
+        )
+        again = http.post("/api/orders", json=body).json()
+        if again.get("code") != "NONCE_TOO_LOW":
+            assert again["duplicate"], again
+            assert (again["orderId"], again["trades"]) == (first["orderId"], first["trades"])
+    for order_id in load.cancelled[-10:]:
+        assert http.get(f"/api/orders/{order_id}").json()["status"] == "cancelled"
+
+
+def check_book(http, witness, market, token):
+    """The book is the one that the log leads to."""
+    answer = http.get(f"/api/markets/{market}/orderbook", params={"tokenId": token})
+    if answer.status_code == 422:
+        return  # nobody has named the second token yet
+    depth = witness.exchange.matcher.depth(market, token)
+    for levels, shown in ((depth.bids, "bids"), (depth.asks, "asks")):
+        told = [(each["price"], each["size"]) for each in answer.json()[shown]]
+        assert told == [(level.price, str(level.size)) for level in levels]
+
+
+def cycle(folder, witness, load, number):
+    """Let a server work, and end it; then compare."""
+    rng = random.Random(f"crash {number}")
+    ending = ENDINGS[number % len(ENDINGS)]
+    if ending == "while it starts":
+        process = begun(folder)
+        time.sleep(rng.uniform(0.05, 0.8))  # anywhere on its way: no verdict depends on it
+        process.kill()
+        process.wait()
+        witness.look()
+        return load
+    live = started(folder, **SETTINGS)
+    with killing(live):
+        if load is not None:
+            check_served(live, witness, load)
+        load = Load(live, witness, number)
+        load.wait(rng.randrange(10, 100))
+        if ending == "follower first":
+            follower = follower_of(live)
+            if follower is not None:
+                os.kill(follower, signal.SIGKILL)
+            load.wait(len(load.acked) + rng.randrange(20))
+        if ending == "term":
+            assert live.stop() == 0
+        else:
+            live.kill()
+        load.end()
+    witness.look()
+    witness.check(load)
+    witness.check_history(whole=ending == "term")
+    return load
+
+
+def crashes(tmp_path, cycles):
+    """Go through so many lives of a server, and look at all of it in the end."""
+    folder = tmp_path / "data"
+    prepared(folder)
+    witness = Witness(folder, tmp_path / "aside")
+    load = None
+    for number in range(cycles):
+        load = cycle(folder, witness, load, number)
+    live = started(folder, **SETTINGS)
+    with killing(live):
+        check_served(live, witness, load)
+        assert live.stop() == 0
+    witness.look()
+    witness.check_history(whole=True)
+    audited = subprocess.run(
+        [sys.executable, "-m", "clob_server", "verify", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+    )
+    assert audited.returncode == 0, audited.stderr
+    assert witness.exchange.matcher.state_hash().hex() in audited.stdout
+    witness.close()
+    return witness
+
+
+def test_nothing_acknowledged_is_lost_in_a_few_crashes(tmp_path):
+    witness = crashes(tmp_path, 4)
+    assert len(witness.placed) >= 30
+    assert witness.traded
+
+
+@pytest.mark.long
+def test_nothing_acknowledged_is_lost_in_many_crashes(tmp_path):
+    witness = crashes(tmp_path, CYCLES)
+    orders, trades = rows_of(tmp_path / "data")
+    assert len(witness.placed) > 8 * CYCLES
+    assert len(orders) > CYCLES
+    assert len(trades) > CYCLES
+
+
+def test_a_second_server_on_a_folder_is_refused(tmp_path):
+    live = started(tmp_path, log_level="error")
+    with killing(live):
+        second = subprocess.run(
+            [sys.executable, "-m", "clob_server", "--port", "0", "--data-dir", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
+        assert second.returncode == 2
+        assert "LOG_LOCKED" in second.stderr
+        assert "Traceback" not in second.stderr
+        assert live.http.get("/health").status_code == 200
+        assert live.stop() == 0
