@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    bench_feed,
+    bench_http,
     bench_journal,
     bench_log,
     bench_matcher,
@@ -27,6 +29,8 @@ QUESTIONS = {
     "snapshot": bench_snapshot,
     "journal": bench_journal,
     "log": bench_log,
+    "http": bench_http,
+    "feed": bench_feed,
     "signing": bench_signing,
     "twin": bench_twin,
     "memory": bench_memory,

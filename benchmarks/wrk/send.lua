@@ -1,0 +1,25 @@
+-- Sends the requests of a file one after the other, each once, and says what came of it as JSON.
+-- A line of the file is a method, a path and a body, with tabs between them.
+
+local requests, sent = {}, 0
+
+function init(arguments)
+  wrk.headers["Content-Type"] = "application/json"
+  for line in io.lines(arguments[1]) do
+    local method, path, body = line:match("^(%u+)\t([^\t]+)\t(.*)$")
+    requests[#requests + 1] = wrk.format(method, path, nil, body ~= "" and body or nil)
+  end
+end
+
+function request()
+  sent = sent + 1
+  return requests[(sent - 1) % #requests + 1]
+end
+
+function done(summary, latency)
+  io.write(string.format(
+    '{"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"refused":%d,"broken":%d}\n',
+    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    summary.errors.status,
+    summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))
+end
