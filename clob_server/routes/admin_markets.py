@@ -20,8 +20,8 @@ from clob_server.admin_bodies import (
 from clob_server.calls import Call, Reply, Route, reply
 from clob_server.commands import AnyCommand, DescribeMarket, SetOutcome
 from clob_server.instructions import market_id
+from clob_server.paging import CURSOR_MAX, next_page, read_number
 from clob_server.registry import Words
-from clob_server.routes.markets import query_integer
 from clob_server.service import Service
 
 PAGE: Final = 100
@@ -35,15 +35,14 @@ _MARKET: Final = f"{_MARKETS}/{{marketId}}"
 
 async def list_markets(call: Call) -> Reply:
     """List the markets in the sequence in which they were opened, a page of them at a time."""
-    limit = query_integer(call, "limit", PAGE, 1, PAGE_MAX)
-    begin = query_integer(call, "cursor", 0, 0, 10**9)
+    query = call.query()
+    limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
+    begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
     markets = call.service.exchange.matcher.markets
     found = [describe(call.service, market) for market in markets[begin : begin + limit]]
     end = begin + limit
-    if end >= len(markets):
-        return reply(found)
-    link = b'<%b?limit=%d&cursor=%d>; rel="next"' % (_MARKETS.encode(), limit, end)
-    return reply(found, headers=((b"link", link), (b"x-next-cursor", b"%d" % end)))
+    more = len(markets) > end
+    return reply(found, headers=next_page(_MARKETS, {"limit": limit}, end) if more else ())
 
 
 async def create_market(call: Call) -> Reply:

@@ -1,6 +1,6 @@
 """Markets: what there is, their books, their trades."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -9,6 +9,7 @@ from clob.errors import TokenNotInMarketError
 from clob_server.admin_bodies import MODES
 from clob_server.calls import Call, Reply, Route, reply
 from clob_server.instructions import wrong
+from clob_server.paging import CURSOR_MAX, next_page, read_number
 from clob_server.problems import Headers
 from clob_server.registry import Words
 from clob_server.views import trade_body
@@ -26,8 +27,6 @@ PAGE: Final = 100
 """How many markets a list has, unless it is asked for another number."""
 PAGE_MAX: Final = 500
 """How many it may be asked for."""
-CURSOR_MAX: Final = 2**53
-"""What a cursor is below."""
 PAGES_KEPT: Final = 8
 """How many first pages of a market are kept until it trades again."""
 
@@ -77,20 +76,6 @@ def read_token(given: str) -> str:
     raise wrong("tokenId", "must be a token id, decimal or 0x and hexadecimal", given)
 
 
-def query_integer(call: Call, name: str, default: int, least: int, most: int) -> int:
-    """Read an integer in the query.
-
-    Raises:
-        ApiError: INVALID_FIELD, it is none or out of range.
-    """
-    given = call.query().get(name)
-    if given is None:
-        return default
-    if given.isascii() and given.isdigit() and len(given) < 17 and least <= int(given) <= most:
-        return int(given)
-    raise wrong(name, f"must be an integer from {least} to {most}", given)
-
-
 # ----- trades --------------------------------------------------------------------------------
 
 
@@ -99,9 +84,10 @@ async def trades(call: Call) -> Reply:
     service, market = call.service, call.service.exchange.matcher.market(call.params["marketId"])
     token, limit, wrapped, before = token_of(call), TRADES, False, None
     if call.scope["query_string"]:
-        limit = query_integer(call, "limit", TRADES, 1, TRADES_MAX)
+        query = call.query()
+        limit = read_number(query, "limit", TRADES, 1, TRADES_MAX)
         wrapped = read_switch(call, "wrapped")
-        before = query_integer(call, "cursor", 0, 1, CURSOR_MAX) or None
+        before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
     if token is not None and token not in (market.yes, market.no):
         raise TokenNotInMarketError(f"market {market.id!r} has no token {token}")
     tape = await service.history.tape(market.id)
@@ -132,9 +118,11 @@ def trades_page(
     ]
     headers: Headers = ()
     if len(found) > limit:
-        query = {"limit": str(limit), "wrapped": "true" if wrapped else "false"}
-        if token is not None:
-            query["tokenId"] = token
+        query = {
+            "limit": limit,
+            "wrapped": "true" if wrapped else "false",
+            "tokenId": token,
+        }
         path = f"/api/markets/{quote(market, safe='')}/trades"
         headers = next_page(path, query, found[limit - 1].event.seq)
     return reply(TradesBody(trades=bodies) if wrapped else bodies, headers=headers)
@@ -145,12 +133,13 @@ def trades_page(
 
 async def list_markets(call: Call) -> Reply:
     """List the markets in the sequence in which they were opened."""
-    limit = query_integer(call, "limit", PAGE, 1, PAGE_MAX)
-    begin = query_integer(call, "cursor", 0, 0, CURSOR_MAX)
+    query = call.query()
+    limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
+    begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
     markets = call.service.exchange.matcher.markets
     end = begin + limit
     more = len(markets) > end
-    headers = next_page("/api/markets", {"limit": str(limit)}, end) if more else ()
+    headers = next_page("/api/markets", {"limit": limit}, end) if more else ()
     found = [market_body(call.service, market) for market in markets[begin:end]]
     return reply(found, headers=headers)
 
@@ -198,19 +187,6 @@ def read_switch(call: Call, name: str) -> bool:
     if given not in _SWITCH:
         raise wrong(name, "must be true or false", given)
     return _SWITCH[given]
-
-
-def next_page(path: str, query: Mapping[str, str], cursor: int) -> Headers:
-    """Say where a list goes on.
-
-    Args:
-        path: the path of the list.
-        query: what it was asked with, but for the cursor; nothing in it needs to be quoted.
-        cursor: where the next page begins.
-    """
-    asked = "&".join(f"{name}={value}" for name, value in query.items())
-    link = f'<{path}?{asked}&cursor={cursor}>; rel="next"'
-    return ((b"link", link.encode()), (b"x-next-cursor", b"%d" % cursor))
 
 
 ROUTES = (

@@ -9,9 +9,10 @@ from clob_server.batching import Results, cancel_all, place_all, read_items
 from clob_server.calls import Call, Reply, Route, reply
 from clob_server.cancelling import cancel, check_authority, read_cancel
 from clob_server.commands import SetDelegate
-from clob_server.instructions import market_id, wrong
+from clob_server.instructions import market_id
 from clob_server.lookup import find_order
-from clob_server.problems import Headers, content_of
+from clob_server.paging import CURSOR_MAX, next_page, read_number
+from clob_server.problems import content_of
 from clob_server.trading import check_signature, place, read_gasless, read_signed
 from clob_server.trying import simulate, validate
 from clob_server.views import order_body
@@ -21,8 +22,6 @@ LIMIT: Final = 100
 """How many orders a list has, unless it is asked for another number."""
 LIMIT_MAX: Final = 500
 """How many it may be asked for."""
-CURSOR_DIGITS: Final = 18
-"""How long a cursor may be."""
 
 
 # ----- placing -------------------------------------------------------------------------------
@@ -88,37 +87,15 @@ async def list_orders(call: Call) -> Reply:
         maker = fields.address("maker", maker)
     if market is not None:
         market = market_id(market)
-    limit = read_number("limit", query.get("limit", str(LIMIT)), 1, LIMIT_MAX)
-    after = read_number("cursor", query.get("cursor", "0"), 0, 10**CURSOR_DIGITS)
+    limit = read_number(query, "limit", LIMIT, 1, LIMIT_MAX)
+    after = read_number(query, "cursor", 0, 0, CURSOR_MAX)
     records = service.resting.page(maker, market, after, limit + 1)
     papers = service.exchange.registry.papers
     found = [order_body(record, papers.get(record.order.id)) for record in records[:limit]]
     if len(records) <= limit:
         return reply(found)
-    return reply(found, headers=next_page(maker, market, limit, records[limit - 1].number))
-
-
-def next_page(maker: str | None, market: str | None, limit: int, cursor: int) -> Headers:
-    """Say where a list goes on. Nothing in it needs to be escaped."""
-    given = {"maker": maker, "marketId": market, "limit": limit, "cursor": cursor}
-    query = "&".join(f"{name}={value}" for name, value in given.items() if value is not None)
-    return (
-        (b"link", f'</api/orders?{query}>; rel="next"'.encode()),
-        (b"x-next-cursor", b"%d" % cursor),
-    )
-
-
-def read_number(name: str, given: str, least: int, most: int) -> int:
-    """Read an integer in the query.
-
-    Raises:
-        ApiError: INVALID_FIELD, it is none or out of range.
-    """
-    if given.isascii() and given.isdigit() and len(given) <= CURSOR_DIGITS:
-        number = int(given)
-        if least <= number <= most:
-            return number
-    raise wrong(name, f"must be an integer from {least} to {most}", given)
+    asked = {"maker": maker, "marketId": market, "limit": limit}
+    return reply(found, headers=next_page("/api/orders", asked, records[limit - 1].number))
 
 
 # ----- cancelling ----------------------------------------------------------------------------
