@@ -15,6 +15,7 @@ import msgspec
 
 from clob import ClobError
 from clob_server.problems import CONTENT_TYPE, ApiError, Headers, refusal_of
+from clob_server.transport import REPLY
 
 if TYPE_CHECKING:
     from clob_server.service import Service
@@ -28,6 +29,8 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 JSON: Final = b"application/json"
 """What an answer is, unless it says otherwise."""
+CLOSE: Final[Headers] = ((b"connection", b"close"),)
+"""What ends the connection with an answer."""
 REQUEST_ID_MAX: Final = 64
 """How long the id of a request may be that the client chose."""
 
@@ -173,7 +176,7 @@ class Endpoint:
         except Exception:
             _LOG.exception("unforeseen", extra={"request_id": call.request_id})
             answer = self._refuse(ApiError("INTERNAL", "this is our mistake"), call)
-        await send_reply(send, answer, call.request_id)
+        await send_reply(scope, send, answer, call.request_id)
         taken_s = time.perf_counter() - begin
         self._seconds.observe(taken_s)
         if service.settings.access_log:
@@ -186,22 +189,19 @@ class Endpoint:
         return Reply(refusal.body, refusal.status, refusal.headers, CONTENT_TYPE)
 
 
-async def send_reply(send: Send, answer: Reply, request_id: str) -> None:
-    """Send an answer."""
-    body, status, headers, content_type = answer
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", content_type),
-                (b"content-length", b"%d" % len(body)),
-                (b"x-request-id", request_id.encode()),
-                *headers,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
+async def send_reply(scope: Scope, send: Send, answer: Reply, request_id: str) -> None:
+    """Send an answer, in one go where the transport takes it so."""
+    body, status, more, content_type = answer
+    headers = [
+        (b"content-type", content_type),
+        (b"content-length", b"%d" % len(body)),
+        (b"x-request-id", request_id.encode()),
+        *more,
+    ]
+    whole = scope["extensions"].get(REPLY) if "extensions" in scope else None
+    if whole is None or more == CLOSE or not whole(status, headers, body):
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 async def read_body(receive: Receive, call: Call) -> bytes:
@@ -251,7 +251,7 @@ def too_large(limit: int) -> ApiError:
     return ApiError(
         "BODY_TOO_LARGE",
         f"the body must have at most {limit} bytes",
-        headers=((b"connection", b"close"),),
+        headers=CLOSE,
     )
 
 

@@ -5,13 +5,14 @@ by which a feed writes to many WebSockets without waiting for any.
 """
 
 from clob_server.transport.gate import NEVER, Gate
-from clob_server.transport.http import HttpProtocol
+from clob_server.transport.http import REPLY, HttpProtocol
 from clob_server.transport.limits import TransportConfig, TransportLimits
 from clob_server.transport.websocket import PUSH, FeedProtocol, Push, text_frame
 
 __all__ = [
     "NEVER",
     "PUSH",
+    "REPLY",
     "FeedProtocol",
     "Gate",
     "HttpProtocol",

@@ -11,7 +11,7 @@ import time
 import msgspec
 
 from clob_server.serving import Server, config_for
-from clob_server.transport import PUSH, TransportLimits, text_frame
+from clob_server.transport import PUSH, REPLY, TransportLimits, text_frame
 
 PIECE = text_frame(b"x" * 8_000)
 
@@ -64,6 +64,17 @@ class App:
 
     async def hello(self, scope, receive, send):
         await self.answer(send, b"hello " + scope["query_string"])
+
+    async def whole(self, scope, receive, send):
+        """Answers as /hello does, in one go where it may."""
+        body = b"hello " + scope["query_string"]
+        length = (b"content-length", str(len(body)).encode())
+        reply = scope.get("extensions", {}).get(REPLY)
+        if reply is None:
+            tell("in parts")
+            await self.answer(send, body)
+        else:
+            tell("whole", reply(200, [length], body), reply(200, [length], body))
 
     async def ready(self, scope, receive, send):
         await self.answer(send, b"", 503 if self.is_draining else 200)

@@ -27,6 +27,23 @@ def test_requests_sent_together_are_answered_in_their_order(server):
             assert client.answer()[2] == b"hello %d" % number
 
 
+def test_an_answer_that_is_whole_is_the_one_that_comes_in_parts(server):
+    with server.open() as client:
+        for turn in range(3):
+            client.send(GET % b"hello?7" + GET % b"whole?7" + GET % b"hello?8")
+            parts, whole, after = (client.answer() for _ in range(3))
+            assert (parts[0], parts[2]) == (whole[0], whole[2]) == (200, b"hello 7")
+            assert parts[1].keys() == whole[1].keys(), turn
+            assert after[2] == b"hello 8"
+            assert server.line("whole") == "whole True False"
+
+
+@pytest.mark.parametrize("head", [LAST % b"whole?7", b"HEAD" + (LAST % b"whole?7")[3:]])
+def test_the_last_answer_and_one_without_a_body_come_in_parts(server, head):
+    assert server.ask(head).partition(b" ")[2].startswith(b"200 ")
+    server.line("in parts")
+
+
 def test_requests_behind_a_slow_one_wait_for_it(server):
     with server.open() as client:
         client.send(GET % b"wait?1" + b"POST /echo HTTP/1.1\r\ncontent-length: 4\r\n\r\nab")
