@@ -69,12 +69,12 @@ def refuse_add_market(desk: "Desk", command: AddMarket, now_ms: int) -> None:
     """Refuse a market that cannot be, or that is there."""
     market = command.market
     check_market(market)
-    _check_tokens(desk, market)
+    check_tokens(desk, market)
     if market.id in desk.venues:
         raise MarketExistsError(f"there is a market {show(market.id)} already")
 
 
-def _check_tokens(desk: "Desk", market: Market) -> None:
+def check_tokens(desk: "Desk", market: Market) -> None:
     """Refuse tokens and collateral that are something else already."""
     for token in (market.yes, market.no):
         if token in desk.tokens and desk.tokens[token] != market.id:
@@ -111,7 +111,7 @@ def refuse_set_market(desk: "Desk", command: SetMarket, now_ms: int) -> None:
                 f"not {show(getattr(market, name))}"
             )
     if market.no != before.no:
-        _check_tokens(desk, market)
+        check_tokens(desk, market)
 
 
 def set_market(desk: "Desk", command: SetMarket, now_ms: int) -> list[Event]:

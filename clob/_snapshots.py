@@ -260,6 +260,9 @@ def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     state = reader.take(VenueState)
     room = len(reader.state) // ORDER_BYTES_MIN
     _markets.check_market(state.market)
+    _markets.check_tokens(desk, state.market)
+    if state.market.id in desk.venues:
+        raise ValueError(f"market {state.market.id!r} is there twice")
     venue = desk.open_venue(state.market, min(state.yes, room), min(state.no, room))
     entries = desk.queue_up(venue.yes_book, venue, reader.orders(state.yes), True)
     if state.no:

@@ -49,7 +49,11 @@ class Lifespan:
     async def _start(self) -> None:
         """Start the service, and let the guest in."""
         self._stack.push_async_callback(self._service.close)
-        await self._service.start()
+        gc.disable()  # what is made now stays
+        try:
+            await self._service.start()
+        finally:
+            gc.enable()
         if self._guest is not None:
             await self._stack.enter_async_context(self._guest)
         leave_in_peace()

@@ -4,7 +4,7 @@ It follows the engine, and holds names only. A page costs a walk over names, nev
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from clob import (
@@ -37,15 +37,16 @@ class Resting:
     """The names of the orders that rest.
 
     Args:
-        matcher: whose orders; it is asked for all of them once.
+        matcher: whose orders.
+        records: all that rest, in the sequence of acceptance; None asks the matcher.
     """
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: Matcher, records: Iterable[OrderRecord] | None = None) -> None:
         self._matcher: Final = matcher
         self._all: Final[dict[str, Where]] = {}
         self._of_market: Final[dict[str, Names]] = {}
         self._of_maker: Final[dict[str, Names]] = {}
-        for record in matcher.open_orders():
+        for record in matcher.open_orders() if records is None else records:
             self._add(str(record.order.id), record.market, record.order.maker)
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from clob import ClobError
 from clob_server import logs
 from clob_server.app import App
+from clob_server.calls import Receive, Scope, Send
 from clob_server.demo import Demo, make_anew
 from clob_server.lifespan import Lifespan
 from clob_server.log import LogDamagedError
@@ -90,8 +91,15 @@ def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
     """Let pages of some origins call the server; without one there is nothing in between."""
     if not origins:
         return app
+
+    async def in_parts(scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as ASGI has it, so that what stands in between can add its headers."""
+        if scope["type"] == "http":
+            scope.pop("extensions", None)
+        await app(scope, receive, send)
+
     return CORSMiddleware(
-        app,
+        in_parts,
         allow_origins=origins,
         allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
         allow_headers=("Content-Type", "X-API-Key", "X-Request-Id", "Authorization"),

@@ -107,8 +107,10 @@ class Service:
         self.guard.recover()
         _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
         self.books = Books(self.exchange)
-        self.resting = await asyncio.to_thread(Resting, self.exchange.matcher)
-        self.feed.start()
+        matcher = self.exchange.matcher
+        records = await asyncio.to_thread(matcher.open_orders)
+        self.resting = await asyncio.to_thread(Resting, matcher, records)
+        self.feed.start(records)
         self.engine = Engine(
             log,
             self.exchange,

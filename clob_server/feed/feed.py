@@ -5,10 +5,11 @@ of the engine between two batches, so that state, sequence numbers and what was 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Final
 
+from clob import OrderRecord
 from clob_server.calls import Receive, Scope, Send
 from clob_server.commands import DeactivateKey
 from clob_server.engine import Done
@@ -89,10 +90,14 @@ class Feed:
 
     # ----- from start to end -----------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin with the exchange as it is; about 3 us an order that rests."""
+    def start(self, records: Iterable[OrderRecord] | None = None) -> None:
+        """Begin with the exchange as it is; about 1 us an order that rests.
+
+        Args:
+            records: all that rest; None asks for them.
+        """
         self.exchange = self._service.exchange
-        self.streams = Streams(self.exchange, self.settings.ws_resume_events)
+        self.streams = Streams(self.exchange, self.settings.ws_resume_events, records)
         self.snapshots = Snapshots(self.exchange)
         self.writer = Writer(self._service.ids)
         self.users = Users(self.exchange, self._service.ids)

@@ -1,11 +1,20 @@
 """What happened in each market, kept for as long as somebody may want to go on from there."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clob import AddMarket, OrderAdded, OrderReduced, OrderRemoved, RejectedError, SetMarket, Trade
+from clob import (
+    AddMarket,
+    OrderAdded,
+    OrderRecord,
+    OrderReduced,
+    OrderRemoved,
+    RejectedError,
+    SetMarket,
+    Trade,
+)
 from clob_server.engine import Done
 from clob_server.feed.fanout import Group
 from clob_server.feed.happenings import Happening, Opened, Resting
@@ -67,18 +76,22 @@ class Streams:
     Args:
         exchange: where it happens, at the moment from which on every batch is heard of.
         kept_max: how many events of a market are kept.
+        records: all orders that rest; None asks for them.
     """
 
-    def __init__(self, exchange: "Exchange", kept_max: int) -> None:
+    def __init__(
+        self,
+        exchange: "Exchange",
+        kept_max: int,
+        records: Iterable[OrderRecord] | None = None,
+    ) -> None:
         self._exchange = exchange
         self._kept_max = kept_max
         self._num_kept = 0
         self._streams: dict[str, Stream] = {}
-        # Market by market, as the records of all orders at once would take much memory.
         self._resting: dict[str | int, Resting] = {
             record.order.id: Resting(record.order.side, record.price, record.remaining)
-            for market in exchange.matcher.markets
-            for record in exchange.matcher.open_orders(market=market.id)
+            for record in (exchange.matcher.open_orders() if records is None else records)
         }
 
     def __iter__(self) -> Iterator[Stream]:
