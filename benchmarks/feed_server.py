@@ -22,6 +22,7 @@ from clob_server.engine import Done
 from clob_server.exchange import Exchange
 from clob_server.feed import Feed
 from clob_server.ids import Ids
+from clob_server.lifespan import leave_in_peace
 from clob_server.metrics import Metrics
 from clob_server.serving import Server, config_for
 from clob_server.settings import Settings
@@ -164,6 +165,7 @@ async def main() -> None:
         on_listening=lambda host, number: port.set_result(number),
     )
     ours.feed.start()
+    leave_in_peace()  # as a server does
     serving = asyncio.create_task(server.serve())
     raw = await loop.create_server(Raw, "127.0.0.1", 0)
     tell(await port, raw.sockets[0].getsockname()[1])
