@@ -159,13 +159,13 @@ def test_while_many_are_told_others_get_their_turn(monkeypatch):
             for client in clients:
                 await client.subscribe()
                 client.messages.clear()
+            late = await stage.client()
             await stage.do(sell("a", 60, 5, now_ms=2), num_turns=0)
             told = [len(client.messages) for client in clients]
             assert 0 < sum(told) < len(clients)
-            await stage.do(sell("b", 61, 5, now_ms=2), num_turns=0)
-            late = await stage.client()
             await late.subscribe()  # while the others are still being told
-            assert stage.clients[-2].messages == []
+            assert clients[-1].messages == []
+            await stage.do(sell("b", 61, 5, now_ms=2), num_turns=0)
             await stage.do(sell("c", 61, 5, now_ms=2))
             await turns(700)
             for client in clients:
