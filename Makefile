@@ -87,7 +87,7 @@ sanitize: build  ## Run what reaches the compiled parts under the address and un
 	CLOB_SANITIZE=1 CLOB_REQUIRE_ALL=1 $(BIN)/python setup.py -q \
 		build --build-base build/sanitize-objects --build-lib $(SANITIZE_DIR)
 	cp -r pyproject.toml conftest.py benchmarks tests $(SANITIZE_DIR)
-	cd $(SANITIZE_DIR) && PYTHONMALLOC=malloc \
+	cd $(SANITIZE_DIR) && PYTHONMALLOC=malloc PYCRYPTODOME_DISABLE_DEEPBIND=1 \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" \
 		$(BIN)/python -m pytest --capture=sys $(SANITIZE_TESTS) $(PYTEST_ARGS)
