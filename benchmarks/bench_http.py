@@ -217,10 +217,8 @@ def measure(question: Question, folder: Path, sizes: Sizes) -> Iterator[Row]:
         with server(folder / f"data{turn}", question.history) as side, hello() as other:
             if question.orders_first:
                 fill_book(side)
-            for one in (side, other):  # a second to warm up
-                run(
-                    one, plain if one is other else requests(folder / "warm", question.lines[:1]), 1
-                )
+            run(side, requests(folder / "warm", [("GET", "/health", "")]), 1)
+            run(other, plain, 1)
             theirs, _ = run(other, plain, sizes.taken_s)
             before = accepted(side)
             mine, count = run(side, file, sizes.taken_s)
