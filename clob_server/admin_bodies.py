@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from clob import Limits, Market, Mode, SelfTrade
+from clob import Limits, Market, SelfTrade
 from clob.signing import fields
 from clob.units import FEE_RATE_MAX_BPS
 from clob_server.authority import SCOPES
@@ -15,7 +15,8 @@ from clob_server.commands import AddKey, Budgets, Key
 from clob_server.keys import NAME_MAX, new_key
 from clob_server.problems import ApiError, Fault
 from clob_server.registry import Words
-from clob_server.wire import Wire
+from clob_server.views import market_terms
+from clob_server.wire import MarketTerms, Wire
 
 QUESTION_MAX: Final = 500
 """How long the question of a market may be."""
@@ -27,13 +28,6 @@ PER_MINUTE_MAX: Final = 100_000
 """How much a budget of a minute may be."""
 LIMIT_MAX: Final = 10_000_000
 """How much a limit of the engine may be."""
-MODES: Final = {
-    Mode.OPEN: "open",
-    Mode.CANCEL_ONLY: "cancelOnly",
-    Mode.HALTED: "halted",
-    Mode.RESOLVED: "resolved",
-}
-"""The modes of a market, as JSON writes them."""
 
 PerMinute = Annotated[int, Meta(ge=0, le=PER_MINUTE_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
@@ -147,29 +141,9 @@ class OutcomeAsked(Asked, frozen=True, kw_only=True):
     """The token that won."""
 
 
-class AdminMarketBody(Wire, frozen=True, kw_only=True):
+class AdminMarketBody(MarketTerms, frozen=True, kw_only=True):
     """A market, with its terms."""
 
-    market_id: str
-    """What names it."""
-    yes_token_id: str
-    """The token that is worth a unit of collateral if the answer is yes."""
-    no_token_id: str | None
-    """The other one; null while it is not known."""
-    mode: str
-    """``open``, ``cancelOnly``, ``halted`` or ``resolved``."""
-    question: str
-    """What is asked."""
-    description: str
-    """What else there is to know."""
-    outcome: str | None
-    """``yes`` or ``no``; null until it is known."""
-    min_size: str
-    """The smallest size of an order, in wei."""
-    resting_fee_rate_bps: int
-    """What the order that rested is charged, at most."""
-    incoming_fee_rate_bps: int
-    """What the order that came in is charged, at most."""
     self_trade: str
     """What happens where an order meets its maker's own."""
     seq: int
@@ -327,16 +301,7 @@ def key_fields(key: Key, last_used_ms: int | None) -> dict[str, Any]:
 def market_body(market: Market, words: Words, seq: int) -> AdminMarketBody:
     """Describe a market."""
     return AdminMarketBody(
-        market_id=market.id,
-        yes_token_id=market.yes,
-        no_token_id=market.no or None,
-        mode=MODES[market.mode],
-        question=words.question,
-        description=words.description,
-        outcome=words.outcome or None,
-        min_size=str(market.min_size),
-        resting_fee_rate_bps=market.resting_fee_rate_bps,
-        incoming_fee_rate_bps=market.incoming_fee_rate_bps,
+        **market_terms(market, words),
         self_trade=SelfTrade(market.self_trade).name,
         seq=seq,
     )

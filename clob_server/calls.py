@@ -4,7 +4,6 @@ A handler takes a :class:`Call` and gives a :class:`Reply`, or raises. :class:`E
 rest: who asks, how much he may, the body, the shape of a refusal.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -205,13 +204,12 @@ async def send_reply(scope: Scope, send: Send, answer: Reply, request_id: str) -
 
 
 async def read_body(receive: Receive, call: Call) -> bytes:
-    """Read a body, up to a size and within a time.
+    """Read a body, up to a size. The time it may take is for the transport to watch.
 
     Raises:
-        ApiError: BODY_TOO_LARGE, REQUEST_TIMEOUT, BAD_REQUEST where the client went away.
+        ApiError: BODY_TOO_LARGE, BAD_REQUEST where the client went away.
     """
-    settings = call.service.settings
-    limit = settings.body_max_bytes
+    limit = call.service.settings.body_max_bytes
     stated = call.headers.get(b"content-length", b"0")
     if stated.isdigit() and int(stated[:20]) > limit:
         raise too_large(limit)
@@ -221,13 +219,7 @@ async def read_body(receive: Receive, call: Call) -> bytes:
         if len(body) > limit:
             raise too_large(limit)
         return body
-    try:
-        async with asyncio.timeout(settings.body_timeout_s):
-            return await rest_of_body(receive, body, limit)
-    except TimeoutError:
-        raise ApiError(
-            "REQUEST_TIMEOUT", f"the body must arrive within {settings.body_timeout_s} s"
-        ) from None
+    return await rest_of_body(receive, body, limit)
 
 
 async def rest_of_body(receive: Receive, first: bytes, limit: int) -> bytes:

@@ -1,15 +1,17 @@
 """From what the engine knows to what the server says."""
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 from msgspec import UNSET
 
-from clob import Event, OrderStatus, Refused, Side, Trade
+from clob import Event, Market, Mode, OrderStatus, Refused, Side, Trade
 from clob.depth import Depth
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
 from clob_server.commands import Papers
 from clob_server.ids import Ids
+from clob_server.registry import Words
 from clob_server.wire import (
     NO_SIGNATURE,
     LevelBody,
@@ -18,6 +20,14 @@ from clob_server.wire import (
     TradeBody,
     TradeSummary,
 )
+
+MODES: Final = {
+    Mode.OPEN: "open",
+    Mode.CANCEL_ONLY: "cancelOnly",
+    Mode.HALTED: "halted",
+    Mode.RESOLVED: "resolved",
+}
+"""The modes of a market, as JSON writes them."""
 
 
 def order_body(record: OrderRecord, papers: Papers | None) -> OrderBody:
@@ -143,3 +153,19 @@ def summaries(
         )
         for number, trade in enumerate(trades, num_trades + 1)
     ]
+
+
+def market_terms(market: Market, words: Words) -> dict[str, Any]:
+    """Give what all descriptions of a market have, a :class:`~clob_server.wire.MarketTerms`."""
+    return {
+        "market_id": market.id,
+        "yes_token_id": market.yes,
+        "no_token_id": market.no or None,
+        "mode": MODES[market.mode],
+        "question": words.question,
+        "description": words.description,
+        "outcome": words.outcome or None,
+        "min_size": str(market.min_size),
+        "resting_fee_rate_bps": market.resting_fee_rate_bps,
+        "incoming_fee_rate_bps": market.incoming_fee_rate_bps,
+    }

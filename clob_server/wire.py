@@ -154,8 +154,8 @@ class TradesBody(Wire, frozen=True, kw_only=True):
     """The newest first."""
 
 
-class MarketBody(Wire, frozen=True, kw_only=True):
-    """A market, and where it stands."""
+class MarketTerms(Wire, frozen=True, kw_only=True):
+    """A market and its terms, whoever asks."""
 
     market_id: str
     """What names it."""
@@ -177,6 +177,11 @@ class MarketBody(Wire, frozen=True, kw_only=True):
     """What the order that rested is charged, at most, in basis points."""
     incoming_fee_rate_bps: int
     """What the order that came in is charged, at most, in basis points."""
+
+
+class MarketBody(MarketTerms, frozen=True, kw_only=True):
+    """A market, and where it stands."""
+
     settlement: str
     """``none``: its trades settle nowhere (decision 45)."""
     best_bid: int | None

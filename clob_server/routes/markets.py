@@ -6,13 +6,12 @@ from urllib.parse import quote
 
 from clob import Market
 from clob.errors import TokenNotInMarketError
-from clob_server.admin_bodies import MODES
 from clob_server.calls import Call, Reply, Route, reply
 from clob_server.instructions import wrong
 from clob_server.paging import CURSOR_MAX, next_page, read_number
 from clob_server.problems import Headers
 from clob_server.registry import Words
-from clob_server.views import trade_body
+from clob_server.views import market_terms, trade_body
 from clob_server.wire import MarketBody, TradesBody
 
 if TYPE_CHECKING:
@@ -156,16 +155,7 @@ def market_body(service: "Service", market: Market) -> MarketBody:
     words = exchange.registry.words.get(market.id, Words())
     best = exchange.matcher.depth(market.id, limit=1)
     return MarketBody(
-        market_id=market.id,
-        yes_token_id=market.yes,
-        no_token_id=market.no or None,
-        mode=MODES[market.mode],
-        question=words.question,
-        description=words.description,
-        outcome=words.outcome or None,
-        min_size=str(market.min_size),
-        resting_fee_rate_bps=market.resting_fee_rate_bps,
-        incoming_fee_rate_bps=market.incoming_fee_rate_bps,
+        **market_terms(market, words),
         settlement="none",
         best_bid=best.bids[0].price if best.bids else None,
         best_ask=best.asks[0].price if best.asks else None,
