@@ -1,21 +1,19 @@
 """The ASGI application: every route of the server, the hot ones found without a search."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as StarletteRoute
 
 from clob_server import gauges
-from clob_server.calls import Call, Endpoint, Receive, Reply, Route, Scope, Send
+from clob_server.calls import Call, Receive, Reply, Route, Scope, Send
+from clob_server.endpoints import Endpoint
 from clob_server.lifespan import Lifespan
 from clob_server.openapi import document
 from clob_server.problems import ApiError
 from clob_server.routes import admin, gasless, markets, meta, orders
 from clob_server.service import Service
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
 ROUTES: Final[tuple[Route, ...]] = (
     *orders.ROUTES,
@@ -44,12 +42,13 @@ class App:
         gauges.show(service)
         service.description = document(ROUTES, service.settings.environment)
         ends = {route.name: Endpoint(service, route) for route in ROUTES}
-        self._hot: dict[tuple[str, str], ASGIApp] = {
+        self._hot: dict[tuple[str, str], Endpoint] = {
             (route.method, route.path): ends[route.name]
             for route in ROUTES
             if "{" not in route.path
         }
         self._orderbook = ends["get_orderbook"]
+        self._body_max = service.settings.body_max_bytes
         self._rest = Starlette(routes=self._routes(ends))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,20 +59,42 @@ class App:
             else:
                 await self._rest(scope, receive, send)
             return
-        path: str = scope["path"]
-        hot = self._hot.get((scope["method"], path))
+        hot = self._hot_end(scope)
         if hot is not None:
             await hot(scope, receive, send)
-        elif (
-            path.endswith(ORDERBOOK)
+        else:
+            await self._rest(scope, receive, send)
+
+    def at_once(self, scope: Scope, body: bytes) -> bool:
+        """Answer a request that is there whole, by ``clob.reply`` and without a task of its own.
+
+        Args:
+            scope: what ASGI tells of it.
+            body: all of its body.
+
+        Returns:
+            False where it is to be answered as ASGI has it, and nothing was done.
+        """
+        hot = self._hot_end(scope)
+        if hot is None or len(body) > self._body_max:
+            return False
+        hot.at_once(scope, body)
+        return True
+
+    def _hot_end(self, scope: Scope) -> Endpoint | None:
+        """Find where a request goes, if that is known without a search."""
+        path: str = scope["path"]
+        hot = self._hot.get((scope["method"], path))
+        if (
+            hot is None
+            and path.endswith(ORDERBOOK)
             and path.startswith(MARKETS)
             and scope["method"] == "GET"
             and "/" not in (market := path[len(MARKETS) : -len(ORDERBOOK)])
         ):
             scope["path_params"] = {"marketId": market}
-            await self._orderbook(scope, receive, send)
-        else:
-            await self._rest(scope, receive, send)
+            return self._orderbook
+        return hot
 
     def _routes(self, ends: dict[str, Endpoint]) -> list[BaseRoute]:
         """Give the routes as Starlette has them: one for each path, with all its methods."""

@@ -1,10 +1,9 @@
 """One request and its answer: what every route of the HTTP interface is made of.
 
-A handler takes a :class:`Call` and gives a :class:`Reply`, or raises. :class:`Endpoint` is the
-rest: who asks, how much he may, the body, the shape of a refusal.
+A handler takes a :class:`Call` and gives a :class:`Reply`, or raises. Where it has to wait it says
+for what: for the engine, as an :class:`Ask`, or for anything else, as a coroutine.
 """
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -12,11 +11,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from clob import ClobError
-from clob_server.problems import CONTENT_TYPE, ApiError, Headers, refusal_of
-from clob_server.transport import REPLY
+from clob_server.problems import ApiError, Headers
 
 if TYPE_CHECKING:
+    from clob_server.engine import Done, Make
     from clob_server.service import Service
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -37,7 +35,6 @@ _REQUEST_ID: Final = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:"
 )
 _ENCODER: Final = msgspec.json.Encoder()
-_LOG: Final = logging.getLogger("clob_server.requests")
 
 
 class Reply(NamedTuple):
@@ -67,9 +64,13 @@ class Call:
         scope: what ASGI tells of it.
     """
 
-    __slots__ = ("body", "headers", "key", "params", "request_id", "route", "scope", "service")
+    __slots__ = (
+        "begun_s", "body", "headers", "key", "params", "request_id", "route", "scope", "service",
+    )  # fmt: skip
 
     def __init__(self, service: "Service", route: "Route", scope: Scope) -> None:
+        self.begun_s: float = time.perf_counter()
+        """When it began, by a clock that measures."""
         self.service: Service = service
         self.route: Route = route
         self.scope: Scope = scope
@@ -128,7 +129,19 @@ class Call:
         return content
 
 
-Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
+class Ask(NamedTuple):
+    """What a handler gives that has to hear of the engine before it can answer."""
+
+    make: "Make"
+    """Gives the command."""
+    then: "Callable[[Done | Exception], Outcome]"
+    """Makes the answer of what came of the command; raises what it is refused for."""
+
+
+Outcome: TypeAlias = Reply | Ask | Awaitable[Reply]
+"""What a handler gives: the answer, or what it waits for."""
+
+Handler: TypeAlias = Callable[[Call], Outcome]
 """What a route does."""
 
 
@@ -145,62 +158,6 @@ class Route(NamedTuple):
     """What it does."""
     reads_body: bool = False
     """If there is a body to be read."""
-
-
-class Endpoint:
-    """An ASGI application of one route.
-
-    Args:
-        service: what is asked.
-        route: the route.
-    """
-
-    def __init__(self, service: "Service", route: Route) -> None:
-        self._service = service
-        self._route = route
-        self._seconds = service.metrics.seconds(route.name)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        service, route = self._service, self._route
-        begin = time.perf_counter()
-        call = Call(service, route, scope)
-        try:
-            service.guard.admit(call)
-            if route.reads_body:
-                call.body = await read_body(receive, call)
-            answer = await route.handler(call)
-        except ClobError as error:
-            answer = self._refuse(error, call)
-        except Exception:
-            _LOG.exception("unforeseen", extra={"request_id": call.request_id})
-            answer = self._refuse(ApiError("INTERNAL", "this is our mistake"), call)
-        await send_reply(scope, send, answer, call.request_id)
-        taken_s = time.perf_counter() - begin
-        self._seconds.observe(taken_s)
-        if service.settings.access_log:
-            log_access(call, answer.status, taken_s)
-
-    def _refuse(self, error: ClobError, call: Call) -> Reply:
-        """Make the answer to a request that is refused, and count it."""
-        refusal = refusal_of(error, call.request_id)
-        self._service.metrics.refused(error.code)
-        return Reply(refusal.body, refusal.status, refusal.headers, CONTENT_TYPE)
-
-
-async def send_reply(scope: Scope, send: Send, answer: Reply, request_id: str) -> None:
-    """Send an answer, in one go where the transport takes it so."""
-    body, status, more, content_type = answer
-    headers = [
-        (b"content-type", content_type),
-        (b"content-length", b"%d" % len(body)),
-        (b"x-request-id", request_id.encode()),
-        *more,
-    ]
-    whole = scope["extensions"].get(REPLY) if "extensions" in scope else None
-    if whole is None or more == CLOSE or not whole(status, headers, body):
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
 
 
 async def read_body(receive: Receive, call: Call) -> bytes:
@@ -266,17 +223,3 @@ def read_query(raw: bytes) -> dict[str, str]:
 def is_request_id(given: bytes) -> bool:
     """Say whether a client may call his request so."""
     return 0 < len(given) <= REQUEST_ID_MAX and _REQUEST_ID.issuperset(given)
-
-
-def log_access(call: Call, status: int, taken_s: float) -> None:
-    """Write a line about a request; nothing that came with it but method and path."""
-    _LOG.info(
-        "request",
-        extra={
-            "request_id": call.request_id,
-            "method": call.scope["method"],
-            "path": call.scope["path"][:200],
-            "status": status,
-            "taken_ms": int(taken_s * 1000),
-        },
-    )

@@ -16,7 +16,9 @@ from clob.errors import OrderAlreadyUsedError, UnknownMarketError, UnknownOrderE
 from clob.signing import SignedOrder, amounts_of, fields, order_hash, to_order, verify
 from clob.signing.signed import read_address
 from clob.status import OrderStatus, status_of
+from clob_server.calls import Ask, Outcome, Reply, reply
 from clob_server.commands import AnyCommand, Papers
+from clob_server.engine import Done
 from clob_server.instructions import Instructions, missing, read_instructions
 from clob_server.lookup import find_order
 from clob_server.views import summaries
@@ -191,40 +193,54 @@ def check_signature(service: "Service", ticket: Ticket) -> None:
 # ----- placing -------------------------------------------------------------------------------
 
 
-async def place(service: "Service", ticket: Ticket) -> CreatedBody:
+def place(service: "Service", ticket: Ticket) -> Outcome:
     """Have an order placed, and say what came of it.
 
     One that was accepted before gets its first answer again (decision 23).
 
     Raises:
-        RejectedError: the engine refuses it.
-        ApiError: TOO_MANY_MARKETS.
-        EngineFullError, EngineStoppedError, OutcomeUnknownError: nobody did, or nobody knows.
+        RejectedError: the engine refuses it; once it has been asked.
     """
     known = accepted_as(service, ticket)
     if known is not None:
-        return await first_answer(service, known)
-    try:
-        done = await service.engine.ask(partial(ticket.commands, service))
-    except OrderAlreadyUsedError:  # it came twice at once
-        known = accepted_as(service, ticket)
-        if known is None:
-            raise
-        return await first_answer(service, known)
-    command = done.command
+        return repeat(service, known)
+    return Ask(partial(ticket.commands, service), partial(placed, service, ticket))
+
+
+def placed(service: "Service", ticket: Ticket, came: Done | Exception) -> Outcome:
+    """Say what came of an order.
+
+    Raises:
+        RejectedError: the engine has refused it.
+    """
+    if isinstance(came, Exception):
+        raise came
+    outcome, command = came.outcome, came.command
+    if isinstance(outcome, RejectedError):
+        if isinstance(outcome, OrderAlreadyUsedError):  # it came twice at once
+            known = accepted_as(service, ticket)
+            if known is not None:
+                return repeat(service, known)
+        raise outcome
     assert type(command) is Submit
-    assert not isinstance(done.outcome, RejectedError)
     trades, status = [], OrderStatus.OPEN
-    if not just_rests(done.outcome):
-        trades = summaries(done.outcome, service.ids, command.now_ms, done.num_trades)
-        status = status_after(done.outcome)
-    return CreatedBody(
-        success=True,
-        order_id=str(command.order.id),
-        matched=bool(trades),
-        trades=trades,
-        status=status.value,
+    if not just_rests(outcome):
+        trades = summaries(outcome, service.ids, command.now_ms, came.num_trades)
+        status = status_after(outcome)
+    return reply(
+        CreatedBody(
+            success=True,
+            order_id=str(command.order.id),
+            matched=bool(trades),
+            trades=trades,
+            status=status.value,
+        )
     )
+
+
+async def repeat(service: "Service", known: str) -> Reply:
+    """Answer again as when an order was accepted; see :func:`first_answer`."""
+    return reply(await first_answer(service, known))
 
 
 def just_rests(events: Sequence[Event | Refused]) -> bool:

@@ -35,7 +35,7 @@ _SWITCH: Final = {"true": True, "false": False}
 # ----- books ---------------------------------------------------------------------------------
 
 
-async def orderbook(call: Call) -> Reply:
+def orderbook(call: Call) -> Reply:
     """Give a book, or say that it is still the one the client has."""
     service = call.service
     book = service.books.book(call.params["marketId"], token_of(call))

@@ -6,7 +6,7 @@ from clob import ClobError, RejectedError, SetNonce
 from clob.errors import UnknownOrderError
 from clob.signing import SignedSetDelegate, SignedSetNonce, fields, verify
 from clob_server.batching import Results, cancel_all, place_all, read_items
-from clob_server.calls import Call, Reply, Route, reply
+from clob_server.calls import Call, Outcome, Reply, Route, reply
 from clob_server.cancelling import cancel, check_authority, read_cancel
 from clob_server.commands import SetDelegate
 from clob_server.instructions import market_id
@@ -27,24 +27,24 @@ LIMIT_MAX: Final = 500
 # ----- placing -------------------------------------------------------------------------------
 
 
-async def create_order(call: Call) -> Reply:
+def create_order(call: Call) -> Outcome:
     """Place a signed order."""
     service = call.service
     service.guard.charge_orders(call)
     service.check_open()
     ticket = read_signed(service, call.object())
     check_signature(service, ticket)
-    return reply(await place(service, ticket))
+    return place(service, ticket)
 
 
-async def create_gasless(call: Call) -> Reply:
+def create_gasless(call: Call) -> Outcome:
     """Place an order that nobody signed."""
     service = call.service
     service.guard.charge_orders(call)
     service.check_open()
     ticket = read_gasless(service, call.object())
     service.guard.may_act_for(call, ticket.order.maker)
-    return reply(await place(service, ticket))
+    return place(service, ticket)
 
 
 async def create_batch(call: Call) -> Reply:

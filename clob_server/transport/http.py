@@ -5,7 +5,7 @@ asked before on the same connection has been answered. Then the connection ends.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -61,8 +61,12 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         self.piece_max: int = min(PIECE_BYTES, config.limits.headers_max_bytes)
         self.is_deaf: bool = False
         """If nothing more is parsed."""
+        self.at_once: Callable[[Any, bytes], bool] | None = getattr(self.app, "at_once", None)
+        """Answers a request that is there whole, if the application can."""
         self.running: RequestResponseCycle | None = None
         """The request that is being answered, or was last."""
+        self.starting: ASGI3Application | None = None
+        """What is to answer it, as soon as all that came with it is parsed."""
         self.is_over: bool = False
         """If the client has closed his side."""
         self.unparsed: bytes = b""
@@ -157,6 +161,12 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             self._parse(piece)
 
     def _parse(self, data: bytes) -> None:
+        """Parse a piece, and answer the request that has begun with it."""
+        self._take_in(data)
+        if self.starting is not None:
+            self._start(cast("RequestResponseCycle", self.running), self.starting)
+
+    def _take_in(self, data: bytes) -> None:
         """Parse a piece, and see what the client owes after it."""
         before = self.cycle
         try:
@@ -263,12 +273,22 @@ class HttpProtocol(Watched, HttpToolsProtocol):
     # ----- what goes out ---------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Answer a request."""
-        self.running = cycle
+        """Have a request answered; its body may be in what is being parsed."""
+        self.running, self.starting = cycle, app
+
+    def _start(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Answer a request: at once if it came whole and alone, else as ASGI has it.
+
+        Each of many in a row has a task, so that no client holds the loop with them.
+        """
+        self.running, self.starting = cycle, None
         cycle.transport = cast("asyncio.Transport", Joined(cycle, self.transport))
         scope = cast("dict[str, Any]", cycle.scope)
         if cycle.keep_alive and scope["method"] != "HEAD":
             scope["extensions"] = {REPLY: partial(self.reply, cycle)}
+            is_alone = not (cycle.more_body or self.pipeline or self.flow.write_paused)
+            if is_alone and self.at_once is not None and self.at_once(scope, bytes(cycle.body)):
+                return
         task = self.loop.create_task(cycle.run_asgi(app))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
@@ -294,9 +314,13 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             parts += (name, b": ", value, b"\r\n")
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
+        if not cycle.keep_alive:  # the server has begun to end
+            parts.append(b"connection: close\r\n")
         parts += (b"\r\n", body)
         cycle.response_started = cycle.response_complete = True
         self.transport.write(b"".join(parts))
+        if not cycle.keep_alive:
+            self.transport.close()
         cycle.message_event.set()
         cycle.on_response()
         return True
@@ -308,7 +332,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._start(*self.pipeline.pop())
             if not self.pipeline:
                 self._parse_on()
         elif self.refusal is not None:

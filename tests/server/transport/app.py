@@ -4,6 +4,7 @@ Each line that it writes to standard output is a fact a test waits for.
 """
 
 import asyncio
+import functools
 import signal
 import sys
 import time
@@ -29,6 +30,7 @@ class App:
         self.server = None
         self.gate = asyncio.Event()
         self.is_draining = False
+        self.waits = []
 
     def drain(self):
         self.is_draining = True
@@ -41,6 +43,26 @@ class App:
             await getattr(self, "ws_" + scope["path"].strip("/"))(scope, receive, send)
         else:
             await getattr(self, scope["path"].strip("/") or "hello")(scope, receive, send)
+
+    def at_once(self, scope, body):
+        """Answers /once, with its body, and /later with it as soon as the gate opens."""
+        if scope["path"] not in ("/once", "/later"):
+            return False
+        length = (b"content-length", str(len(body)).encode())
+        answer = functools.partial(scope["extensions"][REPLY], 200, [length], body)
+        if scope["path"] == "/once":
+            tell("once", answer())
+        else:
+            tell("waiting")
+            self.waits.append(answer)
+        return True
+
+    async def once(self, scope, receive, send):
+        """Answers as ASGI has it what could not be answered at once."""
+        tell("in parts")
+        await self.echo(scope, receive, send)
+
+    later = once
 
     async def lifespan(self, receive, send):
         await receive()
@@ -112,6 +134,8 @@ class App:
         await self.answer(send, b"waited " + scope["query_string"])
 
     def open_gate(self):
+        while self.waits:
+            tell("later", self.waits.pop(0)())
         self.gate.set()
         self.gate = asyncio.Event()
 

@@ -44,6 +44,53 @@ def test_the_last_answer_and_one_without_a_body_come_in_parts(server, head):
     server.line("in parts")
 
 
+def post(path, body, head=b""):
+    """A request with a body."""
+    return b"POST /%s HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n%b" % (
+        path, head, len(body), body,
+    )  # fmt: skip
+
+
+def test_a_request_that_comes_whole_and_alone_is_answered_at_once(server):
+    with server.open() as client:
+        for number in range(3):
+            client.send(post(b"once", b"%d" % number))
+            assert client.answer()[2] == b"%d" % number
+            assert server.line("once") == "once True"
+
+
+def test_what_comes_in_parts_or_with_others_or_last_is_answered_as_asgi_has_it(server):
+    with server.open() as client:
+        whole = post(b"once", b"abcd")
+        client.send(whole[:-2])
+        client.send(whole[-2:] + post(b"once", b"e") + GET % b"hello?3")
+        client.send(post(b"once", b"last", b"connection: close\r\n"))
+        answers = [client.answer()[2] for _ in range(4)]
+        assert answers == [b"abcd", b"e", b"hello 3", b"last"]
+        assert client.rest() == b""
+
+
+def test_an_answer_at_once_may_come_later_and_the_next_waits_for_it(server):
+    with server.open() as client:
+        client.send(post(b"later", b"first"))
+        server.line("waiting")
+        client.send(post(b"once", b"second") + GET % b"hello?3")
+        assert server.get("/go") == (200, b"go")
+        assert [client.answer()[2] for _ in range(3)] == [b"first", b"second", b"hello 3"]
+
+
+def test_an_answer_at_once_for_a_client_that_has_gone_is_not_sent(server):
+    with server.open() as client:
+        client.send(post(b"later", b"first"))
+        server.line("waiting")
+        client.reset()
+    with server.open() as client:  # the loop has heard of the one that is gone
+        client.send(GET % b"hello")
+        client.answer()
+    assert server.get("/go") == (200, b"go")
+    assert server.line("later") == "later False"
+
+
 def test_requests_behind_a_slow_one_wait_for_it(server):
     with server.open() as client:
         client.send(GET % b"wait?1" + b"POST /echo HTTP/1.1\r\ncontent-length: 4\r\n\r\nab")

@@ -35,8 +35,15 @@ def test_it_tells_where_it_listens_and_who_it_is_not():
 @LOOP
 def test_sigterm_drains_answers_and_closes_with_1012(loop):
     with Process(loop=loop, drain_s=0.3) as server:
-        with server.open() as busy, server.open() as idle, server.websocket("echo") as good:
+        with (
+            server.open() as busy,
+            server.open() as once,
+            server.open() as idle,
+            server.websocket("echo") as good,
+        ):
             busy.send(b"GET /wait?1 HTTP/1.1\r\n\r\n")
+            server.line("waiting")
+            once.send(b"GET /later HTTP/1.1\r\n\r\n")
             server.line("waiting")
             idle.send(b"GET /ready HTTP/1.1\r\n\r\n")
             assert idle.answer()[0] == 200
@@ -55,8 +62,11 @@ def test_sigterm_drains_answers_and_closes_with_1012(loop):
             server.open_gate()
             status, headers, body = busy.answer()
             assert (status, headers["connection"], body) == (200, "close", b"waited 1")
+            status, headers, body = once.answer()
+            assert (status, headers["connection"], body) == (200, "close", b"")
+            assert once.rest() == b""
         assert server.ended() == 0
-        assert server.lines() == ["ended"]
+        assert server.lines() == ["later True", "ended"]
         assert server.errors == ""
 
 
