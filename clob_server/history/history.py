@@ -203,7 +203,7 @@ class History:
             return reader.order(order_ref) if hashed is None else reader.order_by_hash(hashed)
 
         body = await self._ask(look) if self._reached else None
-        if body is None:
+        if body is None and seq:  # before the first command there may be no file yet
             await self.reach(seq)
             body = await self._ask(look)
         return None if body is None else _ORDER.decode(body)
@@ -275,7 +275,9 @@ class History:
                 first = tape.first_seq
                 below = self._service.exchange.matcher.seq(market) + 1 if first is None else first
                 kept = self._service.settings.trades_kept
-                older = await self._ask(lambda reader: reader.trades(market, below, kept + 1))
+                older: list[Traded] = []
+                if self._start_seq:  # else there was nothing before, and may be no file yet
+                    older = await self._ask(lambda reader: reader.trades(market, below, kept + 1))
                 tape.fill(older[:kept], whole=len(older) <= kept)
         return tape
 

@@ -253,6 +253,21 @@ def test_a_follower_that_stands_still_is_in_nobodys_way(tmp_path):
     assert len(dump(tmp_path)["trades"]) == 150
 
 
+def test_where_nothing_has_happened_yet_nothing_is_found_whatever_the_follower_does(tmp_path):
+    """It makes the file of history, and may take its time."""
+    with live_server(tmp_path, **SETTINGS) as live:
+        pid = eventually(lambda: follower_of(live))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for path in tmp_path.glob("history.*"):
+                path.unlink()
+            assert live.http.get("/api/orders/ord_1_abcdef").status_code == 404
+            gasless(live, "m", SELLER, 1)
+            assert trades(live, "m").json() == []
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
 def test_a_follower_ends_with_its_server_and_writes_what_it_was_sent(tmp_path):
     with live_server(tmp_path, **SETTINGS) as live:
         traded(live, "m", 1)
