@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Refused, RejectedError, Submit, Trade
-from clob.signing import verify_batch
+from clob.signing import SignedOrder, verify_batch
 from clob_server.cancelling import (
     Wish,
     check_authority,
@@ -110,17 +110,22 @@ def read_one(call: "Call", body: Mapping[str, Any]) -> Ticket:
 
 def badly_signed(service: "Service", tickets: Mapping[int, Ticket]) -> dict[int, ClobError]:
     """Check all signatures, and give the refusals."""
-    signed = [(place, ticket) for place, ticket in tickets.items() if ticket.signed is not None]
+    signed: list[tuple[int, SignedOrder, bytes]] = []
+    for place, ticket in tickets.items():
+        if ticket.signed is not None:
+            assert ticket.order_hash is not None  # none may be left out here
+            signed.append((place, ticket.signed, ticket.order_hash))
     verdicts = verify_batch(
-        [ticket.signed for _, ticket in signed if ticket.signed is not None],
+        [order for _, order, _ in signed],
         service.domain,
+        digests=[digest for _, _, digest in signed],
         delegates=service.may_sign,
     )
     refused: dict[int, ClobError] = {}
-    for (place, ticket), verdict in zip(signed, verdicts, strict=True):
+    for (place, _, _), verdict in zip(signed, verdicts, strict=True):
         if verdict:
             try:
-                check_signature(service, ticket)
+                check_signature(service, tickets[place])
             except ClobError as error:
                 refused[place] = error
     return refused

@@ -134,8 +134,8 @@ class Ask(NamedTuple):
 
     make: "Make"
     """Gives the command."""
-    then: "Callable[[Done | Exception], Outcome]"
-    """Makes the answer of what came of the command; raises what it is refused for."""
+    then: "Callable[[Done], Outcome]"
+    """Makes the answer of what came of the command, which may be its refusal."""
 
 
 Outcome: TypeAlias = Reply | Ask | Awaitable[Reply]

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from clob import ClobError, RejectedError
+from clob import ClobError
 from clob_server.calls import (
     CLOSE,
     Ask,
@@ -67,12 +67,7 @@ class Endpoint:
     async def _outcome(self, outcome: Outcome) -> Reply:
         """Wait for an answer."""
         while isinstance(outcome, Ask):
-            came: Done | Exception
-            try:
-                came = await self._service.engine.ask(outcome.make)
-            except RejectedError as error:
-                came = error
-            outcome = outcome.then(came)
+            outcome = outcome.then(await self._service.engine.wait(outcome.make))
         return outcome if isinstance(outcome, Reply) else await outcome
 
     # ----- at once -----------------------------------------------------------------------------
@@ -106,7 +101,10 @@ class Endpoint:
 
     def _hear(self, call: Call, asked: Ask, came: "Done | Exception") -> None:
         """Go on with what came of a command."""
-        self._go_on(call, partial(asked.then, came))
+        if isinstance(came, Exception):
+            self._send(call, self._refuse(came, call))
+        else:
+            self._go_on(call, partial(asked.then, came))
 
     async def _wait(self, call: Call, awaited: Awaitable[Reply]) -> None:
         """Answer when something else has come."""

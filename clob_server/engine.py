@@ -154,14 +154,18 @@ class Engine:
             LogFailedError: nobody knows whether it is durable; the process has to end.
             RejectedError: the command was refused. The refusal is in the log.
         """
+        done = await self.wait(make)
+        if isinstance(done.outcome, RejectedError):
+            raise done.outcome
+        return done
+
+    async def wait(self, make: Make) -> Done:
+        """Have a command done, and hear what came of it; as :meth:`ask`, but a refusal is given."""
         if self._loop is None:  # asked for once: each time, it asks the system for the process
             self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[Done] = self._loop.create_future()
         self.put(make, partial(settle, answer))
-        done = await answer
-        if isinstance(done.outcome, RejectedError):
-            raise done.outcome
-        return done
+        return await answer
 
     def put(self, make: Make, hear: Hear) -> None:
         """Have a command done, and go on.

@@ -187,7 +187,8 @@ def check_signature(service: "Service", ticket: Ticket) -> None:
         SignerNotAuthorisedError: he may not sign for the maker.
     """
     if ticket.signed is not None:
-        verify(ticket.signed, service.domain, delegates=service.may_sign)
+        may_sign = service.may_sign
+        verify(ticket.signed, service.domain, digest=ticket.order_hash, delegates=may_sign)
 
 
 # ----- placing -------------------------------------------------------------------------------
@@ -207,15 +208,13 @@ def place(service: "Service", ticket: Ticket) -> Outcome:
     return Ask(partial(ticket.commands, service), partial(placed, service, ticket))
 
 
-def placed(service: "Service", ticket: Ticket, came: Done | Exception) -> Outcome:
+def placed(service: "Service", ticket: Ticket, done: Done) -> Outcome:
     """Say what came of an order.
 
     Raises:
         RejectedError: the engine has refused it.
     """
-    if isinstance(came, Exception):
-        raise came
-    outcome, command = came.outcome, came.command
+    outcome, command = done.outcome, done.command
     if isinstance(outcome, RejectedError):
         if isinstance(outcome, OrderAlreadyUsedError):  # it came twice at once
             known = accepted_as(service, ticket)
@@ -225,7 +224,7 @@ def placed(service: "Service", ticket: Ticket, came: Done | Exception) -> Outcom
     assert type(command) is Submit
     trades, status = [], OrderStatus.OPEN
     if not just_rests(outcome):
-        trades = summaries(outcome, service.ids, command.now_ms, came.num_trades)
+        trades = summaries(outcome, service.ids, command.now_ms, done.num_trades)
         status = status_after(outcome)
     return reply(
         CreatedBody(

@@ -214,11 +214,11 @@ static void digest_personal(const uint8_t digest[32], uint8_t personal[32]) {
 
 /* A signature to be judged: all that it takes, copied. */
 typedef struct {
-    uint8_t *words;       /* the type hash and the words of the fields; only the hash if nested */
-    size_t num_bytes;     /* of them; 0 where they are the hash of the struct already */
+    uint8_t *words;       /* the type hash and the words of the fields; only the hash if nested, */
+    size_t num_bytes;     /* and this is 0 then; only what is signed where is_digest */
     uint8_t signature[65];
     uint8_t signer[20], owner[20];
-    uint8_t rule, verdict;
+    uint8_t rule, verdict, is_digest;
 } Case;
 
 /* Says whether the signer signed one of the digests that the rule allows. */
@@ -227,9 +227,12 @@ static void case_judge(Case *it, const uint8_t separator[32]) {
     int wanted[2] = {it->rule & RULE_EIP712, it->rule & RULE_PERSONAL};
     it->verdict = (uint8_t)signature_check(it->signature);
     if (it->verdict) return;
-    if (it->num_bytes) keccak256(it->words, it->num_bytes, hash);
-    else memcpy(hash, it->words, 32);
-    digest_of_struct(separator, hash, digest);
+    if (it->is_digest) memcpy(digest, it->words, 32);
+    else {
+        if (it->num_bytes) keccak256(it->words, it->num_bytes, hash);
+        else memcpy(hash, it->words, 32);
+        digest_of_struct(separator, hash, digest);
+    }
     it->verdict = VERDICT_NOT_RECOVERABLE;
     for (int i = 0; i < 2; i++) {
         if (i) digest_personal(digest, digest);

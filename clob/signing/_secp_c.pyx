@@ -95,6 +95,7 @@ cdef extern from "_secp.h" nogil:
         uint8_t owner[20]
         uint8_t rule
         uint8_t verdict
+        uint8_t is_digest
 
     enum:
         VERDICT_VALID
@@ -385,23 +386,25 @@ cdef bint write_salt(PyObject* value, uint8_t* to) except -1:
     return long_write(<PyObject*>stands_for, to)
 
 
+cdef inline bint write_field(Plan plan, int place, object value, uint8_t* to) except -1:
+    # False where the value does not fit. A reference is held, since not every class is frozen.
+    cdef PyObject* inner = slot(value, &plan.forms[place])
+    if inner == NULL:
+        return False
+    incref(inner)
+    try:
+        return write_word(plan.forms[place].word, inner, to)
+    finally:
+        decref(inner)
+
+
 cdef bint write_words(Plan plan, object value, uint8_t* to) except -1:
-    # False where a value does not fit. A reference is held, since not every class is frozen.
+    # False where a value does not fit.
     cdef int place
-    cdef PyObject* inner
-    cdef bint fits
     memcpy(to, plan.type_hash, 32)
     for place in range(plan.count):
         to += 32
-        inner = slot(value, &plan.forms[place])
-        if inner == NULL:
-            return False
-        incref(inner)
-        try:
-            fits = write_word(plan.forms[place].word, inner, to)
-        finally:
-            decref(inner)
-        if not fits:
+        if not write_field(plan, place, value, to):
             return False
     return True
 
@@ -475,41 +478,58 @@ def recover(bytes digest not None, signature):
     return bytes_of(address, 20) if verdict == VERDICT_VALID else Verdict(verdict)
 
 
-cdef int prepare(object value, bytes rules, Case* it) except -1:
-    # Copies what a case takes; its verdict is set where there is nothing left to judge.
+cdef int prepare(object value, bytes rules, const uint8_t* digest, Case* it) except -1:
+    # Copies what a case takes; its verdict is set where there is nothing left to judge. With a
+    # digest only the fields are looked at that say who signs, whose it is, and how.
     cdef Plan plan = plan_of(type_of(<PyObject*>value))
-    cdef int kind
+    cdef uint8_t kind[32]
     it.verdict = VERDICT_INVALID_FIELD
-    if plan is None or not write_words(plan, value, it.words):
-        return prepare_slowly(value, rules, it)
-    it.num_bytes = 32 * (plan.count + 1)
-    memcpy(it.signer, it.words + 32 * (plan.signer + 1) + 12, 20)
-    memcpy(it.owner, it.words + 32 * (plan.owner + 1) + 12, 20)
+    it.is_digest = digest != NULL
+    if plan is None:
+        return prepare_slowly(value, rules, digest, it)
+    if digest == NULL:
+        if not write_words(plan, value, it.words):
+            return prepare_slowly(value, rules, digest, it)
+        it.num_bytes = 32 * (plan.count + 1)
+        memcpy(it.signer, it.words + 32 * (plan.signer + 1) + 12, 20)
+        memcpy(it.owner, it.words + 32 * (plan.owner + 1) + 12, 20)
+        if plan.kind >= 0:
+            memcpy(kind, it.words + 32 * (plan.kind + 1), 32)
+    else:
+        if not write_field(plan, plan.signer, value, it.words):
+            return prepare_slowly(value, rules, digest, it)
+        memcpy(it.signer, it.words + 12, 20)
+        if not write_field(plan, plan.owner, value, it.words):
+            return prepare_slowly(value, rules, digest, it)
+        memcpy(it.owner, it.words + 12, 20)
+        if plan.kind >= 0 and not write_field(plan, plan.kind, value, kind):
+            return prepare_slowly(value, rules, digest, it)
+        memcpy(it.words, digest, 32)
     it.rule = RULE_EIP712
     if plan.kind >= 0:
-        kind = it.words[32 * (plan.kind + 1) + 31]
-        it.rule = rules[kind] if kind < PyBytes_GET_SIZE(rules) else 0
+        it.rule = rules[kind[31]] if kind[31] < PyBytes_GET_SIZE(rules) else 0
     return prepare_signature(value, it)
 
 
-cdef int prepare_slowly(object value, bytes rules, Case* it) except -1:
+cdef int prepare_slowly(object value, bytes rules, const uint8_t* digest, Case* it) except -1:
     # As the twin does it, with its hash.
     cdef bytes hashed, signer, owner
-    cdef object kind
+    cdef object rule
     try:
-        hashed = _secp_py.hash_struct(value)
+        if digest == NULL:
+            hashed = _secp_py.hash_struct(value)
+            memcpy(it.words, PyBytes_AS_STRING(hashed), 32)
+        else:
+            memcpy(it.words, digest, 32)
         signer = _secp_py.address_bytes(value.signer_address)
         owner = _secp_py.address_bytes(value.owner_address)
+        rule = _secp_py.rule_of(value, rules)
     except (InvalidFieldError, TypeError, ValueError):
         return 0
-    memcpy(it.words, PyBytes_AS_STRING(hashed), 32)
     it.num_bytes = 0
     memcpy(it.signer, PyBytes_AS_STRING(signer), 20)
     memcpy(it.owner, PyBytes_AS_STRING(owner), 20)
-    it.rule = RULE_EIP712
-    if value.SCHEMA.signature_type is not None:
-        kind = getattr(value, value.SCHEMA.signature_type)
-        it.rule = rules[kind] if kind < len(rules) else 0
+    it.rule = rule
     return prepare_signature(value, it)
 
 
@@ -527,20 +547,25 @@ cdef int prepare_signature(object value, Case* it) except -1:
     return 0
 
 
-def judge(value, bytes separator not None, bytes rules not None):
+def judge(value, bytes separator not None, bytes rules not None, bytes digest=None):
     # The GIL is kept: handing it over and back takes longer than a recovery where others want it.
     cdef uint8_t words[WORDS_BYTES]
     cdef Case it
+    cdef const uint8_t* known = NULL
+    if digest is not None:
+        known = word_at(digest)
     it.words = words
-    prepare(value, rules, &it)
+    prepare(value, rules, known, &it)
     cases_judge(&it, 1, word_at(separator))
     return it.verdict
 
 
-def judge_all(values, bytes separator not None, bytes rules not None):
+def judge_all(values, bytes separator not None, bytes rules not None, digests=None):
     cdef list all_values = list(values)
+    cdef list all_digests = None if digests is None else list(digests)
     cdef Py_ssize_t count = len(all_values), done = 0, here, place
     cdef const uint8_t* domain = word_at(separator)
+    cdef const uint8_t* digest = NULL
     cdef Py_ssize_t room = min(count, CHUNK)
     cdef Case* cases = <Case*>calloc(room or 1, sizeof(Case))
     cdef uint8_t* words = <uint8_t*>malloc((room or 1) * WORDS_BYTES)
@@ -548,11 +573,15 @@ def judge_all(values, bytes separator not None, bytes rules not None):
     try:
         if cases == NULL or words == NULL:
             raise MemoryError
+        if all_digests is not None and len(all_digests) != count:
+            raise ValueError("as many digests as values are needed")
         while done < count:
             here = min(CHUNK, count - done)
             for place in range(here):
                 cases[place].words = words + place * WORDS_BYTES
-                prepare(all_values[done + place], rules, &cases[place])
+                if all_digests is not None:
+                    digest = word_at(all_digests[done + place])
+                prepare(all_values[done + place], rules, digest, &cases[place])
             with nogil:
                 cases_judge(cases, here, domain)
             for place in range(here):

@@ -203,25 +203,24 @@ def personal_digest(digest: bytes) -> bytes:
     return keccak256(b"\x19Ethereum Signed Message:\n32" + digest)
 
 
-def judge(value: "Signed", separator: bytes, rules: bytes) -> int:
+def judge(value: "Signed", separator: bytes, rules: bytes, digest: bytes | None = None) -> int:
     """Check a signature and say what came of it, as a number of :class:`Verdict`.
 
     Args:
         value: what was signed.
         separator: the domain's, 32 bytes.
         rules: for each signature type what may be signed, a byte each, 0 where it is not known.
+        digest: what :func:`digest_of` gives, 32 bytes, where it is known; nothing is hashed then,
+            and the fields are not looked at that do not say who signs, whose it is, and how.
     """
-    schema = value.SCHEMA
     try:
-        digest = digest_of(value, separator)
+        if digest is None:
+            digest = digest_of(value, separator)
         signer = address_bytes(value.signer_address)
         owner = address_bytes(value.owner_address)
+        rule = rule_of(value, rules)
     except (InvalidFieldError, TypeError, ValueError):
         return Verdict.INVALID_FIELD
-    rule = EIP712
-    if schema.signature_type is not None:
-        kind = getattr(value, schema.signature_type)
-        rule = rules[kind] if kind < len(rules) else 0
     if not rule:
         return Verdict.UNSUPPORTED_TYPE
     if rule & CONTRACT:
@@ -230,6 +229,20 @@ def judge(value: "Signed", separator: bytes, rules: bytes) -> int:
     if isinstance(compact, Verdict):
         return compact
     return judge_signer(digest, compact, rule, signer, owner)
+
+
+def rule_of(value: "Signed", rules: bytes) -> int:
+    """Give the rule for the signature type of a value; see :func:`judge`.
+
+    Raises:
+        InvalidFieldError: the value of its signature type does not fit.
+    """
+    schema = value.SCHEMA
+    for field in schema.fields:
+        if field.attribute == schema.signature_type:
+            kind = int.from_bytes(schema.word_of(field, getattr(value, field.attribute)))
+            return rules[kind] if kind < len(rules) else 0
+    return EIP712
 
 
 def judge_signer(digest: bytes, compact: bytes, rule: int, signer: bytes, owner: bytes) -> Verdict:
@@ -247,6 +260,14 @@ def judge_signer(digest: bytes, compact: bytes, rule: int, signer: bytes, owner:
     return Verdict.NOT_RECOVERABLE if found is None else Verdict.WRONG_SIGNER
 
 
-def judge_all(values: Sequence["Signed"], separator: bytes, rules: bytes) -> bytes:
-    """Check many signatures; a number of :class:`Verdict` for each."""
-    return bytes([judge(value, separator, rules) for value in values])
+def judge_all(
+    values: Sequence["Signed"],
+    separator: bytes,
+    rules: bytes,
+    digests: Sequence[bytes] | None = None,
+) -> bytes:
+    """Check many signatures; a number of :class:`Verdict` for each. As many digests, or none."""
+    if digests is None:
+        return bytes([judge(value, separator, rules) for value in values])
+    pairs = zip(values, digests, strict=True)
+    return bytes([judge(value, separator, rules, digest) for value, digest in pairs])

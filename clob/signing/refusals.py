@@ -43,19 +43,28 @@ def with_low_s(signature: str) -> str:
 
 
 def refusal(
-    order: Signed, domain: Domain, profile: str, verdict: Verdict, *, asked: bool
+    order: Signed,
+    domain: Domain,
+    known: bytes | None,
+    profile: str,
+    verdict: Verdict,
+    *,
+    asked: bool,
 ) -> RejectedError:
     """Give the error for a signature that was not accepted.
 
     Args:
         order: what was to be signed.
         domain: for which exchange.
+        known: the order's hash, if it is known already.
         profile: what the signature types mean.
         verdict: the check that failed.
         asked: contract wallets are asked here.
     """
     try:
-        digest = secp.digest_of(order, domain.separator)
+        digest = known
+        if digest is None or verdict is Verdict.INVALID_FIELD:  # hashing says which one it is
+            digest = secp.digest_of(order, domain.separator)
         signer, owner = plain(order.signer_address), plain(order.owner_address)
     except InvalidFieldError as error:
         return error
