@@ -13,7 +13,7 @@ BUILT := $(VENV)/.built
 CYTHON := *.pyx *.pxd signing/*.pyx
 BUILD_CORE = $(BIN)/python setup.py -q build_ext --inplace
 
-.PHONY: build run test test-long clients check cover bench docs dist sanitize clean help
+.PHONY: build run test test-long clients compilers contracts check cover bench docs dist sanitize clean help
 
 build: $(BUILT)  ## Make the virtual environment, install the package editable, compile in place.
 
@@ -39,6 +39,14 @@ test: build  ## Run the tests and the examples of README and docs: about three m
 
 clients:  ## Install the JavaScript clients that some tests run, from npm.
 	npm install --prefix tests/clients/js --no-audit --no-fund --no-package-lock
+
+compilers:  ## Install the compilers of the contracts from npm; a long test compares bytes with them.
+	mkdir -p build/contracts
+	cp clob_server/chain/contracts/package.json build/contracts
+	npm install --prefix build/contracts --ignore-scripts --no-audit --no-fund --no-package-lock
+
+contracts: compilers  ## Compile the contracts of the chain, and write what the package has of them.
+	node clob_server/chain/contracts/build.mjs build/contracts
 
 # A single long test may take minutes; only after an hour does it count as hung.
 test-long: build  ## Run the tests that take longer.

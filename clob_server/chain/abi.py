@@ -1,0 +1,269 @@
+"""Calls of contracts, their events and their refusals, to and from the bytes of the ABI.
+
+eth-abi does the encoding. It is heavy to import and to run, so this belongs into the worker.
+Addresses come out as EIP-55 writes them. What is no such value, or no such data, is an
+:class:`AbiError`.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from eth_abi.codec import ABICodec
+from eth_abi.decoding import AddressDecoder
+from eth_abi.exceptions import DecodingError, EncodingError
+from eth_abi.registry import ABIRegistry, BaseEquals, registry
+
+from clob.signing import keccak256
+from clob.signing.secp import checksummed
+from clob_server.chain.contracts import NAMES, artifact
+from clob_server.chain.signatures import Parameter, canonical, parameters, parse
+
+SELECTOR_BYTES: Final = 4
+"""How many bytes say which function is called, or which error is raised."""
+REASON_CHARACTERS_MAX: Final = 200
+"""How much of a contract's own words is repeated."""
+PANICS: Final[Mapping[int, str]] = {
+    0x01: "an assertion failed",
+    0x11: "an arithmetic operation overflowed",
+    0x12: "a division by zero",
+    0x21: "no member of an enum",
+    0x22: "a storage byte array is badly encoded",
+    0x31: "pop of an empty array",
+    0x32: "an index is out of range",
+    0x41: "too much memory was allocated",
+    0x51: "a function pointer was not set",
+}
+"""What Solidity's panic codes mean."""
+
+
+class AbiError(ValueError):
+    """The arguments do not fit the types, or the data is not what the types say."""
+
+
+class _Checksummed(AddressDecoder):
+    """Reads an address as EIP-55 writes it."""
+
+    decoder_fn = staticmethod(checksummed)  # type: ignore[assignment]
+
+
+def _codec() -> ABICodec:
+    """Make a codec whose addresses come out as EIP-55 writes them."""
+    types: ABIRegistry = registry.copy()  # type: ignore[no-untyped-call]
+    types.unregister_decoder("address")
+    is_address = BaseEquals("address")  # type: ignore[no-untyped-call]
+    types.register_decoder(is_address, _Checksummed, label="address")
+    return ABICodec(types)
+
+
+_CODEC: Final = _codec()
+
+
+class Function:
+    r"""A function of a contract.
+
+    Args:
+        signature: as in Solidity; types may be followed by names, as in
+            ``transfer(address to, uint256 amount)``.
+        returns: the types of what it returns, with commas between; empty for nothing.
+
+    >>> transfer = Function("transfer(address,uint256)", returns="bool")
+    >>> transfer.encode("0x5FbDB2315678afecb367f032d93F642f64180aa3", 1).hex()[:8]
+    'a9059cbb'
+    >>> transfer.decode(bytes(31) + b"\1")
+    (True,)
+    """
+
+    def __init__(self, signature: str, returns: str = "") -> None:
+        name, inputs = parse(signature)
+        self.name: Final[str] = name
+        """What it is called."""
+        self._types: Final = [parameter.type for parameter in inputs]
+        self._outputs: Final = [parameter.type for parameter in parameters(returns)]
+        self.signature: Final[str] = canonical(name, inputs)
+        """The canonical spelling."""
+        self.selector: Final[bytes] = selector(self.signature)
+        """The first 4 bytes of a call."""
+
+    def encode(self, *args: Any) -> bytes:
+        """Write a call: the selector and the arguments.
+
+        Args:
+            args: integers, addresses as text, bytes, booleans, texts; sequences for arrays and
+                tuples.
+
+        Raises:
+            AbiError: there are too many or too few, or one does not fit its type.
+        """
+        return self.selector + encode(self._types, args)
+
+    def decode(self, data: bytes) -> tuple[Any, ...]:
+        """Read what a call returned.
+
+        Args:
+            data: the answer.
+
+        Raises:
+            AbiError: it is not what the function returns; empty where there is no contract.
+        """
+        return decode(self._outputs, data)
+
+    def arguments(self, calldata: bytes) -> tuple[Any, ...]:
+        """Read the arguments back from a call.
+
+        Args:
+            calldata: with the selector.
+
+        Raises:
+            AbiError: it is a call of another function, or of none.
+        """
+        if calldata[:SELECTOR_BYTES] != self.selector:
+            raise AbiError(f"not a call of {self.signature}: 0x{calldata[:SELECTOR_BYTES].hex()}")
+        return decode(self._types, calldata[SELECTOR_BYTES:])
+
+
+class Event:
+    """An event of a contract.
+
+    Args:
+        signature: as in Solidity, with ``indexed``, as in
+            ``Transfer(address indexed from, address indexed to, uint256 value)``. Indexed
+            parameters of dynamic types are not supported, since only their hash is there.
+    """
+
+    def __init__(self, signature: str) -> None:
+        name, self._parameters = parse(signature)
+        self.name: Final[str] = name
+        """What it is called."""
+        self._indexed: Final = [part.type for part in self._parameters if part.is_indexed]
+        self._plain: Final = [part.type for part in self._parameters if not part.is_indexed]
+        self.signature: Final[str] = canonical(name, self._parameters)
+        """The canonical spelling."""
+        self.topic: Final[str] = f"0x{keccak256(self.signature.encode()).hex()}"
+        """The first topic of its logs, 0x and 64 hex digits."""
+
+    def is_in(self, log: Mapping[str, Any]) -> bool:
+        """Say whether a log is one of this event.
+
+        Args:
+            log: as a receipt has it: ``address, topics, data``.
+        """
+        topics: Sequence[str] = log["topics"]
+        return len(topics) == 1 + len(self._indexed) and topics[0] == self.topic
+
+    def decode(self, log: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Read a log.
+
+        Args:
+            log: as a receipt has it: ``address, topics, data``.
+
+        Returns:
+            The parameters in the sequence of the signature.
+
+        Raises:
+            AbiError: it is a log of another event.
+        """
+        if not self.is_in(log):
+            raise AbiError(f"not a log of {self.signature}: {log['topics']}")
+        topics = b"".join(from_hex(topic) for topic in log["topics"][1:])
+        indexed = iter(decode(self._indexed, topics))
+        plain = iter(decode(self._plain, from_hex(log["data"])))
+        return tuple(next(indexed if part.is_indexed else plain) for part in self._parameters)
+
+
+def revert_reason(data: bytes) -> str:
+    """Say in words why a call was reverted.
+
+    Args:
+        data: what the call returned then; may be anything.
+
+    Returns:
+        A text such as ``ERC20InsufficientBalance(sender=0x.., balance=0, needed=5)``, or the
+        contract's own words, of which at most :data:`REASON_CHARACTERS_MAX` characters are given.
+    """
+    if not data:
+        return "no reason given"
+    head, rest = data[:SELECTOR_BYTES], data[SELECTOR_BYTES:]
+    try:
+        name, parts = _known_errors()[head]
+        values = decode([part.type for part in parts], rest)
+    except (KeyError, AbiError):
+        return printable(f"an unknown error: 0x{data.hex()}")
+    if name == "Error":
+        return printable(values[0])
+    if name == "Panic":
+        return f"panic 0x{values[0]:02x}: {PANICS.get(values[0], 'an unknown code')}"
+    pairs = (f"{part.name}={show(value)}" for part, value in zip(parts, values, strict=True))
+    return printable(f"{name}({', '.join(pairs)})")
+
+
+@functools.cache
+def _known_errors() -> dict[bytes, tuple[str, tuple[Parameter, ...]]]:
+    """Give the errors of Solidity and of our contracts, by their selectors."""
+    known = [parse("Error(string)"), parse("Panic(uint256)")]
+    for entry in (entry for name in NAMES for entry in artifact(name).abi):
+        if entry["type"] == "error":
+            parts = (Parameter(part["type"], part["name"]) for part in entry["inputs"])
+            known.append((entry["name"], tuple(parts)))
+    return {selector(canonical(name, parts)): (name, parts) for name, parts in known}
+
+
+def selector(signature: str) -> bytes:
+    """Give the 4 bytes that stand for a function or an error of this canonical spelling."""
+    return keccak256(signature.encode())[:SELECTOR_BYTES]
+
+
+def encode(types: Sequence[str], values: Sequence[Any]) -> bytes:
+    """Write values of these types, as arguments of a constructor for instance.
+
+    Args:
+        types: in the canonical spelling.
+        values: as many.
+
+    Raises:
+        AbiError: there are too many or too few, or one does not fit its type.
+    """
+    try:
+        return _CODEC.encode(types, values)
+    except EncodingError as error:
+        raise AbiError(str(error)) from error
+
+
+def decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:
+    """Read values of these types.
+
+    Args:
+        types: in the canonical spelling.
+        data: may be longer than they are.
+
+    Raises:
+        AbiError: the data is too short, or is nothing of these types.
+    """
+    try:
+        return _CODEC.decode(types, data)
+    except (DecodingError, UnicodeDecodeError, OverflowError) as error:
+        raise AbiError(f"{len(data)} bytes are not ({','.join(types)}): {error}") from error
+
+
+def from_hex(text: str) -> bytes:
+    """Read the bytes that JSON-RPC writes as 0x and hex digits.
+
+    Raises:
+        AbiError: it is something else.
+    """
+    if not text.startswith("0x"):
+        raise AbiError(f"0x and hex digits are needed, not {text[:REASON_CHARACTERS_MAX]!r}")
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError as error:
+        raise AbiError(str(error)) from error
+
+
+def show(value: object) -> str:
+    """Write a value for people; bytes as hex digits."""
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
+
+
+def printable(text: str) -> str:
+    """Give what may be shown of a text that a stranger wrote."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text[:REASON_CHARACTERS_MAX])

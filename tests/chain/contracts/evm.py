@@ -1,0 +1,122 @@
+"""An Ethereum virtual machine inside of the test: no blocks, no signatures, no node.
+
+It does not say what a call costs: storage stays warm from one transaction to the next.
+"""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from clob_server.chain.abi import AbiError, encode, revert_reason
+from clob_server.chain.accounts import ACCOUNTS, ETHER_WEI, OPERATOR, create_address
+from clob_server.chain.addresses import Addresses
+from clob_server.chain.contracts import artifact
+
+GAS = 20_000_000
+GAS_PRICE = 10**10
+NOW_S = 1_800_000_000
+CHAIN_ID = 31337
+
+
+class Outcome(NamedTuple):
+    """What became of a transaction."""
+
+    output: bytes
+    reason: str
+    """Empty when it was a success."""
+    logs: list[dict[str, Any]]
+    """As JSON-RPC has them."""
+
+
+class Evm:
+    """The state of a chain on which the ten accounts have ether."""
+
+    def __init__(self):
+        base = pytest.importorskip("eth.chains.base", reason="py-evm is not installed")
+        prague = pytest.importorskip("eth.vm.forks.prague")
+        database = pytest.importorskip("eth.db.atomic")
+        configured = base.MiningChain.configure(
+            vm_configuration=((0, prague.PragueVM),), chain_id=CHAIN_ID
+        )
+        rich = {"balance": 10_000 * ETHER_WEI, "nonce": 0, "code": b"", "storage": {}}
+        params = {"difficulty": 0, "gas_limit": 2 * GAS, "timestamp": NOW_S}
+        state = {raw(account.address): rich for account in ACCOUNTS}
+        self._vm = configured.from_genesis(database.AtomicDB(), params, state).get_vm()
+        self._spoof = pytest.importorskip("eth.vm.spoof").SpoofTransaction
+
+    def send(self, sender, to, data=b"", value=0):
+        """Send a transaction; an empty address deploys."""
+        state = self._vm.state
+        plain = self._vm.create_unsigned_transaction(
+            nonce=state.get_nonce(raw(sender)),
+            gas_price=GAS_PRICE,
+            gas=GAS,
+            to=raw(to),
+            value=value,
+            data=data,
+        )
+        done = state.apply_transaction(self._spoof(plain, from_=raw(sender), y_parity=0, s=1, r=1))
+        reason = revert_reason(done.output) if done.is_error else ""
+        logs = [json_log(*entry) for entry in done.get_log_entries()]
+        return Outcome(done.output, reason, logs)
+
+    def ask(self, to, function, *args, sender=ACCOUNTS[0].address):
+        """Call a function that changes nothing, and give its one answer."""
+        (answer,) = function.decode(self.call(sender, to, function.encode(*args)).output)
+        return answer
+
+    def call(self, sender, to, data):
+        """Try a transaction, and take back what it did."""
+        state = self._vm.state
+        before = state.snapshot()
+        outcome = self.send(sender, to, data)
+        state.revert(before)
+        return outcome
+
+    def do(self, sender, to, function, *args):
+        """Send a call that has to be a success."""
+        outcome = self.send(sender, to, function.encode(*args))
+        assert outcome.reason == ""
+        return outcome
+
+    def refusal(self, sender, to, function, *args):
+        """Send a call that has to be reverted, and give the reason."""
+        outcome = self.send(sender, to, function.encode(*args))
+        assert outcome.reason
+        assert not outcome.logs
+        return outcome.reason
+
+    def deploy(self, sender, name, types=(), args=()):
+        """Deploy a contract, and give where it lies."""
+        address = create_address(sender, self._vm.state.get_nonce(raw(sender)))
+        outcome = self.send(sender, "", artifact(name).creation + encode(types, args))
+        if outcome.reason:
+            raise AbiError(outcome.reason)
+        assert self.code(address)
+        return address
+
+    def code(self, address):
+        """What lies at an address."""
+        return self._vm.state.get_code(raw(address))
+
+    def deploy_all(self):
+        """Deploy the three contracts as the operator does."""
+        operator = OPERATOR.address
+        tokens = self.deploy(operator, "ConditionalTokens")
+        dollar = self.deploy(operator, "TestDollar")
+        collateral = self.deploy(operator, "WrappedCollateral", ["address"], [dollar])
+        return Addresses(stablecoin=dollar, collateral=collateral, conditional_tokens=tokens)
+
+
+def raw(address):
+    """Give the bytes of an address."""
+    return bytes.fromhex(address[2:])
+
+
+def json_log(address, topics, data):
+    """Write a log as JSON-RPC does."""
+    return {
+        "address": f"0x{address.hex()}",
+        "topics": [f"0x{topic:064x}" for topic in topics],
+        "data": f"0x{data.hex()}",
+    }

@@ -1,0 +1,194 @@
+"""Why a call is refused: every error of the contracts, raised or known to be out of reach."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clob_server.chain.abi import AbiError, Function, encode, revert_reason
+from clob_server.chain.accounts import OPERATOR, WALLETS
+from clob_server.chain.contracts import NAMES, artifact
+from tests.chain.contracts.calls import (
+    APPROVE,
+    CONDITION_ID,
+    MAX,
+    MERGE,
+    MINT,
+    PERMIT,
+    PREPARE,
+    REDEEM,
+    REPORT,
+    ROOT,
+    SEND_TOKENS,
+    SPLIT,
+    TRANSFER,
+    TRANSFER_FROM,
+    UNWRAP,
+    WRAP,
+    ZERO,
+)
+
+BOSS = OPERATOR.address
+ALICE, BOB = WALLETS[0].address, WALLETS[1].address
+LATE = 2**64
+WORD = b"\1" * 32
+BAD_TEXT = encode(["bytes"], [b"\xff"])
+S_MAX = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+
+# Which contract, a call of it, and what it says; {token} is where the contract lies.
+RAISED = [
+    ("stablecoin", MINT, (ALICE, 1), f"NotMinter(sender={ALICE})"),
+    (
+        "stablecoin",
+        TRANSFER,
+        (BOB, 1),
+        f"ERC20InsufficientBalance(sender={ALICE}, balance=0, needed=1)",
+    ),
+    (
+        "stablecoin",
+        TRANSFER_FROM,
+        (BOB, ALICE, 1),
+        f"ERC20InsufficientAllowance(spender={ALICE}, allowance=0, needed=1)",
+    ),
+    ("stablecoin", TRANSFER, (ZERO, 0), f"ERC20InvalidReceiver(receiver={ZERO})"),
+    ("stablecoin", APPROVE, (ZERO, 1), f"ERC20InvalidSpender(spender={ZERO})"),
+    ("collateral", WRAP, (ZERO, 0), f"ERC20InvalidReceiver(receiver={ZERO})"),
+    ("collateral", UNWRAP, (BOB, 1), f"NotAMultiple(amount=1, unit={10**12})"),
+    (
+        "collateral",
+        PERMIT,
+        (BOB, ALICE, 1, 1, 27, WORD, WORD),
+        "ERC2612ExpiredSignature(deadline=1)",
+    ),
+    ("collateral", PERMIT, (BOB, ALICE, 1, LATE, 0, WORD, WORD), "ECDSAInvalidSignature()"),
+    (
+        "collateral",
+        PERMIT,
+        (BOB, ALICE, 1, LATE, 27, WORD, (S_MAX + 1).to_bytes(32)),
+        f"ECDSAInvalidSignatureS(s=0x{S_MAX + 1:064x})",
+    ),
+    ("collateral", PERMIT, (BOB, ALICE, 1, LATE, 27, WORD, WORD), "ERC2612InvalidSigner(signer="),
+    # Gnosis' own words.
+    ("conditional_tokens", PREPARE, (ALICE, WORD, 1), "there should be more than one outcome slot"),
+    ("conditional_tokens", PREPARE, (ALICE, WORD, 257), "too many outcome slots"),
+    ("conditional_tokens", REPORT, (WORD, [1, 0]), "condition not prepared or found"),
+    ("conditional_tokens", REPORT, (WORD, [1]), "there should be more than one outcome slot"),
+    (
+        "conditional_tokens",
+        SPLIT,
+        (ALICE, ROOT, WORD, [1, 2], 1),
+        "condition not prepared yet",
+    ),
+    (
+        "conditional_tokens",
+        MERGE,
+        (ALICE, ROOT, WORD, [1, 2], 1),
+        "condition not prepared yet",
+    ),
+    (
+        "conditional_tokens",
+        REDEEM,
+        (ALICE, ROOT, WORD, [1, 2]),
+        "result for condition not received yet",
+    ),
+    (
+        "conditional_tokens",
+        SEND_TOKENS,
+        (BOB, ALICE, 1, 1, b""),
+        "ERC1155: need operator approval for 3rd party transfers.",
+    ),
+    ("conditional_tokens", SEND_TOKENS, (ALICE, BOB, 1, 1, b""), "SafeMath: subtraction overflow"),
+]
+# No call of ours can raise these; another token behind the same interface might.
+OUT_OF_REACH = {
+    "ECDSAInvalidSignatureLength",  # permit takes v, r and s, so that no length can be wrong
+    "ERC20InvalidApprover",  # nobody has the key of the zero address
+    "ERC20InvalidSender",  # nobody has the key of the zero address
+    "InvalidAccountNonce",  # the nonce is not among the arguments of permit
+    "InvalidShortString",  # the names of the token are short enough
+    "StringTooLong",  # the names of the token are short enough
+    "SafeERC20FailedOperation",  # TestDollar reverts with its own error
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "args", "reason"),
+    RAISED,
+    ids=[f"{row[1].name}-{row[3][:24]}" for row in RAISED],
+)
+def test_a_refusal_says_why(world, name, function, args, reason):
+    evm, addresses = world
+    told = evm.refusal(ALICE, getattr(addresses, name), function, *args)
+    assert told.startswith(reason) if reason.endswith("=") else told == reason
+
+
+def test_a_stablecoin_of_other_decimals_is_not_wrapped(world):
+    evm, addresses = world
+    with pytest.raises(AbiError, match=r"^WrongDecimals\(decimals=18\)$"):
+        evm.deploy(BOSS, "WrappedCollateral", ["address"], [addresses.collateral])
+
+
+def test_a_condition_is_prepared_and_reported_once(world):
+    evm, addresses = world
+    tokens = addresses.conditional_tokens
+    evm.do(BOSS, tokens, PREPARE, BOSS, WORD, 2)
+    assert evm.refusal(ALICE, tokens, PREPARE, BOSS, WORD, 2) == "condition already prepared"
+    assert evm.refusal(ALICE, tokens, REPORT, WORD, [1, 0]) == "condition not prepared or found"
+    assert evm.refusal(BOSS, tokens, REPORT, WORD, [0, 0]) == "payout is all zeroes"
+    condition = evm.ask(tokens, CONDITION_ID, BOSS, WORD, 2)
+    assert evm.refusal(ALICE, tokens, SPLIT, ALICE, ROOT, condition, [1, 1], 1) == (
+        "partition not disjoint"
+    )
+    assert evm.refusal(ALICE, tokens, SPLIT, ALICE, ROOT, condition, [1, 4], 1) == (
+        "got invalid index set"
+    )
+    evm.do(BOSS, tokens, REPORT, WORD, [1, 0])
+    assert evm.refusal(BOSS, tokens, REPORT, WORD, [1, 0]) == "payout denominator already set"
+
+
+def test_every_error_of_the_contracts_is_raised_here_or_out_of_reach():
+    known = {
+        entry["name"] for name in NAMES for entry in artifact(name).abi if entry["type"] == "error"
+    }
+    raised = {row[3].partition("(")[0] for row in RAISED if "(" in row[3]} | {"WrongDecimals"}
+    assert raised | OUT_OF_REACH == known
+    assert not raised & OUT_OF_REACH
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_error_of_the_contracts_is_read(name):
+    for entry in artifact(name).abi:
+        if entry["type"] != "error":
+            continue
+        types = [part["type"] for part in entry["inputs"]]
+        error = Function(f"{entry['name']}({','.join(types)})")
+        samples = {"address": ALICE, "bytes32": WORD, "string": "so"}
+        values = [samples.get(kind, 7) for kind in types]
+        assert revert_reason(error.encode(*values)).startswith(f"{entry['name']}(")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "no reason given"),
+        (b"\1", "an unknown error: 0x01"),
+        (bytes.fromhex("deadbeef00"), "an unknown error: 0xdeadbeef00"),
+        (Function("Error(string)").encode("no"), "no"),
+        (Function("Error(string)").encode("a\nb\x1b[2J"), "a?b?[2J"),
+        (Function("Error(string)").encode("x" * 500), "x" * 200),
+        (Function("Error(string)").selector, "an unknown error: 0x08c379a0"),
+        (
+            Function("Error(string)").selector + BAD_TEXT,
+            f"an unknown error: 0x08c379a0{BAD_TEXT.hex()}"[:200],
+        ),
+        (Function("Panic(uint256)").encode(0x12), "panic 0x12: a division by zero"),
+        (Function("Panic(uint256)").encode(0x99), "panic 0x99: an unknown code"),
+        (Function("Panic(uint256)").encode(MAX), f"panic 0x{MAX:x}: an unknown code"),
+    ],
+)
+def test_whatever_a_contract_says_is_put_into_words(data, reason):
+    assert revert_reason(data) == reason
+
+
+@given(data=st.binary(max_size=200), head=st.sampled_from(["", "08c379a0", "4e487b71", "e450d38c"]))
+def test_no_answer_of_a_contract_breaks_it(data, head):
+    assert len(revert_reason(bytes.fromhex(head) + data)) <= 200

@@ -1,0 +1,231 @@
+"""The test stablecoin and its wrapped form: who may do what, and that nothing is ever unbacked."""
+
+import pytest
+from eth_account import Account
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clob_server.chain.accounts import ACCOUNTS, OPERATOR, WALLETS
+from tests.chain.contracts.calls import (
+    ALLOWANCE,
+    APPROVE,
+    APPROVED,
+    BALANCE,
+    DECIMALS,
+    MAX,
+    MINT,
+    MINTER,
+    NAME,
+    NONCES,
+    PERMIT,
+    SEPARATOR,
+    STABLECOIN,
+    SUPPLY,
+    SYMBOL,
+    TRANSFER,
+    TRANSFER_FROM,
+    TRANSFERRED,
+    UNIT,
+    UNWRAP,
+    WRAP,
+    ZERO,
+)
+from tests.chain.contracts.evm import CHAIN_ID, NOW_S, Evm
+
+BOSS = OPERATOR.address
+ALICE, BOB = WALLETS[0].address, WALLETS[1].address
+WEI = 10**12
+TYPES = {
+    "Permit": [
+        {"name": "owner", "type": "address"},
+        {"name": "spender", "type": "address"},
+        {"name": "value", "type": "uint256"},
+        {"name": "nonce", "type": "uint256"},
+        {"name": "deadline", "type": "uint256"},
+    ]
+}
+
+
+def funded(evm, addresses, user, amount):
+    """Give a user stablecoin, and let the wrapper take it."""
+    evm.do(BOSS, addresses.stablecoin, MINT, user, amount)
+    evm.do(user, addresses.stablecoin, APPROVE, addresses.collateral, MAX)
+
+
+def backed(world):
+    """Assert that each wrapped token is backed."""
+    evm, addresses = world
+    supply = evm.ask(addresses.collateral, SUPPLY)
+    assert supply == WEI * evm.ask(addresses.stablecoin, BALANCE, addresses.collateral)
+
+
+def permit(evm, token, owner, spender, value, deadline=NOW_S + 60, **domain):
+    """Sign a permit, and give the arguments of the call."""
+    nonce = evm.ask(token, NONCES, owner.address)
+    plain = {"name": "Wrapped Test Dollar", "version": "1", "chainId": CHAIN_ID}
+    signed = Account.sign_typed_data(
+        owner.private_key,
+        {**plain, "verifyingContract": token, **domain},
+        TYPES,
+        {
+            "owner": owner.address,
+            "spender": spender,
+            "value": value,
+            "nonce": nonce,
+            "deadline": deadline,
+        },
+    )
+    r, s = signed.r.to_bytes(32), signed.s.to_bytes(32)
+    return owner.address, spender, value, deadline, signed.v, r, s
+
+
+def test_they_say_what_they_are(world):
+    evm, addresses = world
+    dollar, wrapped = addresses.stablecoin, addresses.collateral
+    assert [evm.ask(dollar, asked) for asked in (NAME, SYMBOL, DECIMALS, MINTER)] == [
+        "Test Dollar",
+        "tUSD",
+        6,
+        BOSS,
+    ]
+    assert [evm.ask(wrapped, asked) for asked in (NAME, SYMBOL, DECIMALS, UNIT, STABLECOIN)] == [
+        "Wrapped Test Dollar",
+        "wtUSD",
+        18,
+        WEI,
+        dollar,
+    ]
+
+
+@given(amount=st.integers(0, 10**15))
+def test_the_minter_mints_whatever_it_is_asked(world, amount):
+    evm, addresses = world
+    before = evm.ask(addresses.stablecoin, BALANCE, BOB)
+    (log,) = evm.do(BOSS, addresses.stablecoin, MINT, BOB, amount).logs
+    assert TRANSFERRED.decode(log) == (ZERO, BOB, amount)
+    assert evm.ask(addresses.stablecoin, BALANCE, BOB) == before + amount
+
+
+@given(amount=st.integers(0, 10**15), part=st.fractions(0, 1))
+def test_what_is_wrapped_comes_back_when_it_is_unwrapped(world, amount, part):
+    evm, addresses = world
+    dollar, wrapped = addresses.stablecoin, addresses.collateral
+    funded(evm, addresses, ALICE, amount)
+    had = evm.ask(wrapped, BALANCE, BOB)
+    pulled, credited = evm.do(ALICE, wrapped, WRAP, BOB, amount).logs[::-1]
+    assert TRANSFERRED.decode(pulled) == (ALICE, wrapped, amount)
+    assert TRANSFERRED.decode(credited) == (ZERO, BOB, amount * WEI)
+    assert evm.ask(wrapped, BALANCE, BOB) == had + amount * WEI
+    backed(world)
+    back = int(amount * part)
+    had = evm.ask(dollar, BALANCE, ALICE)
+    evm.do(BOB, wrapped, UNWRAP, ALICE, back * WEI)
+    assert evm.ask(dollar, BALANCE, ALICE) == had + back
+    backed(world)
+
+
+@given(whole=st.integers(0, 10**9), rest=st.integers(1, WEI - 1))
+def test_a_part_of_the_smallest_unit_is_never_unwrapped(world, whole, rest):
+    evm, addresses = world
+    amount = whole * WEI + rest
+    reason = evm.refusal(BOB, addresses.collateral, UNWRAP, BOB, amount)
+    assert reason == f"NotAMultiple(amount={amount}, unit={WEI})"
+
+
+def test_nobody_wraps_what_he_has_not_or_has_not_approved(world):
+    evm, addresses = world
+    user = WALLETS[2].address
+    wrapped = addresses.collateral
+    assert "ERC20InsufficientAllowance" in evm.refusal(user, wrapped, WRAP, user, 1)
+    evm.do(user, addresses.stablecoin, APPROVE, wrapped, 5)
+    reason = evm.refusal(user, wrapped, WRAP, user, 5)
+    assert reason == f"ERC20InsufficientBalance(sender={user}, balance=0, needed=5)"
+    assert evm.ask(wrapped, BALANCE, user) == 0
+    backed(world)
+
+
+def test_an_amount_that_overflows_is_refused(world):
+    evm, addresses = world
+    reason = evm.refusal(ALICE, addresses.collateral, WRAP, ALICE, MAX)
+    assert reason == "panic 0x11: an arithmetic operation overflowed"
+
+
+def test_nobody_unwraps_what_he_has_not(world):
+    evm, addresses = world
+    user = WALLETS[3].address
+    reason = evm.refusal(user, addresses.collateral, UNWRAP, user, WEI)
+    assert reason == f"ERC20InsufficientBalance(sender={user}, balance=0, needed={WEI})"
+
+
+def test_stablecoin_is_never_paid_out_to_the_wrapper_itself(world):
+    evm, addresses = world
+    wrapped = addresses.collateral
+    funded(evm, addresses, ALICE, 1)
+    evm.do(ALICE, wrapped, WRAP, ALICE, 1)
+    reason = evm.refusal(ALICE, wrapped, UNWRAP, wrapped, WEI)
+    assert reason == f"ERC20InvalidReceiver(receiver={wrapped})"
+    backed(world)
+
+
+@given(value=st.integers(0, MAX), spent=st.integers(0, 10**6))
+def test_a_permit_lets_the_spender_take_what_it_says_and_no_more(world, value, spent):
+    evm, addresses = world
+    wrapped, owner = addresses.collateral, WALLETS[4]
+    funded(evm, addresses, ALICE, spent)
+    evm.do(ALICE, wrapped, WRAP, owner.address, spent)
+    args = permit(evm, wrapped, owner, BOSS, value)
+    (log,) = evm.do(BOB, wrapped, PERMIT, *args).logs  # anybody may hand it in
+    assert APPROVED.decode(log) == (owner.address, BOSS, value)
+    call = (BOSS, wrapped, TRANSFER_FROM, owner.address, BOB, spent * WEI)
+    if spent * WEI <= value:
+        evm.do(*call)
+        left = value if value == MAX else value - spent * WEI
+        assert evm.ask(wrapped, ALLOWANCE, owner.address, BOSS) == left
+    else:
+        assert "ERC20InsufficientAllowance" in evm.refusal(*call)
+        evm.do(owner.address, wrapped, TRANSFER, BOB, spent * WEI)
+
+
+def test_a_permit_is_used_once(world):
+    evm, addresses = world
+    args = permit(evm, addresses.collateral, WALLETS[5], BOSS, 7)
+    evm.do(BOB, addresses.collateral, PERMIT, *args)
+    assert "ERC2612InvalidSigner" in evm.refusal(BOB, addresses.collateral, PERMIT, *args)
+
+
+def test_a_permit_ends_at_its_deadline(world):
+    evm, addresses = world
+    late = permit(evm, addresses.collateral, WALLETS[5], BOSS, 7, deadline=1)
+    reason = evm.refusal(BOB, addresses.collateral, PERMIT, *late)
+    assert reason == "ERC2612ExpiredSignature(deadline=1)"
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        {"name": "Test Dollar"},
+        {"version": "2"},
+        {"chainId": 1},
+        {"verifyingContract": ACCOUNTS[0].address},
+    ],
+    ids=lambda domain: next(iter(domain)),
+)
+def test_a_permit_for_another_contract_is_refused(world, domain):
+    evm, addresses = world
+    args = permit(evm, addresses.collateral, WALLETS[5], BOSS, 7, **domain)
+    assert "ERC2612InvalidSigner" in evm.refusal(BOB, addresses.collateral, PERMIT, *args)
+
+
+@given(place=st.integers(0, 3), other=st.integers(1, 10**6))
+def test_a_permit_with_anything_else_in_it_is_refused(world, place, other):
+    evm, addresses = world
+    args = list(permit(evm, addresses.collateral, WALLETS[5], BOSS, 7))
+    args[place] = f"0x{other:040x}" if place < 2 else args[place] + other
+    assert "ERC2612InvalidSigner" in evm.refusal(BOB, addresses.collateral, PERMIT, *args)
+
+
+def test_another_wrapper_has_another_domain():
+    evm = Evm()
+    addresses = evm.deploy_all()
+    other = evm.deploy(BOSS, "WrappedCollateral", ["address"], [addresses.stablecoin])
+    assert evm.ask(other, SEPARATOR) != evm.ask(addresses.collateral, SEPARATOR)
