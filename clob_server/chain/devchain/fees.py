@@ -1,0 +1,100 @@
+"""What the last blocks charged, from which a wallet guesses what the next one will."""
+
+from typing import Any, Final
+
+import msgspec
+
+from clob_server.chain.devchain.chain import DevelopmentChain
+from clob_server.chain.devchain.errors import invalid
+from clob_server.chain.devchain.params import block_named, shown, whole_number
+
+HISTORY_MAX: Final = 1024
+"""How many blocks one answer tells of at most."""
+PERCENTILES_MAX: Final = 100
+"""How many percentiles may be asked for."""
+
+
+class _Fees(msgspec.Struct, rename="camel"):
+    """What is needed of a block."""
+
+    number: str
+    gas_used: str
+    gas_limit: str
+    base_fee_per_gas: str
+
+
+class _Receipt(msgspec.Struct, rename="camel"):
+    """What is needed of a receipt."""
+
+    gas_used: str
+    effective_gas_price: str
+
+
+def fee_history(
+    chain: DevelopmentChain, count: object, newest: object, percentiles: object
+) -> dict[str, Any]:
+    """Tell of the last blocks.
+
+    Args:
+        chain: the chain.
+        count: how many blocks.
+        newest: up to which.
+        percentiles: which tips to tell of, by how much of the gas paid no more; None for none.
+
+    Raises:
+        RefusedError: the parameters are not of that kind.
+    """
+    asked = min(whole_number(count, "blockCount"), HISTORY_MAX)
+    named = block_named(newest, "newestBlock")
+    last = chain.head.block_number if isinstance(named, str) else chain.header(named).block_number
+    first = max(0, last - asked + 1)
+    query = "SELECT body FROM blocks WHERE number BETWEEN ? AND ? ORDER BY number"
+    rows = chain.store.rows(query, first, last)
+    blocks = [msgspec.json.decode(row[0], type=_Fees) for row in rows]
+    after = chain.next_header() if last == chain.head.block_number else chain.header(last + 1)
+    base_fees = [each.base_fee_per_gas for each in blocks]
+    told: dict[str, Any] = {
+        "oldestBlock": hex(first),
+        "baseFeePerGas": [*base_fees, hex(getattr(after, "base_fee_per_gas", 0))],
+        "gasUsedRatio": [int(each.gas_used, 16) / int(each.gas_limit, 16) for each in blocks],
+        "baseFeePerBlobGas": [hex(1)] * (len(blocks) + 1),
+        "blobGasUsedRatio": [0] * len(blocks),
+    }
+    if percentiles is not None:
+        wanted = read_percentiles(percentiles)
+        told["reward"] = [rewards(chain, each, wanted) for each in blocks]
+    return told
+
+
+def read_percentiles(given: object) -> list[float]:
+    """Read the percentiles, which must rise from 0 to 100."""
+    fits = isinstance(given, list) and len(given) <= PERCENTILES_MAX
+    if fits and all(type(each) in (int, float) and 0 <= each <= 100 for each in given):  # type: ignore[attr-defined]
+        found: list[float] = given  # type: ignore[assignment]
+        if found == sorted(found):
+            return found
+    raise invalid(f"rewardPercentiles: numbers that rise from 0 to 100, not {shown(given)}")
+
+
+def rewards(chain: DevelopmentChain, block: _Fees, percentiles: list[float]) -> list[str]:
+    """Give the tip below which each part of a block's gas paid, in wei, or zeros."""
+    query = "SELECT receipt FROM transactions WHERE block=?"
+    receipts = [
+        msgspec.json.decode(row[0], type=_Receipt)
+        for row in chain.store.rows(query, int(block.number, 16))
+    ]
+    base_fee = int(block.base_fee_per_gas, 16)
+    tips = sorted(
+        (int(each.effective_gas_price, 16) - base_fee, int(each.gas_used, 16)) for each in receipts
+    )
+    used = sum(gas for _, gas in tips)
+    return [hex(tip_at(tips, percentile * used / 100)) for percentile in percentiles]
+
+
+def tip_at(tips: list[tuple[int, int]], gas: float) -> int:
+    """Give the tip that was paid for the unit of gas at a place, the lowest tips first."""
+    for tip, used in tips:
+        gas -= used
+        if gas <= 0:
+            return tip
+    return tips[-1][0] if tips else 0

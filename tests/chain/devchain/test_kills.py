@@ -1,0 +1,63 @@
+"""Killed at any moment while it mines: what was answered is there, and the chain is whole."""
+
+import random  # noqa: TID251 - only seeded
+import threading
+
+import httpx
+import pytest
+
+from clob_server.chain.accounts import ACCOUNTS, GENESIS_WEI
+from tests.chain.devchain.senders import Sender
+from tests.chain.nodes import result_of, running, start_devchain
+
+ROUNDS = 12
+TO = "0x" + "77" * 20
+
+
+def mine_until_it_dies(node, sender, answered):
+    """Pay one wei after the other, and note the hash of each payment that was answered."""
+    with httpx.Client(timeout=30) as client:
+        while True:
+            raw = sender.sign(TO, value=1, gas=21_000)
+            try:
+                answered.append(result_of(client, node.url, "eth_sendRawTransaction", [raw]))
+            except httpx.HTTPError:
+                return
+
+
+def check_whole(node, answered, rounds):
+    """Compare blocks, receipts, balances and nonces with each other."""
+    newest = int(node.ask("eth_blockNumber"), 16)
+    assert len(answered) <= newest <= len(answered) + rounds
+    assert int(node.ask("eth_getBalance", TO, "latest"), 16) == newest
+    nonce = int(node.ask("eth_getTransactionCount", ACCOUNTS[3].address, "latest"), 16)
+    assert nonce == newest
+    for hashed in answered[-50:]:
+        assert node.ask("eth_getTransactionReceipt", hashed)["status"] == "0x1"
+    parent = None
+    for number in range(newest + 1):
+        block = node.ask("eth_getBlockByNumber", hex(number), False)
+        assert parent in (None, block["parentHash"])
+        assert len(block["transactions"]) == (number > 0)
+        parent = block["hash"]
+    spent = GENESIS_WEI - int(node.ask("eth_getBalance", ACCOUNTS[3].address, "latest"), 16)
+    assert spent > newest * 21_000
+
+
+@pytest.mark.long
+def test_every_answered_transaction_is_there_after_a_kill(tmp_path):
+    drawn = random.Random(6)
+    answered = []
+    for rounds in range(1, ROUNDS + 1):
+        with running(start_devchain(tmp_path)) as node:
+            sender = Sender()
+            nonce = node.ask("eth_getTransactionCount", sender.address, "latest")
+            sender.nonce = int(nonce, 16)
+            miner = threading.Thread(target=mine_until_it_dies, args=(node, sender, answered))
+            miner.start()
+            miner.join(drawn.random())
+            node.kill()
+            miner.join()
+        with running(start_devchain(tmp_path)) as node:
+            check_whole(node, answered, rounds)
+    assert len(answered) > ROUNDS

@@ -1,0 +1,114 @@
+"""The quicker instructions against py-evm's own: stack, gas and errors, on random programs."""
+
+import random  # noqa: TID251 - only seeded
+
+import pytest
+from eth.db.atomic import AtomicDB
+from eth.exceptions import InvalidInstruction, InvalidJumpDestination
+from eth.vm import opcode_values as op
+from eth.vm.execution_context import ExecutionContext
+from eth.vm.forks.prague.computation import PragueComputation
+from eth.vm.forks.prague.opcodes import PRAGUE_OPCODES
+from eth.vm.message import Message
+from eth.vm.transaction_context import BaseTransactionContext
+
+from clob_server.chain.devchain.evm import DevelopmentComputation, DevelopmentState
+from clob_server.chain.devchain.opcodes import OTHER, TABLE
+
+QUICK = [code for code in PRAGUE_OPCODES if TABLE[code].kind != OTHER]
+WORDS = [0, 1, 2, 31, 32, 255, 256, 2**64, 2**160, 2**255, 2**256 - 1, 2**256 - 2]
+PLACE = bytes.fromhex("aa" * 20)
+
+
+def ran(kind, code, gas):
+    """Run code, and give what is seen of it afterwards."""
+    context = ExecutionContext(
+        coinbase=bytes(20),
+        timestamp=1,
+        block_number=1,
+        difficulty=0,
+        mix_hash=bytes(32),
+        gas_limit=30_000_000,
+        prev_hashes=[],
+        chain_id=31337,
+        base_fee_per_gas=7,
+        excess_blob_gas=0,
+    )
+    state = DevelopmentState(
+        AtomicDB(), context, DevelopmentState.get_account_db_class()(AtomicDB()).state_root
+    )
+    message = Message(gas=gas, to=PLACE, sender=PLACE, value=0, data=b"", code=code)
+    transaction = BaseTransactionContext(gas_price=0, origin=PLACE)
+    done = kind.apply_computation(state, message, transaction)
+    stack = [
+        int.from_bytes(each) if isinstance(each, bytes) else each for each in done._stack.values
+    ]
+    if done.is_error:  # nobody sees more of it
+        kind = (
+            InvalidJumpDestination
+            if isinstance(done.error, InvalidInstruction)
+            else type(done.error)
+        )
+        return kind, done.get_gas_used()
+    return None, done.get_gas_used(), stack, bytes(done.output)
+
+
+def same(code, gas=100_000):
+    """Run code both ways, compare, and give what came of it."""
+    ours, theirs = (ran(kind, code, gas) for kind in (DevelopmentComputation, PragueComputation))
+    assert ours == theirs, code.hex()
+    return ours
+
+
+def pushed(*words):
+    """Write the code that puts words on the stack, each in as few bytes as it needs."""
+    code = b""
+    for each in words:
+        size = max(1, (each.bit_length() + 7) // 8)
+        code += bytes([op.PUSH0 + size]) + each.to_bytes(size)
+    return code
+
+
+@pytest.mark.parametrize("code", QUICK, ids=lambda code: f"{code:#x}")
+def test_one_instruction_on_every_kind_of_stack(code):
+    drawn = random.Random(code)
+    for _ in range(40):
+        words = [drawn.choice(WORDS) for _ in range(drawn.choice((0, 1, 2, 3, 16, 17, 18)))]
+        program = pushed(*words) + bytes([code])
+        same(program)
+        same(program + bytes([op.STOP]) * 3, gas=3 * len(words) + drawn.randrange(12))
+    same(bytes([op.PUSH0]) * 1023 + bytes([code]))
+    same(bytes([op.PUSH0]) * 1024 + bytes([code]))
+
+
+@pytest.mark.parametrize("size", range(1, 33))
+def test_a_push_that_the_code_ends_in(size):
+    for length in range(size + 1):
+        same(bytes([op.PUSH0 + size]) + b"\xab" * length)
+
+
+def test_jumps():
+    land = bytes([op.JUMPDEST])
+    assert same(pushed(3) + bytes([op.JUMP]) + land)[0] is None
+    assert same(pushed(0, 6) + bytes([op.JUMPI, op.STOP]) + land)[0] is None
+    assert same(pushed(1, 6) + bytes([op.JUMPI, 0xFE]) + land)[0] is None
+    assert same(pushed(0) + bytes([op.PUSH1, 7, op.JUMPI, op.PC]) + land)[0] is None
+    for to in (0, 1, 4, 5, 2**255, 2**64, 10**9):
+        assert same(pushed(to) + bytes([op.JUMP, op.PUSH1, op.JUMPDEST]))[0]
+    # What memory gave is bytes, and not a number, on the stack.
+    loaded = bytes([op.PUSH0, op.MLOAD])
+    assert same(loaded + pushed(6) + bytes([op.JUMPI, op.STOP]) + land)[0] is None
+    assert same(loaded + bytes([op.JUMP]))[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_random_programs(seed):
+    drawn = random.Random(seed)
+    others = [op.SDIV, op.SMOD, op.EXP, op.SIGNEXTEND, op.SLT, op.SGT, op.BYTE, op.SAR, op.PC]
+    others += [op.SHA3, op.MLOAD, op.MSTORE, op.MSTORE8, op.MSIZE, op.ADDRESS, op.CALLER]
+    codes = [*QUICK, *others]
+    for _ in range(2500):
+        program = pushed(*(drawn.choice(WORDS) for _ in range(drawn.randrange(20))))
+        program += bytes(drawn.choice(codes) for _ in range(drawn.randrange(60)))
+        same(program, gas=drawn.choice((50, 300, 5000)))

@@ -1,0 +1,195 @@
+"""The chain as a process: its start, its end, and what it says when it cannot begin."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from clob_server.chain.accounts import ACCOUNTS
+from tests.chain.devchain.senders import Sender
+from tests.chain.nodes import running, start_devchain
+from tests.server.live import environment
+
+MODULE = "clob_server.chain.devchain"
+WAIT_S = 30
+
+
+def said(*arguments, program=("-m", MODULE)):
+    """Run it to its end, and give its exit code and what it said on standard error."""
+    command = [sys.executable, *program, *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=WAIT_S, env=environment(), check=False
+    )
+    assert not done.stdout
+    return done.returncode, done.stderr
+
+
+def filled(folder):
+    """Make a chain with two blocks, and say what must still be there later."""
+    sender = Sender()
+    with running(start_devchain(folder)) as node:
+        node.ask("evm_increaseTime", 500)
+        for value in (1, 2):
+            hashed = node.ask(
+                "eth_sendRawTransaction", sender.sign(ACCOUNTS[4].address, value=value)
+            )
+        kept = facts(node, hashed)
+        assert node.stop() == 0
+    return hashed, kept
+
+
+def facts(node, hashed):
+    """Ask for everything that a restart must not change."""
+    newest = node.ask("eth_getBlockByNumber", "latest", True)
+    return [
+        newest,
+        node.ask("eth_getTransactionReceipt", hashed),
+        node.ask("eth_getTransactionByHash", hashed),
+        node.ask("eth_getBlockByNumber", "0x0", True),
+        *(node.ask("eth_getBalance", each.address, "latest") for each in ACCOUNTS),
+        *(node.ask("eth_getTransactionCount", each.address, "latest") for each in ACCOUNTS),
+        node.ask("evm_increaseTime", 0),
+    ]
+
+
+@pytest.fixture(scope="module")
+def chain_folder(tmp_path_factory):
+    """A folder with a chain, to be copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    return folder, *filled(folder)
+
+
+def test_a_restart_keeps_everything(chain_folder, tmp_path):
+    folder, hashed, kept = chain_folder
+    with running(start_devchain(shutil.copytree(folder, tmp_path / "chain"))) as node:
+        assert facts(node, hashed) == kept
+
+
+def test_a_kill_keeps_what_was_answered(tmp_path):
+    sender = Sender()
+    with running(start_devchain(tmp_path)) as node:
+        hashed = node.ask("eth_sendRawTransaction", sender.sign(ACCOUNTS[4].address, value=1))
+        kept = facts(node, hashed)
+        node.kill()
+    with running(start_devchain(tmp_path)) as node:
+        assert facts(node, hashed) == kept
+
+
+def test_a_second_process_on_the_folder_is_refused(tmp_path):
+    with running(start_devchain(tmp_path)):
+        code, text = said(tmp_path, "--port", 0)
+    assert code == 2
+    assert text == f"clob-devchain: another process has the chain in {tmp_path} open\n"
+
+
+def test_a_port_that_is_taken(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, text = said(tmp_path, "--port", port)
+    assert code == 2
+    assert text.startswith(f"clob-devchain: it cannot listen on 127.0.0.1:{port}: ")
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "damage", ["not a database", "half", "a table is gone", "no state", "newer", "no head"]
+)
+def test_a_damaged_store_is_refused(chain_folder, tmp_path, damage):
+    folder = shutil.copytree(chain_folder[0], tmp_path / "bad")
+    spoil(folder / "chain.db", damage)
+    code, text = said(folder, "--port", 0)
+    assert code == 2
+    assert text.startswith("clob-devchain: ")
+    assert "damaged" in text or "version 9" in text
+    assert text.count("\n") == 1
+
+
+def spoil(path, damage):
+    """Damage the file of a chain."""
+    import apsw  # noqa: PLC0415 - only here
+
+    if damage == "not a database":
+        path.write_bytes(b"x" * 5000)
+    elif damage == "half":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    else:
+        statement = {
+            "no state": "DELETE FROM keys WHERE length(key)=32",
+            "newer": "PRAGMA user_version=9",
+            "a table is gone": "DROP TABLE facts",
+            "no head": "DELETE FROM keys WHERE length(key)<>32",
+        }[damage]
+        db = apsw.Connection(str(path))
+        db.execute(statement).fetchall()
+        db.close()
+
+
+def test_another_chain_id_than_that_of_the_folder(chain_folder, tmp_path):
+    folder = shutil.copytree(chain_folder[0], tmp_path / "chain")
+    code, text = said(folder, "--port", 0, "--chain-id", 5)
+    assert code == 2
+    assert "the chain there has the id 31337, not 5" in text
+
+
+def test_a_folder_that_cannot_be_one(tmp_path):
+    (tmp_path / "file").write_text("")
+    code, text = said(tmp_path / "file", "--port", 0)
+    assert code == 2
+    assert "cannot be opened" in text
+
+
+def test_without_py_evm_it_says_what_to_install(tmp_path):
+    without = (
+        "import sys, runpy; sys.modules['eth'] = None; "
+        f"runpy.run_module('{MODULE}', run_name='__main__')"
+    )
+    code, text = said(tmp_path / "chain", program=("-c", without))
+    assert code == 2
+    assert text == (
+        "clob-devchain: the development chain needs py-evm: pip install 'clob[devchain]'\n"
+    )
+    assert not (tmp_path / "chain").exists()
+
+
+@pytest.mark.parametrize("wrong", [["--port", "x"], ["--port", "65536"], ["--chain-id", "0"], []])
+def test_arguments_that_are_none(tmp_path, wrong):
+    code, text = said(*([tmp_path, *wrong] if wrong else []))
+    assert code == 2
+    assert "usage:" in text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(tmp_path, number):
+    with running(start_devchain(tmp_path)) as node:
+        node.process.send_signal(number)
+        assert node.process.wait(WAIT_S) == 0
+
+
+def test_an_input_that_is_no_pipe_says_nothing_of_a_parent(tmp_path):
+    command = [sys.executable, "-m", MODULE, str(tmp_path), "--port", "0", "--with-parent"]
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(command, stdin=null, stdout=pipe, text=True, env=environment()) as one:
+        assert one.stdout.readline().startswith("listening on ")
+        time.sleep(0.2)
+        assert one.poll() is None
+        one.terminate()
+        assert one.wait(WAIT_S) == 0
+
+
+def test_it_ends_with_its_parent(tmp_path):
+    command = [sys.executable, "-m", MODULE, str(tmp_path), "--port", "0", "--with-parent"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True, env=environment()
+    ) as process:
+        assert process.stdout.readline().startswith("listening on http://127.0.0.1:")
+        process.stdin.write("nobody reads this\n")
+        process.stdin.flush()
+        time.sleep(0.2)
+        assert process.poll() is None
+        process.stdin.close()
+        assert process.wait(WAIT_S) == 0
