@@ -1,0 +1,129 @@
+"""What must be there before anything else: the contracts, and the operator's own approvals."""
+
+from typing import Final
+
+import msgspec
+
+from clob_server.chain import abi
+from clob_server.chain.accounts import create_address
+from clob_server.chain.addresses import Addresses
+from clob_server.chain.contracts import artifact
+from clob_server.chain.operations.base import Run, StepFailedError, Work, World
+from clob_server.chain.operations.calls import ALLOWANCE, MAX, Calls
+from clob_server.chain.operations.reading import Read, ask
+from clob_server.chain.rows import Step
+from clob_server.chain.sender import Call
+
+ADDRESSES: Final = "addresses"
+"""The fact of the outbox that says where the contracts are, as JSON."""
+GAS_DEPLOY: Final = 8_000_000
+"""How much gas a contract may take."""
+
+
+class DeployBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="deploy"):
+    """What the worker asks of itself."""
+
+    addresses: Addresses | None = None
+    """Where the contracts are, if they are there already."""
+
+
+class Deploy(Work):
+    """Deploys the contracts, and approves what they take from the operator.
+
+    Args:
+        body: what is asked for.
+    """
+
+    kind = "deploy"
+    """What it does."""
+    names = (
+        "conditionalTokensTx",
+        "stablecoinTx",
+        "collateralTx",
+        "approveStablecoinTx",
+        "approveCollateralTx",
+    )
+    """Its steps."""
+    gas = 10_000_000
+    """What it takes in gas, generously."""
+
+    def __init__(self, body: DeployBody) -> None:
+        self._body = body
+
+    async def check(self, world: World) -> None:
+        """Refuse nothing: without this, there is nothing else."""
+
+    async def run(self, run: Run) -> Addresses:
+        """Deploy what is missing, and give where it is.
+
+        Raises:
+            StepFailedError: something is still missing.
+        """
+        addresses = self._body.addresses or await self._contracts(run)
+        await self._approvals(run, addresses)
+        run.world.outbox.keep(ADDRESSES, msgspec.json.encode(addresses).decode())
+        return addresses
+
+    async def _contracts(self, run: Run) -> Addresses:
+        """Deploy the contracts, in the order that makes their addresses known beforehand."""
+        tokens, stablecoin = await run.must(
+            deploys("conditionalTokensTx", "ConditionalTokens"),
+            deploys("stablecoinTx", "TestDollar"),
+        )
+        dollar = made_by(run, stablecoin)
+        (collateral,) = await run.must(
+            deploys("collateralTx", "WrappedCollateral", abi.encode(["address"], [dollar]))
+        )
+        return Addresses(
+            stablecoin=dollar,
+            collateral=made_by(run, collateral),
+            conditional_tokens=made_by(run, tokens),
+        )
+
+    async def _approvals(self, run: Run, addresses: Addresses) -> None:
+        """Let the collateral take test dollars of the operator, and the tokens collateral."""
+        operator = run.world.node.operator
+        calls = Calls(addresses, operator)
+        pairs = {
+            "approveStablecoinTx": (addresses.stablecoin, addresses.collateral),
+            "approveCollateralTx": (addresses.collateral, addresses.conditional_tokens),
+        }
+        allowed = await ask(run.world, *approval_reads(operator, addresses))
+        missing = [
+            calls.approve(name, token, spender)
+            for (name, (token, spender)), amount in zip(pairs.items(), allowed, strict=True)
+            if not is_enough(amount) or run.has_begun(name)
+        ]
+        if missing:
+            await run.must(*missing)
+
+
+def deploys(name: str, contract: str, arguments: bytes = b"") -> Call:
+    """Make a contract.
+
+    Args:
+        name: what the step is called.
+        contract: which.
+        arguments: what its constructor is given, encoded.
+    """
+    return Call(name, "", artifact(contract).creation + arguments, gas_max=GAS_DEPLOY)
+
+
+def made_by(run: Run, step: Step) -> str:
+    """Say where a contract is that a step made."""
+    if step.nonce is None:
+        raise StepFailedError(f"{step.name} was not sent")
+    return create_address(run.world.node.operator, step.nonce)
+
+
+def approval_reads(operator: str, addresses: Addresses) -> list[Read]:
+    """Ask what the collateral may take of the operator, and the tokens."""
+    return [
+        Read(addresses.stablecoin, ALLOWANCE, (operator, addresses.collateral)),
+        Read(addresses.collateral, ALLOWANCE, (operator, addresses.conditional_tokens)),
+    ]
+
+
+def is_enough(allowance: int) -> bool:
+    """Say if an approval lasts for ever, as far as anybody can tell."""
+    return allowance > MAX // 2

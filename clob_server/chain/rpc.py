@@ -1,0 +1,264 @@
+"""A client of JSON-RPC over HTTP, and the three ways in which a node can fail to answer.
+
+Addresses of nodes often have a key in them, so no message here repeats one: only the host.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from clob_server.chain.loopback import Loopback
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+"""Hosts that are on this machine."""
+BUSY: Final = 429
+"""The status of a node that is asked too often."""
+BROKEN: Final = 500
+"""From this status on, the node itself says that it cannot answer now."""
+SHOWN: Final = 200
+"""How many characters of what a node said are repeated."""
+
+_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+")
+_BYTES: Final = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
+
+Question: TypeAlias = tuple[str, Sequence[Any]]
+"""A method and its parameters."""
+
+
+class NodeError(Exception):
+    """A node did not answer what was asked."""
+
+
+class NodeUnreachableError(NodeError):
+    """It did not answer at all, not in time, or said that it cannot."""
+
+
+class NodeNonsenseError(NodeError):
+    """It answered something that is not an answer of JSON-RPC."""
+
+
+class NodeRefusedError(NodeError):
+    """It answered that it does not do this.
+
+    Args:
+        code: its number for the reason.
+        message: its words.
+        data: what else it said; in a call that is reverted, hex digits.
+    """
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(f"{message[:SHOWN]} ({code})")
+        self.code: Final[int] = code
+        """Its number for the reason."""
+        self.message: Final[str] = message
+        """Its words."""
+        self.data: Final[object] = data
+        """What else it said."""
+
+
+Reply: TypeAlias = Any | NodeRefusedError
+"""What came of one question of a batch: a result, or the refusal."""
+
+
+class Far:
+    """Posts JSON to an address anywhere.
+
+    Args:
+        url: the address, http or https.
+        timeout_s: how long an answer may take, seconds.
+    """
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._url = httpx.URL(url)
+        headers = {"content-type": "application/json"}
+        self._http = httpx.AsyncClient(timeout=timeout_s, headers=headers)
+
+    async def post(self, content: bytes) -> tuple[int, bytes]:
+        """Send a request, and give the status and the body of the answer.
+
+        Raises:
+            OSError: there is no connection, or it was closed.
+            TimeoutError: the answer takes too long.
+        """
+        try:
+            answer = await self._http.post(self._url, content=content)
+        except httpx.TimeoutException as error:
+            raise TimeoutError from error
+        except httpx.HTTPError as error:
+            raise ConnectionError(type(error).__name__) from error
+        return answer.status_code, answer.content
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+
+class Rpc:
+    """Asks one node.
+
+    Args:
+        url: where it is, http or https.
+        timeout_s: how long it may take to answer, seconds.
+        is_near: if it is asked without a library for all of HTTP; None is where it is on this
+            machine.
+
+    Raises:
+        ValueError: the address is none.
+    """
+
+    def __init__(self, url: str, timeout_s: float = 10.0, *, is_near: bool | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("the node must be named by an address that begins http:// or https://")
+        self.host: Final[str] = parts.hostname
+        """The host of the node."""
+        if is_near is None:
+            is_near = parts.scheme == "http" and parts.hostname in LOOPBACK
+        self._way: Loopback | Far = Loopback(parts, timeout_s) if is_near else Far(url, timeout_s)
+        self._encode = msgspec.json.Encoder().encode
+        self._decode = msgspec.json.Decoder().decode
+        self._number = 0
+
+    async def ask(self, method: str, *params: Any) -> Any:
+        """Ask one question.
+
+        Args:
+            method: the method.
+            params: its parameters, as JSON has them.
+
+        Returns:
+            The result.
+
+        Raises:
+            NodeUnreachableError, NodeNonsenseError, NodeRefusedError: there is none.
+        """
+        (reply,) = await self.batch([(method, params)])
+        if isinstance(reply, NodeRefusedError):
+            raise reply
+        return reply
+
+    async def batch(self, questions: Sequence[Question]) -> list[Reply]:
+        """Ask several questions in one request.
+
+        Args:
+            questions: methods and parameters.
+
+        Returns:
+            What came of each, in their order; refusals are given and not raised.
+
+        Raises:
+            NodeUnreachableError, NodeNonsenseError: there is no answer, or it is none.
+        """
+        first = self._number
+        self._number += len(questions)
+        asked = [
+            {"jsonrpc": "2.0", "id": first + place, "method": method, "params": list(params)}
+            for place, (method, params) in enumerate(questions)
+        ]
+        content = self._encode(asked[0] if len(asked) == 1 else asked)
+        said = await self._post(content)
+        answers = said if isinstance(said, list) else [said]
+        by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
+        return [self._reply(by_id.get(first + place), said) for place in range(len(asked))]
+
+    async def _post(self, content: bytes) -> Any:
+        """Send a request, and read the JSON of the answer."""
+        try:
+            status, answer = await self._way.post(content)
+        except TimeoutError as error:
+            raise NodeUnreachableError(f"the node at {self.host} did not answer in time") from error
+        except OSError as error:
+            raise NodeUnreachableError(
+                f"the node at {self.host} cannot be reached: {type(error).__name__}"
+            ) from error
+        if status >= BROKEN or status == BUSY:
+            raise NodeUnreachableError(
+                f"the node at {self.host} answered with HTTP status {status}"
+            )
+        try:
+            return self._decode(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise NodeNonsenseError(
+                f"the node at {self.host} answered something that is not JSON "
+                f"(HTTP status {status})"
+            ) from error
+
+    def _reply(self, answer: Any, said: object) -> Reply:
+        """Take one answer apart."""
+        if answer is None:
+            refusal = said.get("error") if isinstance(said, Mapping) else None
+            if isinstance(refusal, Mapping):  # the whole batch is refused, without an id
+                return refused(refusal)
+            raise self._nonsense("no answer to what was asked")
+        if isinstance(error := answer.get("error"), Mapping):
+            return refused(error)
+        if "result" not in answer:
+            raise self._nonsense("neither a result nor an error")
+        return answer["result"]
+
+    def _nonsense(self, what: str) -> NodeNonsenseError:
+        """Say that an answer is none."""
+        return NodeNonsenseError(f"the node at {self.host} gave {what}")
+
+    async def close(self) -> None:
+        """Let go of its connections."""
+        await self._way.close()
+
+
+def refused(error: Mapping[str, Any]) -> NodeRefusedError:
+    """Read what a node refuses with."""
+    code = error.get("code")
+    return NodeRefusedError(
+        code if isinstance(code, int) else 0, str(error.get("message", "")), error.get("data")
+    )
+
+
+def result(reply: Reply) -> Any:
+    """Give the result of a question of a batch.
+
+    Raises:
+        NodeRefusedError: there is none.
+    """
+    if isinstance(reply, NodeRefusedError):
+        raise reply
+    return reply
+
+
+@contextmanager
+def understood() -> Iterator[None]:
+    """Take what a node says apart; where it lacks what it must have, that is nonsense.
+
+    Raises:
+        NodeNonsenseError: it does.
+    """
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise NodeNonsenseError(f"the node gave an answer without {error}") from error
+
+
+def number(value: object) -> int:
+    """Read a number as JSON-RPC writes it, ``0x`` and hex digits.
+
+    Raises:
+        NodeNonsenseError: it is none.
+    """
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return int(value, 16)
+    raise NodeNonsenseError(f"the node gave {str(value)[:SHOWN]!r} for a number")
+
+
+def content(value: object) -> bytes:
+    """Read bytes as JSON-RPC writes them, ``0x`` and hex digits.
+
+    Raises:
+        NodeNonsenseError: they are none.
+    """
+    if isinstance(value, str) and _BYTES.fullmatch(value):
+        return bytes.fromhex(value[2:])
+    raise NodeNonsenseError(f"the node gave {str(value)[:SHOWN]!r} for bytes")

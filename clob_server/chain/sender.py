@@ -1,0 +1,232 @@
+"""The one writer of the operator's key: gives a step its nonce, signs it, writes it, has it sent.
+
+Between the choice of a nonce and the commit nothing else runs, so no nonce is given twice, and
+what was written and never sent is sent by the next process.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from clob_server.chain.abi import revert_reason
+from clob_server.chain.failpoints import die_here
+from clob_server.chain.following import Following
+from clob_server.chain.node import Node, failure_data, is_failure
+from clob_server.chain.outbox import Outbox
+from clob_server.chain.rows import Draft, Operation, Step
+from clob_server.chain.rpc import (
+    SHOWN,
+    NodeError,
+    NodeRefusedError,
+    Question,
+    Reply,
+    number,
+    result,
+)
+from clob_server.chain.signer import Signer
+
+GAS_TIMES: Final = 1.2
+"""How much more gas a step is given than the node estimates."""
+GAS_MORE: Final = 20_000
+"""How much more on top of that."""
+GAS_MAX: Final = 2_000_000
+"""How much gas a step may take by the estimate, unless it says otherwise."""
+ATTEMPTS: Final = 3
+"""How often the node must say that a step fails which follows others of its operation."""
+ATTEMPT_S: Final = 0.2
+"""How long is waited in between."""
+
+_LOG: Final = logging.getLogger("clob_server.chain")
+
+
+class Call(NamedTuple):
+    """A transaction that is wanted."""
+
+    name: str
+    """What the answer calls its hash."""
+    target: str
+    """Where it goes; empty to make a contract."""
+    data: bytes
+    """The call."""
+    expects: str = ""
+    """As in :attr:`rows.Step.expects`."""
+    value: int = 0
+    """What it takes along, in wei."""
+    gas_max: int = GAS_MAX
+    """How much gas it may take by the estimate. More is as good as a failure: whoever receives a
+    token may have code that burns the operator's gas."""
+    estimate: int | None = None
+    """How much gas it takes, where the node was asked already."""
+
+
+class Sender:
+    """Sends steps of operations, each once.
+
+    Args:
+        node: the node.
+        outbox: where they are written.
+        signer: signs them.
+        following: brings them onto the chain.
+    """
+
+    def __init__(self, node: Node, outbox: Outbox, signer: Signer, following: Following) -> None:
+        self._node = node
+        self._outbox = outbox
+        self._signer = signer
+        self._following = following
+
+    async def send(
+        self, operation: Operation, calls: Sequence[Call], then: Call | None = None
+    ) -> list[Step | None]:
+        """Have steps happen that do not depend on each other.
+
+        What was signed before, by this process or one before it, is not signed again. If the node
+        says of one that it cannot succeed, none of those that were not signed yet is sent.
+
+        Args:
+            operation: whose steps.
+            calls: the steps.
+            then: the step that will follow; how much gas it takes is asked about along with the
+                receipts, and is for :meth:`estimate_of_next`.
+
+        Returns:
+            Each as ``confirmed``, ``reverted`` or ``failed``; None for one that was not sent
+            because another failed.
+        """
+        while True:
+            standing = self._outbox.standing(operation.number)
+            missing = [call for call in calls if call.name not in standing]
+            known = [standing[call.name] for call in calls if call.name in standing]
+            if missing and not any(step.status == "failed" for step in known):
+                await self._sign(operation, missing)
+                continue
+            waits = [
+                self._following.follow(step, operation.kind)
+                for step in known
+                if step.status == "signed"
+            ]
+            if not waits:
+                return [standing.get(call.name) for call in calls]
+            if then is not None:
+                self._following.ask_beside(operation.number, self.question(then))
+            await asyncio.wait(waits)
+
+    def estimate_of_next(self, operation: Operation, then: Call) -> int | None:
+        """Give how much gas the step takes that follows, if that came with the last receipt."""
+        reply = self._following.reply_beside(operation.number)
+        return None if reply is None else usable_estimate(then, reply)
+
+    def sign_at(self, operation: Operation, call: Call, nonce: int, gas: int) -> None:
+        """Sign a step with a nonce and with gas that are known, and write it.
+
+        Args:
+            operation: whose step.
+            call: the step.
+            nonce: its number among the operator's transactions.
+            gas: how much it may take.
+        """
+        draft = self._draft(operation, call, nonce, gas)
+        self._outbox.sign(draft, self._signer.sign(draft, self._node.offer))
+        self._outbox.commit()
+
+    async def _sign(self, operation: Operation, calls: Sequence[Call]) -> None:
+        """Sign steps, write them, and make that durable; or write why one cannot succeed."""
+        estimates = await self._estimates(operation, calls)
+        faults = [
+            (call, estimate)
+            for call, estimate in zip(calls, estimates, strict=True)
+            if isinstance(estimate, str)
+        ]
+        for call, fault in faults:
+            die_here(operation.kind, call.name, "before_insert")
+            self._outbox.refuse(self._draft(operation, call, None, 0), fault)
+        if not faults:
+            nonce = max(self._node.count_pending, self._outbox.next_nonce())
+            for place, (call, estimate) in enumerate(zip(calls, estimates, strict=True)):
+                assert isinstance(estimate, int)
+                die_here(operation.kind, call.name, "before_insert")
+                gas = int(estimate * GAS_TIMES) + GAS_MORE
+                draft = self._draft(operation, call, nonce + place, gas)
+                self._outbox.sign(draft, self._signer.sign(draft, self._node.offer))
+        self._outbox.commit()
+        for call in calls:
+            die_here(operation.kind, call.name, "after_insert")
+
+    async def _estimates(self, operation: Operation, calls: Sequence[Call]) -> list[int | str]:
+        """Ask how much gas each takes, or why it fails.
+
+        A step that follows others is asked about several times before it is believed to fail: a
+        reorganisation may have taken the others back, and another node may not have seen them yet.
+        """
+        known = [call.estimate for call in calls if call.estimate is not None]
+        if len(known) == len(calls):
+            return [*known]
+        attempts = ATTEMPTS if self._outbox.standing(operation.number) else 1
+        questions = [self.question(call) for call in calls]
+        found: list[int | str] = []
+        for attempt in range(attempts):
+            if attempt:
+                await asyncio.sleep(ATTEMPT_S)
+                await self._following.none_of(operation.number)
+            found = await self._node.patiently(
+                questions,
+                lambda replies: [
+                    estimated(call, reply) for call, reply in zip(calls, replies, strict=True)
+                ],
+            )
+            if all(isinstance(estimate, int) for estimate in found):
+                break
+        return found
+
+    def question(self, call: Call) -> Question:
+        """Ask how much gas a step takes; for :func:`usable_estimate`."""
+        asked = {"from": self._signer.address, "data": f"0x{call.data.hex()}"}
+        if call.target:
+            asked["to"] = call.target
+        if call.value:
+            asked["value"] = hex(call.value)
+        return "eth_estimateGas", (asked,)
+
+    def _draft(self, operation: Operation, call: Call, nonce: int | None, gas: int) -> Draft:
+        """Make a step of what is wanted."""
+        return Draft(
+            operation=operation.number,
+            name=call.name,
+            nonce=nonce,
+            target=call.target,
+            data=call.data,
+            value=call.value,
+            gas=gas,
+            expects=call.expects,
+            head=self._node.head or 0,
+        )
+
+
+def estimated(call: Call, reply: Reply) -> int | str:
+    """Give the gas of a step, or why it fails.
+
+    Raises:
+        NodeError: the node says neither.
+    """
+    if isinstance(reply, NodeRefusedError) and is_failure(reply):
+        return f"it would be reverted: {fault_of(reply)}"
+    gas = number(result(reply))
+    if gas > call.gas_max:
+        return f"it would take {gas} gas, more than {call.gas_max}"
+    return gas
+
+
+def usable_estimate(call: Call, reply: Reply) -> int | None:
+    """Give the gas of a step; None where it cannot be told yet."""
+    try:
+        estimate = estimated(call, reply)
+    except NodeError:
+        return None
+    return estimate if isinstance(estimate, int) else None
+
+
+def fault_of(refusal: NodeRefusedError) -> str:
+    """Say why a call fails, in the contract's words where it has any."""
+    data = failure_data(refusal)
+    return revert_reason(data) if data else refusal.message[:SHOWN]
