@@ -11,12 +11,14 @@ from clob.signing import fields
 from clob.units import FEE_RATE_MAX_BPS
 from clob_server.authority import SCOPES
 from clob_server.calls import Call
+from clob_server.chain.messages import Counts
 from clob_server.commands import AddKey, Budgets, Key
 from clob_server.keys import NAME_MAX, new_key
 from clob_server.problems import ApiError, Fault
 from clob_server.registry import Words
 from clob_server.views import market_terms
 from clob_server.wire import MarketTerms, Wire
+from clob_server.wire_meta import ContractsBody
 
 QUESTION_MAX: Final = 500
 """How long the question of a market may be."""
@@ -97,8 +99,9 @@ class MarketAsked(Asked, frozen=True, kw_only=True):
 
     market_id: str
     """What names it."""
-    yes_token_id: str | int
-    """The token that is worth a unit of collateral if the answer is yes."""
+    yes_token_id: str | int | None = None
+    """The token that is worth a unit of collateral if the answer is yes; null with a question and a
+    chain: both tokens are then those of the question."""
     no_token_id: str | int | None = None
     """The other one; null where it is not known yet."""
     question: Question = ""
@@ -192,6 +195,39 @@ class LimitsBody(Wire, frozen=True, kw_only=True):
     """The limits of the engine."""
     budgets: RequestBudgets
     """The budgets of requests."""
+
+
+class ChainBody(Wire, frozen=True, kw_only=True):
+    """The chain and its outbox."""
+
+    state: str
+    """``none``, ``missing``, ``starting``, ``unreachable`` or ``ready``."""
+    detail: str
+    """What is wrong; empty where nothing is."""
+    id: int
+    """The chain id."""
+    rpc_url: str | None
+    """Where the node is, without path and user."""
+    operator: str | None
+    """The address that pays the gas."""
+    operator_balance: str | None
+    """What it has for gas, in wei."""
+    is_out_of_gas: bool
+    """If that does not cover what one operation may take."""
+    contracts: ContractsBody
+    """The contracts."""
+    head: int | None
+    """The newest block."""
+    counts: Counts | None
+    """How many operations there are."""
+    num_bumped: int
+    """Transactions that were offered again with a higher fee, ever."""
+    num_rebroadcast: int
+    """Transactions that the node forgot, since the worker began."""
+    num_foreign: int
+    """Nonces of the operator that somebody else used."""
+    num_deaths: int
+    """How often a process of the chain died since the server started."""
 
 
 class EngineBody(Wire, frozen=True, kw_only=True):
@@ -298,10 +334,13 @@ def key_fields(key: Key, last_used_ms: int | None) -> dict[str, Any]:
     }
 
 
-def market_body(market: Market, words: Words, seq: int) -> AdminMarketBody:
+def market_body(
+    market: Market, words: Words, seq: int, on_chain: Mapping[str, Any]
+) -> AdminMarketBody:
     """Describe a market."""
     return AdminMarketBody(
         **market_terms(market, words),
+        **on_chain,
         self_trade=SelfTrade(market.self_trade).name,
         seq=seq,
     )

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import clob
 from clob import ClobError
-from clob_server import cli_keys
+from clob_server import cli_keys, cli_wallets
 from clob_server.archive import FORMATS, drop, droppable, export_journal, export_tables
 from clob_server.audit import audit
 from clob_server.ids import Ids
@@ -80,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_options(serving)
     cli_keys.add_commands(commands)
+    cli_wallets.add_commands(commands)
     proof = commands.add_parser(
         "verify",
         help="run a log again and compare every hash in it",

@@ -152,6 +152,58 @@ class SetBudgets(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tru
     """The budgets from now on."""
 
 
+class Grant(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+    """Promise units of the faucet to a wallet, before the chain is asked for them."""
+
+    KIND: ClassVar[int] = 136
+    operation: str
+    """The operation that brings them; the same one again is no second grant."""
+    user: str
+    """Whose wallet, as EIP-55 writes it."""
+    amount: int
+    """How many, in whole units."""
+
+
+class GiveBack(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+    """Take back what was granted, because the operation has brought nothing."""
+
+    KIND: ClassVar[int] = 137
+    operation: str
+    """The operation; one without a grant changes nothing."""
+
+
+class Condition(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
+):
+    """What a market is on the chain."""
+
+    question_id: bytes
+    """What names its question, 32 bytes."""
+    condition_id: bytes
+    """What names question and oracle together, 32 bytes."""
+    oracle: str
+    """Who reports the outcome."""
+    collateral: str
+    """The ERC-20 that backs its tokens."""
+    yes: str
+    """The YES token, decimal digits."""
+    no: str
+    """The NO token, decimal digits."""
+
+
+class BindMarket(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+    """State which condition of the chain a market trades.
+
+    A market that has other tokens than the condition has nothing to do with it.
+    """
+
+    KIND: ClassVar[int] = 138
+    market: str
+    """The market."""
+    condition: Condition
+    """Its condition, which stays."""
+
+
 ServerCommand: TypeAlias = (
     Papers
     | Charge
@@ -161,6 +213,9 @@ ServerCommand: TypeAlias = (
     | DescribeMarket
     | SetOutcome
     | SetBudgets
+    | Grant
+    | GiveBack
+    | BindMarket
 )
 """A command that the engine does not know."""
 

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from clob_server.chain.accounts import ETHER_WEI
+from clob_server.chain.link import Stage
+from clob_server.chain.messages import State
 from clob_server.log.sqlite import DATABASE
 from clob_server.service import Phase, Service
 
@@ -28,6 +31,39 @@ GAUGES: Final = (
     Shown("keys", "API keys, deactivated ones included.", lambda s: len(s.exchange.registry.keys)),
     Shown("log_bytes", "The size of the log.", lambda s: log_bytes(s)),
     Shown("ready", "1 while orders are taken.", lambda s: s.phase is Phase.READY),
+    Shown("chain_up", "1 while operations can begin.", lambda s: s.chain.stage is Stage.READY),
+    Shown("chain_deaths", "Deaths of the chain's processes.", lambda s: s.chain.num_deaths),
+    Shown("chain_head", "The newest block.", lambda s: of_chain(s, lambda of: of.head or 0)),
+    Shown(
+        "chain_operator_ether",
+        "What the operator has for gas, in ether, about.",
+        lambda s: of_chain(s, lambda of: int(of.operator_balance_wei or 0) / ETHER_WEI),
+    ),
+    Shown(
+        "chain_pending",
+        "Operations under way.",
+        lambda s: of_chain(s, lambda of: of.counts.pending),
+    ),
+    Shown(
+        "chain_stuck",
+        "Operations that are stuck.",
+        lambda s: of_chain(s, lambda of: of.counts.stuck),
+    ),
+    Shown(
+        "chain_bumped",
+        "Transactions offered again with a higher fee, ever.",
+        lambda s: of_chain(s, lambda of: of.num_bumped),
+    ),
+    Shown(
+        "chain_rebroadcast",
+        "Transactions that the node forgot, since the worker began.",
+        lambda s: of_chain(s, lambda of: of.num_rebroadcast),
+    ),
+    Shown(
+        "chain_foreign_nonces",
+        "Nonces of the operator that somebody else used.",
+        lambda s: of_chain(s, lambda of: of.num_foreign),
+    ),
 )
 """What is shown."""
 
@@ -41,6 +77,12 @@ def show(service: Service) -> None:
 def reader(service: Service, shown: Shown) -> Callable[[], float]:
     """Give what reads a value."""
     return lambda: float(shown.read(service))
+
+
+def of_chain(service: Service, read: Callable[[State], float]) -> float:
+    """Read a value that the chain worker has told; 0 where there is none."""
+    state = service.chain.state
+    return 0.0 if state is None else read(state)
 
 
 def log_bytes(service: Service) -> int:

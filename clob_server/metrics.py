@@ -12,6 +12,8 @@ from prometheus_client.utils import floatToGoString
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """The buckets of durations, in seconds."""
+OPERATION_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0)
+"""Those of operations of the chain."""
 
 
 class Observes(Protocol):
@@ -39,6 +41,19 @@ class Metrics:
             buckets=SECONDS,
             registry=self._registry,
         )
+        self._operations = Counter(
+            "clob_operations",
+            "Operations of the chain that came to an end while their request or server waited.",
+            ["kind", "outcome"],
+            registry=self._registry,
+        )
+        self._operation_seconds = Histogram(
+            "clob_operation_seconds",
+            "From the request to the end of an operation of the chain.",
+            ["kind"],
+            buckets=OPERATION_SECONDS,
+            registry=self._registry,
+        )
         self.loop_lag_seconds: Final = Histogram(
             "clob_loop_lag_seconds",
             "How late the event loop was where it was looked at.",
@@ -53,6 +68,17 @@ class Metrics:
     def refused(self, code: str) -> None:
         """Count a refusal."""
         self._refused.labels(code).inc()
+
+    def operation(self, kind: str, outcome: str, taken_s: float) -> None:
+        """Count an operation of the chain.
+
+        Args:
+            kind: what it did.
+            outcome: ``done``, ``failed``, or the code it was refused with.
+            taken_s: from the request to its end, seconds.
+        """
+        self._operations.labels(kind, outcome).inc()
+        self._operation_seconds.labels(kind).observe(taken_s)
 
     def count_also(self, refused: Mapping[str, int]) -> None:
         """Show what the transport refuses by itself, from its own counts by code."""

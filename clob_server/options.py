@@ -12,7 +12,11 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from clob.signing import InvalidDomainError
+from clob_server.chain.choice import check_chain
+from clob_server.grants import DAY_UNITS
 from clob_server.settings import (
+    EMBEDDED,
+    NO_CHAIN,
     PRODUCTION,
     SECRET_BYTES_MIN,
     TEST,
@@ -31,15 +35,21 @@ DEMO_DIR: Final = "clob-demo"
 NUMBER_MAX: Final = 2**62
 """The largest number that a setting may be, where nothing less is said."""
 
-_MAY_BE_0: Final = {"port", "history_days", "connections_per_address_max", "drain_s"}
-_MOST: Final = {"port": 65_535, "headers_max_bytes": 2**20, "body_max_bytes": 2**24}
+_MAY_BE_0: Final = {"port", "chain_port", "history_days", "connections_per_address_max", "drain_s"}
+_MOST: Final = {
+    "port": 65_535,
+    "chain_port": 65_535,
+    "headers_max_bytes": 2**20,
+    "body_max_bytes": 2**24,
+    "faucet_units": DAY_UNITS,
+}
 _WORDS: Final = {
     "environment": (TEST, PRODUCTION),
-    "chain": ("none",),
     "history": ("process", "thread"),
     "price_policy": ("nearest", "strict"),
     "log_level": ("debug", "info", "warning", "error"),
 }
+_SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL"}
 _DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contract")
 _SWITCH: Final = {"on": True, "off": False}
 
@@ -63,6 +73,8 @@ def metavar_of(name: str, default: object) -> str:
     """Say what an option takes, in a word."""
     if type(default) is bool:
         return "|".join(_SWITCH)
+    if name in _SHAPES:
+        return _SHAPES[name]
     if name in _WORDS:
         return "|".join(_WORDS[name])
     return {int: "N", float: "SECONDS", tuple: "A,B,.."}.get(type(default), "TEXT")
@@ -156,6 +168,7 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
         raise SettingsError(f"--jwt-secret must have {SECRET_BYTES_MIN} bytes or more")
     if settings.jwt_public_key_file:
         public_key(settings.jwt_public_key_file)
+    check_chain(settings)
     if settings.is_test:
         return
     missing = [option_of(name) for name in _DOMAIN if name not in given]

@@ -12,10 +12,14 @@ from clob.errors import InvalidCommandError
 from clob.units import UINT256_MAX
 from clob_server.commands import (
     AddKey,
+    BindMarket,
     Budgets,
     Charge,
+    Condition,
     DeactivateKey,
     DescribeMarket,
+    GiveBack,
+    Grant,
     Key,
     Papers,
     ServerCommand,
@@ -23,10 +27,12 @@ from clob_server.commands import (
     SetDelegate,
     SetOutcome,
 )
+from clob_server.grants import Granted, Grants
 from clob_server.refusals import (
     DelegateNonceError,
     KeyExistsError,
     KeyInactiveError,
+    MarketBoundError,
     UnknownKeyError,
 )
 
@@ -71,6 +77,9 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     waiting: list[Papers]
     finished: list[str | None]
     now_ms: int
+    # What came later has a default, as a snapshot of before ends here.
+    grants: list[Granted] = []
+    conditions: list[tuple[str, Condition]] = []
 
 
 class Registry:
@@ -80,6 +89,10 @@ class Registry:
         self.keys: dict[str, Key] = {}
         self.delegates: set[tuple[str, str]] = set()
         self.words: dict[str, Words] = {}
+        self.conditions: dict[str, Condition] = {}
+        """What markets are on the chain, by their ids."""
+        self.grants: Grants = Grants()
+        """What the faucet has given within a day."""
         self.budgets: Budgets = Budgets()
         self.charges: deque[Charged] = deque()
         self.papers: dict[str | int, Papers] = {}
@@ -100,6 +113,9 @@ class Registry:
             DescribeMarket: self._describe,
             SetOutcome: self._set_outcome,
             SetBudgets: self._set_budgets,
+            Grant: self._grant,
+            GiveBack: self._give_back,
+            BindMarket: self._bind,
         }
 
     def apply(self, command: ServerCommand) -> None:
@@ -184,6 +200,20 @@ class Registry:
         before = self.words.get(command.market, Words())
         self.words[command.market] = Words(before.question, before.description, command.outcome)
 
+    def _bind(self, command: BindMarket) -> None:
+        """State which condition a market trades."""
+        if command.market in self.conditions:
+            raise MarketBoundError(f"market {command.market!r:.80} has a condition, which stays")
+        self.conditions[command.market] = command.condition
+
+    def _grant(self, command: Grant) -> None:
+        """Promise units of the faucet."""
+        self.grants.give(command.operation, command.user, command.amount, command.now_ms)
+
+    def _give_back(self, command: GiveBack) -> None:
+        """Take back what was granted."""
+        self.grants.take_back(command.operation)
+
     def _set_budgets(self, command: SetBudgets) -> None:
         """Change the budgets."""
         self.budgets = command.budgets
@@ -210,6 +240,8 @@ class Registry:
             waiting=list(self.waiting.values()),
             finished=list(self.finished),
             now_ms=self.now_ms,
+            grants=list(self.grants),
+            conditions=sorted(self.conditions.items(), key=lambda item: item[0]),
         )
         return msgspec.msgpack.encode(kept)
 
@@ -232,6 +264,8 @@ class Registry:
         made.waiting = {papers.order_id: papers for papers in kept.waiting}
         made.now_ms = kept.now_ms
         made.finished = deque(kept.finished)
+        made.grants = Grants(kept.grants)
+        made.conditions = dict(kept.conditions)
         return made
 
 

@@ -102,8 +102,21 @@ def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
         in_parts,
         allow_origins=origins,
         allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
-        allow_headers=("Content-Type", "X-API-Key", "X-Request-Id", "Authorization"),
-        expose_headers=("X-Request-Id", "X-Next-Cursor", "Link", "ETag", "Retry-After"),
+        allow_headers=(
+            "Content-Type",
+            "X-API-Key",
+            "X-Request-Id",
+            "Authorization",
+            "Idempotency-Key",
+        ),
+        expose_headers=(
+            "X-Request-Id",
+            "X-Next-Cursor",
+            "Link",
+            "ETag",
+            "Retry-After",
+            "X-Operation-Id",
+        ),
     )
 
 

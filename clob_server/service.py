@@ -14,6 +14,10 @@ from clob import Batch, Event, Refused, RejectedError, Submit
 from clob_server import expiry
 from clob_server.books import Books
 from clob_server.calls import is_request_id
+from clob_server.chain.link import Link
+from clob_server.chain.messages import Done as ChainDone
+from clob_server.chain.messages import Failed as ChainFailed
+from clob_server.conditions import Conditions
 from clob_server.engine import Done, Engine
 from clob_server.exchange import Exchange
 from clob_server.feed import Feed
@@ -23,6 +27,7 @@ from clob_server.ids import Ids
 from clob_server.log import SqliteLog
 from clob_server.metrics import Metrics
 from clob_server.openings import Openings
+from clob_server.operations import Operations
 from clob_server.problems import ApiError
 from clob_server.recovery import recover
 from clob_server.resting import Resting
@@ -75,6 +80,11 @@ class Service:
         self.guard: Final = Guard(self)
         self.feed: Final = Feed(self)
         self.openings: Final = Openings(self)
+        self.operations: Final = Operations(self)
+        self.conditions: Final = Conditions(self)
+        self.chain: Final = Link(
+            settings, self.folder, risen=self._rise, ended=self._hear_of_operation
+        )
         self.description = b"{}"
         """What describes the interface, as the application has set it."""
         self.begun_ms: Final = clock_ms()
@@ -85,6 +95,7 @@ class Service:
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called where the log has failed, and the process has to end."""
         self._log: SqliteLog | None = None
+        self._has_started = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._requests = 0
         self._order_number = 0
@@ -100,6 +111,7 @@ class Service:
             LogError: the log cannot be read, or is damaged.
         """
         self._log = log = await asyncio.to_thread(SqliteLog, self.folder)
+        self.chain.begin()  # it comes up while the log is read
         self.ids = Ids(secret(self.folder, IDS))
         self.history = History(self, log)
         await self.history.begin()
@@ -131,16 +143,22 @@ class Service:
             )
         ]
         await self.history.start(self.engine)
+        await self.chain.placed()
         self.phase = Phase.READY
+        self._has_started.set()
 
     def drain(self) -> None:
         """Take no new orders any more; what is under way is still done."""
         self.phase = Phase.DRAINING
+        self.operations.drain()
 
     async def close(self) -> None:
         """Do what waits, and let go of everything."""
         self.drain()
         self.feed.close()
+        await self.operations.close()
+        await self.conditions.close()
+        await self.chain.close(self.settings.grace_s / 4)
         if self._tasks:
             self.engine.stop()
             run, *others = self._tasks
@@ -160,6 +178,19 @@ class Service:
         except BaseException as error:
             self.on_failure(error)
             raise
+
+    # ----- the chain ---------------------------------------------------------------------------
+
+    async def _rise(self) -> None:
+        """See to what a chain worker that went has left over."""
+        await self._has_started.wait()
+        await self.operations.rise()
+        await self.conditions.rise()
+
+    def _hear_of_operation(self, end: ChainDone | ChainFailed) -> None:
+        """Hear of the end of an operation that nobody waits for."""
+        self.operations.hear_end(end)
+        self.conditions.hear_end(end)
 
     # ----- what routes ask ---------------------------------------------------------------------
 

@@ -17,6 +17,11 @@ PRODUCTION: Final = "production"
 EXCHANGE_ADDRESS: Final = "0x5FbDB2315678afecb367f032d93F642f64180aa3"
 """Where the first contract of a development chain's first account comes to lie (decision 51)."""
 
+NO_CHAIN: Final = "none"
+"""What ``chain`` is where there is none."""
+EMBEDDED: Final = "embedded"
+"""What ``chain`` is where the server brings its own along."""
+
 SECRET_BYTES_MIN: Final = 32
 """How long a secret of tokens must be."""
 
@@ -38,8 +43,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``test``, open without keys, or ``production``."""
     demo: bool = False
     """A market with two bots that trade in it, in a folder made anew at each start."""
-    chain: str = "none"
-    """``none``: nothing settles, and gasless operations that need a chain are refused."""
+    chain: str = ""
+    """``none``, ``embedded``, or the http or https address of a node's JSON-RPC; empty is
+    ``embedded`` in the test environment and ``none`` in production."""
+    chain_port: int = 8545
+    """The port of the embedded chain, on loopback; another one where it is taken; 0 is any."""
+    chain_confirmations: int = 1
+    """In how many blocks a transaction must be, its own and those on top, to count."""
+    chain_wait_s: float = 60.0
+    """How long a request waits for its operation; the operation goes on without it."""
+    chain_bump_after_s: float = 30.0
+    """How long a transaction may wait before it is offered with a higher fee."""
+    operator_key_file: str = ""
+    """A file with the private key that pays the gas, in hex; empty is the operator's test wallet,
+    on chain 31337 of the test environment alone."""
+    stablecoin: str = ""
+    """The contract of the stablecoin; empty, as the next two, where the operator deploys them."""
+    collateral: str = ""
+    """The contract of its wrapped form, the collateral."""
+    conditional_tokens: str = ""
+    """The contract of the outcome tokens."""
+    faucet_units: int = 100
+    """How many units the faucet gives at once."""
     eip712_name: str = "clob"
     """The name in the domain that orders are signed for."""
     eip712_version: str = "1"
@@ -123,6 +148,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def is_test(self) -> bool:
         """If the environment is the test environment."""
         return self.environment == TEST
+
+    @property
+    def chain_source(self) -> str:
+        """Where the chain is: ``none``, ``embedded``, or the address of a node."""
+        return self.chain or (EMBEDDED if self.is_test else NO_CHAIN)
 
     @property
     def domain(self) -> Domain:

@@ -9,7 +9,8 @@ from clob import Event, Market, Mode, OrderStatus, Refused, Side, Trade
 from clob.depth import Depth
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
-from clob_server.commands import Papers
+from clob_server.chain.addresses import Addresses
+from clob_server.commands import Condition, Papers
 from clob_server.ids import Ids
 from clob_server.registry import Words
 from clob_server.wire import (
@@ -20,6 +21,7 @@ from clob_server.wire import (
     TradeBody,
     TradeSummary,
 )
+from clob_server.wire_meta import ContractsBody
 
 MODES: Final = {
     Mode.OPEN: "open",
@@ -169,3 +171,31 @@ def market_terms(market: Market, words: Words) -> dict[str, Any]:
         "resting_fee_rate_bps": market.resting_fee_rate_bps,
         "incoming_fee_rate_bps": market.incoming_fee_rate_bps,
     }
+
+
+def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any]:
+    """Give what all descriptions of a market say of its condition.
+
+    Args:
+        condition: its condition; None where it has none.
+        state: where it stands on the chain; None where there is none.
+    """
+    if condition is None:
+        return dict.fromkeys(("condition_id", "question_id", "collateral", "chain"))
+    return {
+        "condition_id": f"0x{condition.condition_id.hex()}",
+        "question_id": f"0x{condition.question_id.hex()}",
+        "collateral": condition.collateral,
+        "chain": state,
+    }
+
+
+def contracts_of(addresses: Addresses | None) -> ContractsBody:
+    """Describe the contracts; None where they are not known."""
+    if addresses is None:
+        return ContractsBody(stablecoin=None, collateral=None, conditional_tokens=None)
+    return ContractsBody(
+        stablecoin=addresses.stablecoin,
+        collateral=addresses.collateral,
+        conditional_tokens=addresses.conditional_tokens,
+    )

@@ -177,6 +177,15 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     """What the order that rested is charged, at most, in basis points."""
     incoming_fee_rate_bps: int
     """What the order that came in is charged, at most, in basis points."""
+    condition_id: str | None
+    """Its condition on the chain, 32 bytes in hex; null where it has none."""
+    question_id: str | None
+    """The Keccak-256 of market id, line feed and first question; null without a condition."""
+    collateral: str | None
+    """The ERC-20 that backs its tokens; null without a condition."""
+    chain: str | None
+    """``waiting``, ``preparing``, ``prepared``, ``reporting``, ``reported`` or ``stuck``; null
+    without a condition or a chain."""
 
 
 class MarketBody(MarketTerms, frozen=True, kw_only=True):
@@ -192,6 +201,23 @@ class MarketBody(MarketTerms, frozen=True, kw_only=True):
     """When it last changed, Unix milliseconds; 0 where it never did."""
     seq: int
     """The number of its last event."""
+
+
+class OperationBody(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Where an operation of the chain stands."""
+
+    operation: str
+    """What names it."""
+    kind: str
+    """What it does."""
+    status: str
+    """``pending``, ``done``, ``failed`` (and undone) or ``stuck`` (until the operator acts)."""
+    answer: msgspec.Raw | None = None
+    """What was answered in the end; only where it is done."""
+    detail: str | None = None
+    """Which step failed, and why."""
+    hashes: dict[str, str | None] | None = None
+    """The transactions so far, by the names of their steps; only while it is not done."""
 
 
 class TradeSummary(Wire, frozen=True, kw_only=True):
@@ -222,53 +248,6 @@ class CreatedBody(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """Where it stood then; in a duplicate, where it stands now."""
     duplicate: bool = False
     """True where it had been accepted before, and this is the first answer again."""
-
-
-class RootBody(Wire, frozen=True, kw_only=True):
-    """What this interface is (specification, "API information")."""
-
-    name: str
-    """Its name."""
-    version: str
-    """The version of the package, major.minor.patch."""
-    description: str
-    """What it is for."""
-    documentation: str
-    """The address of the documentation."""
-    endpoints: dict[str, str]
-    """The addresses of ``testnet`` and ``mainnet``."""
-    status: str
-    """``alpha``, ``beta``, ``stable`` or ``deprecated``."""
-    rate_limit: dict[str, str]
-    """How many requests are allowed on ``testnet`` and on ``mainnet``."""
-    support: dict[str, str]
-    """Where to find help."""
-    environment: str
-    """``test`` or ``production``."""
-    websocket: str
-    """The address of the WebSocket."""
-    eip712: dict[str, str | int]
-    """The domain that orders are signed for."""
-
-
-class HealthBody(Wire, frozen=True, kw_only=True):
-    """That the server answers."""
-
-    status: str
-    """``ok``."""
-    version: str
-    """The version of the package."""
-    command_seq: int
-    """The number of the last command that is durable and done."""
-
-
-class ReadyBody(Wire, frozen=True, kw_only=True):
-    """If the server takes orders."""
-
-    status: str
-    """``ready`` or ``unavailable``."""
-    phase: str
-    """``recovering``, ``ready`` or ``draining``."""
 
 
 class ExpectedTrade(Wire, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from clob_server.authority import ADMIN
+from clob_server.chain.link import Stage
 from clob_server.demo.bots import Bots
 from clob_server.demo.market import MARKET, NO, QUESTION, YES, opening
 from clob_server.secrets import TOKENS, secret
@@ -29,6 +30,7 @@ class Demo:
     async def __aenter__(self) -> None:
         """Open the market, and have the bots begin."""
         await self._service.engine.ask(lambda now_ms: opening(self._service, now_ms))
+        self._service.conditions.follow(MARKET)
         self._task = asyncio.create_task(Bots(self._service).trade())
 
     async def __aexit__(self, *_: object) -> None:
@@ -50,10 +52,18 @@ class Demo:
             "live": f"{address.replace('http', 'ws', 1)}/ws",
             "interface": f"{address}/docs",
             "dashboard": f"{address}/admin",
+            "chain": self._chain(),
             "token": self._token(),
         }
         lines = [f"  {name:<12} {text}\n" for name, text in told.items()]
         return f"\n{''.join(lines)}\n"
+
+    def _chain(self) -> str:
+        """Say where the chain is, and whose wallets there are."""
+        chain = self._service.chain
+        if chain.stage in (Stage.NONE, Stage.MISSING):
+            return chain.detail or "none (--chain none)"
+        return f"{chain.shown_url}, test wallets: clob-server wallets"
 
     def _token(self) -> str:
         """Make a token for the dashboard, where tokens are signed with a secret of ours."""

@@ -1,5 +1,7 @@
 """The folder of the demo: made anew at each start, if nothing but a demo's own is in it."""
 
+import shutil
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
@@ -13,6 +15,8 @@ MARK: Final = "made-by-demo"
 """The file that says whose the folder is."""
 OURS: Final = ("log.db*", "history.*", "snapshot-*.bin", "tip", "*.key", "*.new", MARK)
 """What a demo leaves behind."""
+FOLDERS: Final = {"chain": ("outbox.*",), "devchain": ("chain.db*",)}
+"""The folders that a demo leaves behind, and what is in them."""
 
 
 def make_anew(folder: Path) -> None:
@@ -28,7 +32,9 @@ def make_anew(folder: Path) -> None:
         check_ours(folder, found)
         check_free(folder)
     for path in found:
-        if path.name != MARK:  # which says until the end whose folder it is
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != MARK:  # which says until the end whose folder it is
             path.unlink(missing_ok=True)
     make_folder(folder)
     (folder / MARK).touch(mode=0o600)
@@ -45,8 +51,15 @@ def check_ours(folder: Path, found: list[Path]) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Say whether a demo leaves a file of this name behind."""
-    return path.is_file() and any(fnmatch(path.name, pattern) for pattern in OURS)
+    """Say whether a demo leaves a file of this name behind, or a folder with just this in it."""
+    if path.name in FOLDERS and path.is_dir() and not path.is_symlink():
+        return all(is_one_of(each, FOLDERS[path.name]) for each in path.iterdir())
+    return is_one_of(path, OURS)
+
+
+def is_one_of(path: Path, patterns: Iterable[str]) -> bool:
+    """Say whether a path is a file whose name is like one of some."""
+    return path.is_file() and any(fnmatch(path.name, pattern) for pattern in patterns)
 
 
 def check_free(folder: Path) -> None:

@@ -3,20 +3,25 @@
 from typing import Final
 
 from clob import AddMarket, Market, Order, Side, Submit, TimeInForce, tokens
-from clob_server.commands import AnyCommand, DescribeMarket
+from clob_server.chain.accounts import BOTS, OPERATOR
+from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.commands import AnyCommand, BindMarket, DescribeMarket
+from clob_server.conditions import condition_of
 from clob_server.service import Service
 
 MARKET: Final = "demo"
 """The market."""
-YES: Final = "101"
-"""Its YES token."""
-NO: Final = "102"
-"""Its NO token."""
 QUESTION: Final = "Will it rain in Oslo on New Year's Day?"
 """What is asked."""
-QUOTER: Final = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+CONDITION: Final = condition_of(MARKET, QUESTION, OPERATOR.address, DEVELOPMENT.collateral)
+"""Its condition on every fresh development chain, known before there is one."""
+YES: Final = CONDITION.yes
+"""Its YES token."""
+NO: Final = CONDITION.no
+"""Its NO token."""
+QUOTER: Final = BOTS[0].address
 """The wallet of the bot that makes the market, as everybody's development chain has it."""
-TAKER: Final = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
+TAKER: Final = BOTS[1].address
 """The wallet of the bot that trades in it."""
 FAIR: Final = 52
 """What the bots take the YES token to be worth at first, in cents."""
@@ -34,6 +39,7 @@ def fair_of(token: str, fair: int) -> int:
 def opening(service: Service, now_ms: int) -> tuple[AnyCommand, ...]:
     """Give the commands that open the market, fill both of its books and make some trades."""
     commands: list[AnyCommand] = [
+        BindMarket(market=MARKET, condition=CONDITION, now_ms=now_ms),
         AddMarket(market=Market(id=MARKET, yes=YES, no=NO), now_ms=now_ms),
         DescribeMarket(
             market=MARKET,

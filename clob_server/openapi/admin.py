@@ -4,6 +4,7 @@ from typing import Final
 
 from clob_server.admin_bodies import (
     AdminMarketBody,
+    ChainBody,
     EngineBody,
     KeyAsked,
     KeyBody,
@@ -14,8 +15,9 @@ from clob_server.admin_bodies import (
     NewKeyBody,
     OutcomeAsked,
 )
+from clob_server.chain.messages import OperationView
 from clob_server.openapi.described import COMMAND, Described, Field
-from clob_server.wire import OrderBody
+from clob_server.wire import OperationBody, OrderBody
 
 TAG: Final = "Operators"
 ENDING: Final = ("UNKNOWN_KEY", "KEY_INACTIVE", "RECOVERING", *COMMAND)
@@ -74,8 +76,10 @@ DESCRIBED: Final = {
         TAG,
         "Open a market",
         AdminMarketBody,
+        "With a question and without tokens it is a market of the chain: the tokens are those of "
+        "the question's condition, which is prepared on the chain as soon as that is there.",
         body=MarketAsked,
-        codes=("MARKET_EXISTS", *MARKET),
+        codes=("MARKET_EXISTS", "CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE", *MARKET),
         example={
             "marketId": "rain",
             "yesTokenId": "201",
@@ -106,10 +110,32 @@ DESCRIBED: Final = {
         TAG,
         "State the outcome of a market",
         AdminMarketBody,
-        "All its orders are removed. It is for good.",
+        "All its orders are removed. It is for good. Of a market of the chain the outcome is "
+        "reported there, so that its tokens can be redeemed.",
         body=OutcomeAsked,
         codes=MODE,
         example={"outcome": "yes"},
+    ),
+    "admin_chain": Described(
+        TAG, "How the chain is, and its outbox", ChainBody, "Orders do not depend on it."
+    ),
+    "admin_list_operations": Described(
+        TAG,
+        "List operations of the chain with their transactions, the newest first",
+        list[OperationView],
+        "Where there are more, `Link` and `X-Next-Cursor` lead on.",
+        query=(
+            Field("status", {"enum": ["pending", "done", "failed", "stuck"]}, "Only those."),
+            Field("limit", {"type": "integer", "minimum": 1, "maximum": 100}, "How many."),
+            Field("cursor", {"type": "string"}, "Where to go on."),
+        ),
+        codes=("INVALID_FIELD", "CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE"),
+    ),
+    "admin_retry_operation": Described(
+        TAG,
+        "Have an operation that is stuck go on",
+        OperationBody,
+        codes=("CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE", "UNKNOWN_OPERATION"),
     ),
     "admin_get_limits": Described(TAG, "Limits and budgets", LimitsBody),
     "admin_set_limits": Described(

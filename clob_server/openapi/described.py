@@ -33,6 +33,8 @@ class Described(NamedTuple):
     """What else there is to know."""
     query: tuple[Field, ...] = ()
     """What the query may have."""
+    headers: tuple[Field, ...] = ()
+    """The headers that are its own."""
     body: Schema | type | None = None
     """What the body must be, as a schema or a type; None where there is none."""
     codes: tuple[str, ...] = ()
@@ -101,6 +103,14 @@ SIGNED: Final = (
 )
 """What anything that is signed may be refused for."""
 
+DEMO_YES: Final = "33747699482999741211057248734870703683728110990217420620715930816243639114186"
+"""The YES token of the demo's market, for examples; a test compares it."""
+DEMO_NO: Final = "76015094852125177241226232461556628983912573251501616130079667903426009906507"
+"""The NO token."""
+DEMO_CONDITION: Final = "0x23ed6334206b3841a6b30ef99c7c15a3e068dec17d86d1fe63bd8e6e66e457cf"
+"""Its condition."""
+DEMO_USER: Final = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
+"""A test wallet that nobody uses."""
 ADDRESS: Final[Schema] = {"type": "string", "pattern": "^0x[0-9a-fA-F]{40}$"}
 """An address. In mixed case it must be as EIP-55 writes it."""
 WEI: Final[Schema] = {
@@ -112,7 +122,7 @@ TOKEN: Final[Schema] = {"anyOf": [{"type": "string"}, {"type": "integer", "minim
 TOKEN_TEXT: Final[Schema] = {
     "type": "string",
     "pattern": "^(0x[0-9a-fA-F]{1,64}|[0-9]{1,78})$",
-    "example": "101",
+    "example": DEMO_YES,
 }
 """The id of an outcome token in a query: decimal, or 0x and hexadecimal."""
 SIDE: Final[Schema] = {"enum": [0, 1, "0", "1", "BUY", "SELL"]}

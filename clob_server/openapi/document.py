@@ -7,9 +7,10 @@ from typing import Any, Final
 import msgspec
 
 import clob
-from clob_server import admin_bodies, problems, wire
+from clob_server import admin_bodies, problems, wire, wire_meta
 from clob_server.authority import AUTHORITY
 from clob_server.calls import Route
+from clob_server.chain import bodies, messages
 from clob_server.openapi import admin, gasless, markets, meta, orders
 from clob_server.openapi.asked import codes_of, security
 from clob_server.openapi.described import (
@@ -47,7 +48,7 @@ described in `/asyncapi.json`."""
 
 KINDS: Final = {
     name: kind
-    for module in (wire, problems, admin_bodies)
+    for module in (wire, wire_meta, problems, admin_bodies, bodies, messages)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }
@@ -117,6 +118,7 @@ def operation(
         "parameters": [
             *(parameter("path", field) for field in path_fields(route.path)),
             *(parameter("query", field) for field in described.query),
+            *(parameter("header", field) for field in described.headers),
         ],
         "responses": responses(described, content, codes_of(row, environment)),
         "security": security(row.rule(environment)),

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from clob_server.openapi.described import Described
-from clob_server.wire import HealthBody, ReadyBody, RootBody
+from clob_server.wire_meta import HealthBody, ReadyBody, RootBody
 
 TAG: Final = "Server"
 UNCHANGED: Final = {304: "It is still what the client has."}

@@ -6,6 +6,7 @@ from typing import Final
 from clob_server.openapi.described import (
     ADDRESS,
     COMMAND,
+    DEMO_YES,
     FLAG,
     MARKET_ID,
     MILLISECONDS,
@@ -102,7 +103,7 @@ CANCEL: Final = (
 GASLESS_EXAMPLE: Final[Mapping[str, str | int]] = {
     "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
     "marketId": "demo",
-    "tokenId": "101",
+    "tokenId": DEMO_YES,
     "side": 0,
     "price": 50,
     "size": "5000000000000000000",
@@ -111,14 +112,14 @@ GASLESS_EXAMPLE: Final[Mapping[str, str | int]] = {
 SIGNED_EXAMPLE: Final[Mapping[str, str | int]] = {
     "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
     "marketId": "demo",
-    "tokenId": "101",
+    "tokenId": DEMO_YES,
     "side": 0,
     "makerAmount": "2500000000000000000",
     "takerAmount": "5000000000000000000",
     "salt": "1",
     "signatureType": 1,
-    "signature": "0x76b6cadcf7e224459fc6bd3c3b9863942017d3fa30f67398e9b8287662afbda5"
-    "639f541ddfb0908ecd95e9e4337118187e617c224a9a7e713fe1bf3986c266501c",
+    "signature": "0x735e115096b434834e661e71566ff5a5bb3b3b08fdf8299a2fc4e1c8fa2a66ea"
+    "141a41652d600e54b405765de00745652e4574a53eeaf8f73cda597161b6d2081b",
 }
 """A signed order that a server with the default domain takes."""
 

@@ -27,7 +27,7 @@ from clob_server.calls import Call, Reply, Route, reply
 from clob_server.commands import Budgets, DeactivateKey, Key, SetBudgets
 from clob_server.lookup import find_order, known_order
 from clob_server.problems import Headers
-from clob_server.routes import admin_markets
+from clob_server.routes import admin_chain, admin_markets
 from clob_server.service import Service
 
 NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
@@ -148,6 +148,7 @@ ROUTES: Final = (
     Route("admin_deactivate_key", "POST", f"{_KEY}/deactivate", deactivate_key),
     Route("admin_delete_key", "DELETE", _KEY, deactivate_key),
     *admin_markets.ROUTES,
+    *admin_chain.ROUTES,
     Route("admin_get_limits", "GET", "/api/admin/limits", get_limits),
     Route("admin_set_limits", "PUT", "/api/admin/limits", set_limits, reads_body=True),
     Route("admin_engine", "GET", "/api/admin/engine", engine_numbers),

@@ -18,8 +18,8 @@ from clob_server.admin_bodies import (
     read_body,
 )
 from clob_server.calls import Call, Reply, Route, reply
-from clob_server.commands import AnyCommand, DescribeMarket, SetOutcome
-from clob_server.instructions import market_id
+from clob_server.commands import AnyCommand, BindMarket, Condition, DescribeMarket, SetOutcome
+from clob_server.instructions import market_id, missing
 from clob_server.paging import CURSOR_MAX, next_page, read_number
 from clob_server.registry import Words
 from clob_server.service import Service
@@ -46,12 +46,15 @@ async def list_markets(call: Call) -> Reply:
 
 
 async def create_market(call: Call) -> Reply:
-    """Open a market, with words if there are any."""
+    """Open a market, with words if there are any, and on the chain if its tokens are not named."""
     service, asked = call.service, read_body(call, MarketAsked)
+    name = market_id(asked.market_id)
+    condition = condition_of(service, name, asked) if asked.yes_token_id is None else None
+    yes, no = named_tokens(asked) if condition is None else (condition.yes, condition.no)
     market = Market(
-        id=market_id(asked.market_id),
-        yes=token("yesTokenId", asked.yes_token_id),
-        no="" if asked.no_token_id is None else token("noTokenId", asked.no_token_id),
+        id=name,
+        yes=yes,
+        no=no,
         min_size=smallest(asked.min_size),
         resting_fee_rate_bps=asked.resting_fee_rate_bps,
         incoming_fee_rate_bps=asked.incoming_fee_rate_bps,
@@ -59,11 +62,49 @@ async def create_market(call: Call) -> Reply:
     )
     words = Words(asked.question, asked.description)
     async with service.operating:
-        await service.engine.ask(lambda now_ms: AddMarket(market=market, now_ms=now_ms))
+        await service.engine.ask(lambda now_ms: opening(service, market, condition, now_ms))
         # By itself: beside a refusal in one batch it would change the words of another market.
         if words != Words():
             await service.engine.ask(lambda now_ms: said(market.id, words, now_ms))
+    service.conditions.follow(market.id)
     return reply(describe(service, service.exchange.matcher.market(market.id)))
+
+
+def opening(
+    service: Service, market: Market, condition: Condition | None, now_ms: int
+) -> tuple[AnyCommand, ...]:
+    """Give what opens a market: its condition in the same batch, so that neither is alone.
+
+    Raises:
+        RejectedError: it would be refused, and its condition must not be kept then.
+    """
+    command = AddMarket(market=market, now_ms=now_ms)
+    if condition is None:
+        return (command,)
+    refusal = service.exchange.matcher.check(command)
+    if refusal is not None:
+        raise refusal
+    return (BindMarket(market=market.id, condition=condition, now_ms=now_ms), command)
+
+
+def condition_of(service: Service, name: str, asked: MarketAsked) -> Condition:
+    """Give the condition of a market that names no tokens.
+
+    Raises:
+        ApiError: INVALID_FIELD, it has no question, or a NO token all the same;
+            CHAIN_NOT_CONFIGURED, CHAIN_UNAVAILABLE.
+    """
+    if not asked.question:
+        raise missing("yesTokenId", "may be left out only where there are a question and a chain")
+    if asked.no_token_id is not None:
+        raise missing("yesTokenId", "goes with noTokenId: both, or none")
+    return service.conditions.new(name, asked.question)
+
+
+def named_tokens(asked: MarketAsked) -> tuple[str, str]:
+    """Read the tokens that a market names; the second may be empty."""
+    no = "" if asked.no_token_id is None else token("noTokenId", asked.no_token_id)
+    return token("yesTokenId", asked.yes_token_id), no
 
 
 async def change_market(call: Call) -> Reply:
@@ -137,6 +178,7 @@ async def resolve_market(call: Call) -> Reply:
 
     async with service.operating:
         await service.engine.ask(resolve)
+    service.conditions.follow(name)
     return reply(describe(service, matcher.market(name)))
 
 
@@ -144,7 +186,8 @@ def describe(service: Service, market: Market) -> AdminMarketBody:
     """Describe a market as it is now."""
     exchange = service.exchange
     words = exchange.registry.words.get(market.id, Words())
-    return market_body(market, words, exchange.matcher.seq(market.id))
+    on_chain = service.conditions.describe(market.id)
+    return market_body(market, words, exchange.matcher.seq(market.id), on_chain)
 
 
 def said(market: str, words: Words, now_ms: int) -> DescribeMarket:

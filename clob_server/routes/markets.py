@@ -156,6 +156,7 @@ def market_body(service: "Service", market: Market) -> MarketBody:
     best = exchange.matcher.depth(market.id, limit=1)
     return MarketBody(
         **market_terms(market, words),
+        **service.conditions.describe(market.id),
         settlement="none",
         best_bid=best.bids[0].price if best.bids else None,
         best_ask=best.asks[0].price if best.asks else None,

@@ -8,8 +8,9 @@ from typing import Final
 import clob
 from clob_server.calls import Call, Reply, Route, reply
 from clob_server.problems import ApiError, Headers
-from clob_server.service import Phase
-from clob_server.wire import HealthBody, ReadyBody, RootBody
+from clob_server.service import Phase, Service
+from clob_server.views import contracts_of
+from clob_server.wire_meta import HealthBody, ReadyBody, RootBody, RootChain
 
 NAME: Final = "clob"
 """The name of the interface."""
@@ -55,7 +56,25 @@ async def root(call: Call) -> Reply:
             environment=settings.environment,
             websocket=f"{here.replace('http', 'ws', 1)}/ws",
             eip712=call.service.domain.to_json(),
+            chain=chain_of(call.service),
         )
+    )
+
+
+def chain_of(service: Service) -> RootChain | None:
+    """Describe the chain; None where there is none."""
+    link = service.chain
+    if not link.is_configured:
+        return None
+    contracts = contracts_of(link.addresses)
+    return RootChain(
+        id=service.settings.chain_id,
+        rpc_url=link.rpc_url or None,
+        operator=link.operator,
+        stablecoin=contracts.stablecoin,
+        collateral=contracts.collateral,
+        conditional_tokens=contracts.conditional_tokens,
+        state=link.stage.value,
     )
 
 
@@ -93,7 +112,14 @@ def rate_limit(call: Call) -> dict[str, str]:
 async def health(call: Call) -> Reply:
     """Say that the process answers, and how far the log is."""
     service = call.service
-    return reply(HealthBody(status="ok", version=clob.__version__, command_seq=service.engine.seq))
+    return reply(
+        HealthBody(
+            status="ok",
+            version=clob.__version__,
+            command_seq=service.engine.seq,
+            chain=service.chain.stage.value,
+        )
+    )
 
 
 async def ready(call: Call) -> Reply:

@@ -1,7 +1,8 @@
 // The dashboard: everything goes through the routes under /api/admin, with the operator's token.
 
 import { LiveBook } from "./book.js";
-import { ask, count, el, table, tokens, when } from "./common.js";
+import { drawChain, drawOperations } from "./chain.js";
+import { ask, count, el, table, when } from "./common.js";
 
 const EVERY_MS = 2000;
 const KEPT = "clob-token";
@@ -174,6 +175,19 @@ function drawLimits(limits) {
   form.replaceChildren(...inputs, el("button", { className: "main" }, "Set"));
 }
 
+// ----- chain -------------------------------------------------------------------------------
+
+// Before there is a worker there are numbers, but no list.
+async function showChain(chain) {
+  drawChain(chain);
+  if (chain.counts === null) return;
+  const status = at("operations-status").value;
+  const found = await operate("GET", `/chain/operations?limit=20${status ? `&status=${status}` : ""}`);
+  drawOperations(found, (each) =>
+    act("chain-told", `${each.kind} ${each.number} goes on`, () => operate("POST", `/chain/operations/${encodeURIComponent(each.id)}/retry`)),
+  );
+}
+
 // ----- forms -------------------------------------------------------------------------------
 
 function formed(id, work) {
@@ -223,6 +237,7 @@ formed("enter", () => {
   enter();
 });
 
+at("operations-status").addEventListener("change", refresh);
 at("book-token").addEventListener("change", (event) => book.follow(chosen.marketId, event.target.value));
 at("leave").addEventListener("click", () => {
   sessionStorage.removeItem(KEPT);
@@ -234,9 +249,10 @@ at("leave").addEventListener("click", () => {
 async function refresh() {
   clearTimeout(timer);
   try {
-    const [engine, markets, keys, limits] = await Promise.all(
-      ["/engine", "/markets", "/keys", "/limits"].map((path) => operate("GET", path)),
+    const [engine, markets, keys, limits, chain] = await Promise.all(
+      ["/engine", "/markets", "/keys", "/limits", "/chain"].map((path) => operate("GET", path)),
     );
+    await showChain(chain);
     drawEngine(engine);
     drawMarkets(markets);
     drawKeys(keys);

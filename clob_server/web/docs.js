@@ -112,11 +112,12 @@ function tryIt(method, path, route) {
     event.preventDefault();
     let target = path;
     const query = new URLSearchParams();
+    const headers = {};
     for (const [each, input] of inputs) {
       if (each.in === "path") target = target.replace(`{${each.name}}`, encodeURIComponent(input.value));
+      else if (input.value && each.in === "header") headers[each.name] = input.value;
       else if (input.value) query.set(each.name, input.value);
     }
-    const headers = {};
     if (secret.value) {
       if (usesToken(route)) headers.Authorization = `Bearer ${secret.value}`;
       else headers["X-API-Key"] = secret.value;

@@ -333,7 +333,10 @@ def book_at(events, seq, token):
 def begun(folder):
     """Start a server, and do not wait for anything."""
     return subprocess.Popen(
-        [sys.executable, "-m", "clob_server", "run", "--port", "0", "--data-dir", str(folder)],
+        [
+            *(sys.executable, "-m", "clob_server", "run", "--port", "0", "--chain", "none"),
+            *("--data-dir", str(folder)),
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=environment(),

@@ -45,8 +45,9 @@ def environment():
 
 
 def started(folder, **settings):
-    """Start a server on a folder, and wait until it listens."""
-    settings = {"port": 0, "data_dir": folder, "drain_s": 0, "log_level": "warning", **settings}
+    """Start a server on a folder, and wait until it listens; it has a chain if one is named."""
+    common = {"port": 0, "data_dir": folder, "drain_s": 0, "log_level": "warning", "chain": "none"}
+    settings = common | settings
     options = []
     for name, value in settings.items():
         if name == "demo":

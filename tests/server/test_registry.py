@@ -10,10 +10,14 @@ from clob.errors import InvalidCommandError
 from clob_server.commands import (
     SERVER,
     AddKey,
+    BindMarket,
     Budgets,
     Charge,
+    Condition,
     DeactivateKey,
     DescribeMarket,
+    GiveBack,
+    Grant,
     Key,
     SetBudgets,
     SetDelegate,
@@ -23,12 +27,16 @@ from clob_server.refusals import (
     DelegateNonceError,
     KeyExistsError,
     KeyInactiveError,
+    MarketBoundError,
     UnknownKeyError,
 )
 from clob_server.registry import MINUTE_MS, Charged, Registry, Words
 from tests.server.engines import papers
 
 NOW_MS = 1_700_000_000_000
+CONDITION = Condition(
+    question_id=bytes(32), condition_id=bytes(32), oracle="O", collateral="C", yes="1", no="2"
+)
 
 
 def key(name="k", **fields):
@@ -210,6 +218,22 @@ def test_the_time_is_the_latest_of_a_command_that_was_not_refused():
     assert registry.now_ms == NOW_MS
 
 
+def test_a_market_has_one_condition_for_good():
+    registry = told(BindMarket(market="m", condition=CONDITION, now_ms=1))
+    assert registry.conditions == {"m": CONDITION}
+    other = msgspec.structs.replace(CONDITION, no="3")
+    with refused(registry, MarketBoundError, "market 'm' has a condition, which stays"):
+        registry.apply(BindMarket(market="m", condition=other, now_ms=2))
+
+
+def test_a_snapshot_of_before_the_chain_opens_as_it_was():
+    older = told(AddKey(key=key("a"), now_ms=1), charge(NOW_MS, (b"b", 1)))
+    content = msgspec.msgpack.decode(older.snapshot())
+    assert content[-2:] == [[], []]
+    again = Registry.restore(msgspec.msgpack.encode(content[:-2]))
+    assert again.snapshot() == older.snapshot()
+
+
 # ----- snapshots -----------------------------------------------------------------------------
 
 
@@ -225,6 +249,8 @@ def full():
         SetOutcome(market="a", outcome="no", now_ms=3),
         SetBudgets(budgets=Budgets(key_per_minute=1), now_ms=4),
         charge(NOW_MS, (b"\x00", 2), (b"b", 1)),
+        *(Grant(operation=name, user="U", amount=100, now_ms=NOW_MS) for name in "pq"),
+        BindMarket(market="z", condition=CONDITION, now_ms=NOW_MS),
         *map(papers, "yxw"),
     )
     registry.accept("y")
@@ -251,6 +277,7 @@ def test_what_is_done_after_a_restore_is_as_if_it_had_never_stopped():
         each.apply(DeactivateKey(key_id="a", now_ms=NOW_MS + 1))
         each.apply(delegate(2**255 + 1, allowed=False))
         each.apply(charge(NOW_MS + MINUTE_MS, (b"c", 1)))
+        each.apply(GiveBack(operation="p", now_ms=NOW_MS + MINUTE_MS))
         each.accept("w")
         each.let_go(1)
     assert again.snapshot() == registry.snapshot()

@@ -65,6 +65,7 @@ BODIES = {
     "cancel_batch": {"orders": [CANCEL]},
     "gasless_split": CONVERSION,
     "gasless_merge": CONVERSION,
+    "gasless_redeem": {"user": MAKER, "conditionId": CONVERSION["conditionId"]},
     "gasless_faucet": {"user": MAKER},
 }
 BY_NAME = {route.name: route for route in ROUTES}
@@ -198,6 +199,7 @@ def test_every_route_has_a_row_and_every_row_a_route():
         ("create_gasless_order", Needs.NOTHING, Needs.KEY_OF_MAKER),
         ("gasless_split", Needs.NOTHING, Needs.KEY_OF_MAKER),
         ("gasless_merge", Needs.NOTHING, Needs.KEY_OF_MAKER),
+        ("gasless_redeem", Needs.NOTHING, Needs.KEY_OF_MAKER),
     ],
 )
 def test_the_table_of_the_specification_is_kept(name, test, production):
@@ -213,11 +215,12 @@ def test_decision_49_authority():
 
     reads = ("get_orderbook", "get_trades", "list_markets", "get_market", "root", "ready", "health")
     assert needs(*reads) == {(Needs.NOTHING, Needs.NOTHING)}
-    [(_, looking)] = rules("list_orders", "get_order")
+    [(_, looking)] = rules("list_orders", "get_order", "gasless_operation")
     assert looking == (Needs.KEY, "read")
     assert needs("create_order") == {(Needs.SIGNATURE, Needs.SIGNATURE)}
     assert needs("validate_order", "simulate_order") == {(Needs.NOTHING, Needs.NOTHING)}
-    [(_, gasless)] = rules("create_gasless_order", "gasless_split", "gasless_merge")
+    converting = ("gasless_split", "gasless_merge", "gasless_redeem")
+    [(_, gasless)] = rules("create_gasless_order", *converting)
     assert gasless == (Needs.KEY_OF_MAKER, "trade")
     assert needs("gasless_faucet") == {(Needs.NOTHING, Needs.ABSENCE)}
     [(naming, cancelling)] = rules("cancel_order", "cancel_batch")
@@ -225,7 +228,7 @@ def test_decision_49_authority():
     assert CHANNELS["user"].test.needs is Needs.NAME
     assert CHANNELS["user"].production == (Needs.KEY_OF_MAKER, "read")
     operators = [name for name in AUTHORITY if name.startswith("admin_") and name != "admin_page"]
-    assert len(operators) == 15
+    assert len(operators) == 18
     assert rules(*operators) == {((Needs.TOKEN, "admin"), (Needs.TOKEN, "admin"))}
     assert needs("metrics") == {(Needs.TOKEN_FROM_AFAR, Needs.TOKEN_FROM_AFAR)}
 

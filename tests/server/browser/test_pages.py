@@ -26,7 +26,8 @@ EXPECTED = "the server responded with a status of 401"
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "data"
-    with live_server(folder, demo=True, rate_limits=False) as live:
+    chain = {"chain": "embedded", "chain_port": 0}
+    with live_server(folder, demo=True, rate_limits=False, **chain) as live:
         yield live
 
 
@@ -210,3 +211,26 @@ def test_a_token_is_forgotten(board):
     board.click("text=Forget the token")
     board.wait_for_selector("#gate:visible")
     assert board.evaluate("sessionStorage.length") == 0
+
+
+# ----- the chain -----------------------------------------------------------------------------
+
+
+def test_the_dashboard_shows_the_chain_and_the_transactions_of_its_operations(board, live):
+    sync_api.expect(board.locator("#chain-state")).to_have_text("ready")
+    told = live.http.post("/api/gasless/faucet", json={"user": MAKER}).json()
+    row = board.locator("#operations tr", has_text="faucet").first
+    sync_api.expect(row).to_contain_text("done")
+    sync_api.expect(row).to_contain_text(f"faucetTx confirmed {told['faucetTx'][:12]}")
+    board.select_option("#operations-status", "stuck")
+    sync_api.expect(board.locator("#operations")).to_have_text("There is none.")
+
+
+def test_a_market_of_the_chain_is_opened_with_its_question_alone(board, live):
+    name = f"asked-{scheme_of(board)}"
+    board.click("text=Open a market")
+    board.fill("[name=marketId]", name)
+    board.fill("[name=question]", "Is this a question?")
+    board.click("#market-form button")
+    board.wait_for_selector(f"#market-{name}")
+    assert live.http.get(f"/api/markets/{name}").json()["conditionId"]

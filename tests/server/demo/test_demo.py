@@ -1,6 +1,8 @@
 """The demo: a living book from the first request on, by two bots that keep to their pace."""
 
 import itertools
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -8,17 +10,22 @@ import pytest
 import websockets.sync.client
 
 from clob import Cancel, Matcher, Trade
+from clob.signing import SignedOrder, sign
+from clob_server.chain.accounts import DEPLOYER, WALLETS
 from clob_server.demo import bots, make_anew
 from clob_server.demo.bots import Bots
 from clob_server.demo.folder import MARK
-from clob_server.demo.market import MARKET, NO, YES, opening
+from clob_server.demo.market import CONDITION, MARKET, NO, YES, opening
 from clob_server.exchange import Exchange
 from clob_server.ids import Ids
 from clob_server.log import LogLockedError, SqliteLog
-from clob_server.settings import SettingsError
+from clob_server.openapi import described
+from clob_server.openapi.orders import SIGNED_EXAMPLE
+from clob_server.settings import Settings, SettingsError
 from tests.server.live import live_server
 
 EVENTS = 6
+PAGE = Path(__file__).parents[3] / "docs" / "start.md"
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +111,15 @@ def test_the_demo_is_made_anew_at_each_start(tmp_path):
         assert market["marketId"] == MARKET
 
 
+def test_the_examples_of_the_documentation_are_of_the_market():
+    assert (described.DEMO_YES, described.DEMO_NO) == (YES, NO)
+    assert f"0x{CONDITION.condition_id.hex()}" == described.DEMO_CONDITION
+    assert WALLETS[0].address == described.DEMO_USER
+    wish, key = SignedOrder.from_json(dict(SIGNED_EXAMPLE)), DEPLOYER.private_key
+    assert sign(wish, Settings().domain, key).to_json()["signature"] == SIGNED_EXAMPLE["signature"]
+    assert YES in PAGE.read_text()
+
+
 # ----- the folder ----------------------------------------------------------------------------
 
 
@@ -121,6 +137,22 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     with pytest.raises(SettingsError, match=r"notes\.txt"):
         make_anew(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {MARK, "notes.txt"}
+
+
+def test_what_a_chain_has_left_goes_and_nothing_else(tmp_path):
+    make_anew(tmp_path)
+    for name in ("chain/outbox.db", "chain/outbox.db-wal", "devchain/chain.db"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    make_anew(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [MARK]
+    for name in ("chain/notes.txt", "devchain/more/chain.db", "mine/outbox.db"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+        with pytest.raises(SettingsError, match=name.partition("/")[0]):
+            make_anew(tmp_path)
+        assert (tmp_path / name).exists()
+        shutil.rmtree(tmp_path / name.partition("/")[0])
 
 
 def test_a_folder_that_a_demo_has_is_left_alone(tmp_path):

@@ -25,7 +25,10 @@ include-operation-id = ["create_batch", "cancel_batch", "validate_order"]
 checks.negative_data_rejection.enabled = false
 
 [[operations]]
-include-operation-id = ["gasless_split", "gasless_merge", "gasless_faucet"]
+include-operation-id = [
+  "gasless_split", "gasless_merge", "gasless_redeem", "gasless_faucet", "gasless_operation",
+  "admin_list_operations", "admin_retry_operation", "admin_create_market",
+]
 checks.not_a_server_error.enabled = false
 """
 PROGRAM = Path(sys.executable).with_name("st")

@@ -83,7 +83,7 @@ def test_others_are_heard_from_warnings_on_whatever_the_level(restored):
 
 def test_a_request_is_logged_by_its_id_and_nothing_that_came_with_it(tmp_path):
     command = [sys.executable, "-m", "clob_server", "--port", "0", "--data-dir", str(tmp_path)]
-    command += ["--access-log", "on", "--log-level", "debug", "--drain-s", "0"]
+    command += ["--access-log", "on", "--log-level", "debug", "--drain-s", "0", "--chain", "none"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     )

@@ -100,7 +100,7 @@ def test_decision_32_the_limits_at_root_are_those_that_are_kept(live):
 def test_decision_33_health_is_open_and_tells_how_far_the_log_is(live):
     before = live.http.get("/health")
     assert before.status_code == 200
-    assert before.json().keys() == {"status", "version", "commandSeq"}
+    assert before.json().keys() == {"status", "version", "commandSeq", "chain"}
     assert before.json()["status"] == "ok"
     gasless(live, "healthy", 0, 50)
     assert live.http.get("/health").json()["commandSeq"] > before.json()["commandSeq"]

@@ -1,0 +1,66 @@
+// The chain on the dashboard: how it is, and the operations in its outbox.
+
+import { count, el, table, when } from "./common.js";
+
+const ETHER = 10n ** 18n;
+const at = (id) => document.getElementById(id);
+
+// Wei in decimal digits, as ether with four decimals.
+function ether(wei) {
+  if (wei === null) return "";
+  const parts = ((BigInt(wei) % ETHER) / 10n ** 14n).toString().padStart(4, "0");
+  return `${(BigInt(wei) / ETHER).toLocaleString("en")}.${parts}`;
+}
+
+const short = (text) => (text && text.length > 14 ? `${text.slice(0, 12)}…` : (text ?? ""));
+
+const NUMBERS = [
+  ["head", "Newest block", (chain) => (chain.head === null ? "" : count(chain.head))],
+  ["operator", "Operator", (chain) => short(chain.operator)],
+  ["operatorBalance", "Its ether", (chain) => ether(chain.operatorBalance)],
+  ["pending", "Under way", (chain) => (chain.counts ? count(chain.counts.pending) : "")],
+  ["stuck", "Stuck", (chain) => (chain.counts ? count(chain.counts.stuck) : "")],
+  ["failed", "Failed, undone", (chain) => (chain.counts ? count(chain.counts.failed) : "")],
+  ["done", "Done", (chain) => (chain.counts ? count(chain.counts.done) : "")],
+  ["numBumped", "Fees raised", (chain) => count(chain.numBumped)],
+  ["numForeign", "Nonces of others", (chain) => count(chain.numForeign)],
+  ["rpcUrl", "Node", (chain) => chain.rpcUrl ?? ""],
+];
+
+export function drawChain(chain) {
+  at("chain-card").hidden = chain.state === "none";
+  at("chain-state").textContent = chain.isOutOfGas ? "out of gas" : chain.state;
+  at("chain-state").className = `badge ${chain.state === "ready" && !chain.isOutOfGas ? "open" : "shut"}`;
+  at("chain-detail").textContent = chain.detail;
+  at("chain").replaceChildren(
+    ...NUMBERS.map(([name, text, write]) =>
+      el("div", { title: String(chain[name] ?? "") }, el("span", {}, text), el("b", { id: `chain-${name}` }, write(chain))),
+    ),
+  );
+}
+
+// A transaction: its step, where it stands, its hash; what went wrong stands in the title.
+function step(each) {
+  const hashed = each.hashes.at(-1) ?? "";
+  return el("div", { title: [...each.hashes, each.error].filter(Boolean).join("\n") }, `${each.name} ${each.status} `, el("code", {}, short(hashed)));
+}
+
+export function drawOperations(operations, retry) {
+  const rows = operations.map((each) => ({
+    id: `operation-${each.number}`,
+    cells: [
+      count(each.number),
+      el("span", { title: each.id }, each.kind),
+      el("span", { className: `badge ${each.status === "done" ? "open" : "shut"}`, title: each.error ?? "" }, each.status),
+      short(each.body.user ?? each.body.questionId),
+      el("span", {}, ...each.steps.map(step)),
+      when(each.changedMs),
+      each.status === "stuck" ? el("button", { on: { click: () => retry(each) } }, "Retry") : "",
+    ],
+  }));
+  at("operations").replaceChildren(
+    rows.length
+      ? table(["No.", "Kind", "Status", "For", "Transactions", "Changed", ""], rows, [0])
+      : el("p", { className: "faint" }, "There is none."),
+  );
+}

@@ -1,0 +1,121 @@
+"""Markets of the chain: tokens that follow from a question, prepared and reported by themselves."""
+
+import pytest
+
+from clob.signing import keccak256
+from clob_server.chain import positions
+from clob_server.chain.accounts import OPERATOR, WALLETS
+from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.demo.market import CONDITION, MARKET
+from tests.chain.venues import Venue, wait_until
+from tests.server.api.people import good, problem
+from tests.server.live import live_server
+from tests.server.meta.operators import authority_of
+
+MARKETS = "/api/admin/markets"
+QUESTION = "Will it be warm?"
+
+
+def create(live, **body):
+    return live.http.post(MARKETS, json=body, headers=authority_of(live))
+
+
+def test_a_market_with_a_question_and_no_tokens_has_those_of_the_question(venue):
+    made = good(create(venue.live, marketId="warm", question=QUESTION))
+    question_id = keccak256(f"warm\n{QUESTION}".encode())
+    condition_id = positions.condition_id(OPERATOR.address, question_id)
+    tokens = positions.token_ids(DEVELOPMENT.collateral, condition_id)
+    assert made["questionId"] == f"0x{question_id.hex()}"
+    assert made["conditionId"] == f"0x{condition_id.hex()}"
+    assert (int(made["yesTokenId"]), int(made["noTokenId"])) == tokens
+    assert made["collateral"] == venue.contracts.collateral == DEVELOPMENT.collateral
+    assert made["question"] == QUESTION
+    venue.wait_for("warm", "prepared")
+    [found] = [each for each in good(venue.http.get("/api/markets")) if each["marketId"] == "warm"]
+    assert {name: found[name] for name in ("conditionId", "questionId", "collateral")} == {
+        name: made[name] for name in ("conditionId", "questionId", "collateral")
+    }
+
+
+def test_the_same_market_cannot_be_opened_twice_and_keeps_its_condition(venue):
+    before = good(venue.http.get("/api/markets/rain"))
+    problem(create(venue.live, marketId="rain", question="Another?"), "MARKET_EXISTS")
+    after = good(venue.http.get("/api/markets/rain"))
+    assert after["conditionId"] == before["conditionId"]
+    assert after["question"] == before["question"]
+
+
+def test_new_words_leave_the_condition_as_it_is(venue):
+    before = venue.open_market("windy", "Will there be wind?")
+    path = f"{MARKETS}/windy"
+    change = {"question": "Will there be a storm?"}
+    venue.http.patch(path, json=change, headers=authority_of(venue.live)).raise_for_status()
+    after = good(venue.http.get("/api/markets/windy"))
+    assert after["question"] == change["question"]
+    assert (after["questionId"], after["chain"]) == (before["questionId"], "prepared")
+
+
+def test_a_market_that_names_its_tokens_is_not_on_the_chain(venue):
+    made = good(create(venue.live, marketId="named", yesTokenId="7", noTokenId="8"))
+    assert {made[name] for name in ("conditionId", "questionId", "collateral", "chain")} == {None}
+
+
+@pytest.mark.parametrize("body", [{}, {"question": ""}, {"question": "Q?", "noTokenId": "7"}])
+def test_a_market_without_tokens_needs_a_question(venue, body):
+    problem(create(venue.live, marketId="bare", **body), "INVALID_FIELD", "yesTokenId")
+
+
+def test_resolving_removes_orders_at_once_and_reports_the_outcome(venue, rich):
+    market = venue.open_market("fog", "Will there be fog?")
+    order = venue.order(rich, market, 0, 40, 10**18)
+    venue.resolve("fog", "yes")
+    found = good(venue.http.get(f"/api/orders/{order['orderId']}"))
+    assert found["status"] == "cancelled"
+    told = good(venue.http.get("/api/gasless/operations/report:fog"))
+    assert told["status"] == "done"
+    receipt = venue.ask("eth_getTransactionReceipt", told["answer"]["reportTx"])
+    assert receipt["status"] == "0x1"
+
+
+def test_without_a_chain_a_market_needs_its_tokens(tmp_path):
+    with live_server(tmp_path) as live:
+        problem(create(live, marketId="bare", question="Q?"), "CHAIN_NOT_CONFIGURED")
+        problem(create(live, marketId="bare"), "INVALID_FIELD", "yesTokenId")
+        assert good(live.http.get("/api/markets")) == []
+        assert good(live.http.get("/"))["chain"] is None
+        assert good(live.http.get("/health"))["chain"] == "none"
+
+
+def test_the_market_of_the_demo_is_on_the_chain_and_trades_before_it(tmp_path):
+    settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
+    with live_server(tmp_path / "data", demo=True, **settings) as live:
+        market = good(live.http.get(f"/api/markets/{MARKET}"))
+        assert market["chain"] in ("waiting", "preparing")
+        assert market["bestBid"] < market["bestAsk"]
+        assert market["yesTokenId"] == CONDITION.yes
+        venue = Venue(live)
+        venue.wait_for(MARKET, "prepared")
+        assert venue.contracts.collateral == CONDITION.collateral
+
+
+@pytest.mark.long
+def test_everything_is_as_it_was_after_a_kill(tmp_path):
+    settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
+    body = {"user": WALLETS[0].address}
+    with live_server(tmp_path, **settings) as live:
+        venue = Venue(live)
+        market = venue.open_market("rain", "Will it rain?")
+        first = venue.done("/api/gasless/faucet", body, "first")
+        for _ in range(3):
+            venue.done("/api/gasless/faucet", body)
+        live.kill()
+    with live_server(tmp_path, **settings) as live:
+        venue = Venue(live)
+        wait_until(lambda: good(live.http.get("/api/markets/rain"))["chain"] == "prepared")
+        again = good(live.http.get("/api/markets/rain"))
+        assert again["conditionId"] == market["conditionId"]
+        assert venue.done("/api/gasless/faucet", body, "first") == first
+        venue.done("/api/gasless/faucet", body)
+        problem(venue.post("/api/gasless/faucet", body), "FAUCET_LIMIT")
+        assert venue.ledger.collateral(WALLETS[0].address) == 500 * 10**18
+        assert live.stop() == 0

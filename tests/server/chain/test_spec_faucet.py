@@ -1,0 +1,126 @@
+"""Specification, "POST /api/gasless/faucet": each sentence, on a chain that is there.
+
+A docstring quotes it.
+"""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from clob_server.chain.accounts import WALLETS
+from tests.chain.nodes import running, start_devchain
+from tests.chain.people import STABLE_UNIT, UNIT
+from tests.chain.venues import Venue, wait_until
+from tests.server.api.people import good, problem
+from tests.server.live import live_server
+
+FAUCET = "/api/gasless/faucet"
+DAY_MS = 86_400_000
+HASH = re.compile("0x[0-9a-f]{64}")
+
+
+def status_of(venue, hashed):
+    return venue.ask("eth_getTransactionReceipt", hashed)["status"]
+
+
+def test_the_response(venue, user):
+    """Response: `success` (boolean), `faucetTx` (string), `transferTx` (string), `amount` (number),
+    `message` (string)."""
+    told = good(venue.post(FAUCET, {"user": user.address}))
+    assert told["success"] is True
+    assert (type(told["amount"]), told["amount"]) == (int, 100)
+    assert user.address in told["message"]
+    for name in ("faucetTx", "transferTx", "gasTx"):
+        assert HASH.fullmatch(told[name])
+        assert status_of(venue, told[name]) == "0x1"
+
+
+def test_it_mints_test_stablecoin_to_a_wallet(venue, user):
+    """Mints test stablecoin to a wallet. Collateral is a wrapped stablecoin."""
+    before = venue.ledger.wrapped_supply()
+    venue.faucet(user)
+    assert venue.ledger.collateral(user.address) == 100 * UNIT
+    assert venue.ledger.wrapped_supply() == before + 100 * UNIT
+    held = venue.ledger.stable(venue.contracts.collateral)
+    assert held * (UNIT // STABLE_UNIT) == venue.ledger.wrapped_supply()
+    assert venue.ledger.stable(venue.operator) == venue.ledger.collateral(venue.operator) == 0
+
+
+def test_the_operator_pays_gas(venue, user):
+    """The operator pays gas."""
+    told = venue.faucet(user)
+    for name in ("faucetTx", "transferTx", "gasTx"):
+        receipt = venue.ask("eth_getTransactionReceipt", told[name])
+        assert receipt["from"].lower() == venue.operator.lower()
+    assert venue.ledger.ether(user.address) == 10**18
+    assert venue.faucet(user)["gasTx"] is None  # it has enough by now
+
+
+def test_the_limit_is_500_units_an_address(venue, user):
+    """Limit: 500 units per address per 24 hours."""
+    for _ in range(5):
+        venue.faucet(user)
+    now_ms = time.time_ns() // 10**6
+    answer = venue.post(FAUCET, {"user": user.address.lower()})
+    said = problem(answer, "FAUCET_LIMIT")
+    assert "500 units in 24 hours" in said["detail"]
+    assert 0 <= now_ms + DAY_MS - said["freesAt"] < 60_000
+    assert 0 <= DAY_MS // 1000 - int(answer.headers["retry-after"]) < 60
+    assert venue.ledger.collateral(user.address) == 500 * UNIT
+
+
+@pytest.mark.long
+def test_what_is_refused_costs_nothing_of_the_allowance(tmp_path):
+    """Limit: 500 units per address per 24 hours; a chain that is away has given none."""
+    user = {"user": WALLETS[0].address}
+    with (
+        running(start_devchain(tmp_path / "node")) as node,
+        live_server(tmp_path / "data", chain=node.url, rate_limits=False) as live,
+    ):
+        venue = Venue(live, node.url)
+        node.kill()
+        for _ in range(2):
+            problem(venue.post(FAUCET, user), "CHAIN_UNAVAILABLE")
+        wait_until(lambda: venue.chain()["state"] == "unreachable")
+        problem(venue.post(FAUCET, user), "CHAIN_UNAVAILABLE")
+        with running(start_devchain(tmp_path / "node", port=node.port)):
+            wait_until(lambda: venue.chain()["state"] == "ready")
+            for _ in range(5):
+                good(venue.post(FAUCET, user))
+            problem(venue.post(FAUCET, user), "FAUCET_LIMIT")
+
+
+def test_the_same_request_again_is_answered_as_the_first(venue, user):
+    """Decision 44: `Idempotency-Key` header: the first answer again; same key, other body: 422."""
+    first = venue.faucet(user, key=f"again-{user.address}")
+    for _ in range(6):
+        assert venue.faucet(user, key=f"again-{user.address}") == first
+    assert venue.ledger.collateral(user.address) == 100 * UNIT
+    other = venue.user(f"0x{8:064x}")
+    assert venue.faucet(other, key=f"again-{user.address}") != first  # another wallet's own
+    body = {"user": user.address, "conditionId": venue.market["conditionId"]}
+    answer = venue.post("/api/gasless/redeem", body, f"again-{user.address}")
+    problem(answer, "IDEMPOTENCY_KEY_REUSED")
+
+
+def test_the_same_request_many_times_at_once_is_one(venue, user):
+    """Decision 44: the first answer again, also while that is still to come."""
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda _: venue.faucet(user, key="at-once"), range(8)))
+    assert told == [told[0]] * 8
+    assert venue.ledger.collateral(user.address) == 100 * UNIT
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256, b"\xe9"])
+def test_what_cannot_be_a_key_is_refused(venue, user, key):
+    """Decision 44: `Idempotency-Key` header, 1 to 255 visible characters."""
+    answer = venue.post(FAUCET, {"user": user.address}, key)
+    problem(answer, "INVALID_FIELD", "Idempotency-Key")
+
+
+@pytest.mark.parametrize("given", [None, "", "me", "0x12", "0x" + "g" * 40, 7])
+def test_the_body_names_a_wallet(venue, given):
+    """Body: `user` (string, wallet address)."""
+    problem(venue.post(FAUCET, {"user": given}), "INVALID_ADDRESS", "user")
