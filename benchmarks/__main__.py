@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    bench_chain,
     bench_feed,
     bench_http,
     bench_journal,
@@ -33,6 +34,7 @@ QUESTIONS = {
     "http": bench_http,
     "feed": bench_feed,
     "restart": bench_restart,
+    "chain": bench_chain,
     "signing": bench_signing,
     "twin": bench_twin,
     "memory": bench_memory,

@@ -86,7 +86,8 @@ def hello() -> Iterator[Side]:
 def server(folder: Path, history: str) -> Iterator[Side]:
     """The server, on a folder of its own."""
     command = [
-        "taskset", "-c", SERVER_CPU, sys.executable, "-m", "clob_server", "run", "--port", "0",
+        "taskset", "-c", SERVER_CPU, sys.executable, "-m", "clob_server", "run", "--chain", "none",
+        "--port", "0",
         "--data-dir", str(folder), "--rate-limits", "off", "--history", history,
         "--log-level", "error", "--drain-s", "0",
     ]  # fmt: skip

@@ -55,7 +55,8 @@ def write_log(folder: Path, todo: list[AnyCommand]) -> int:
 def started(folder: Path) -> Iterator[tuple[str, float]]:
     """A server; its address, and the seconds until it listened."""
     command = [
-        sys.executable, "-m", "clob_server", "run", "--port", "0", "--data-dir", str(folder),
+        sys.executable, "-m", "clob_server", "run", "--chain", "none",
+        "--port", "0", "--data-dir", str(folder),
         "--log-level", "error", "--drain-s", "0",
     ]  # fmt: skip
     begin = time.perf_counter()

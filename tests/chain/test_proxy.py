@@ -1,0 +1,135 @@
+"""The proxy goes wrong as it is told, and passes on everything else."""
+
+import httpx
+import pytest
+
+from clob_server.chain.accounts import ACCOUNTS
+from tests.chain.nodes import NodeError, result_of
+from tests.chain.people import Person, receipt_of
+from tests.chain.proxy import (
+    RECEIPT,
+    SEND,
+    Delay,
+    Drop,
+    DropAnswer,
+    Insist,
+    Meanwhile,
+    Raw,
+    Refuse,
+    Result,
+    Swallow,
+    WrongId,
+    calldata_of,
+    in_front_of,
+)
+
+ADA, BOB = (account.address for account in ACCOUNTS[3:5])
+KEY = ACCOUNTS[3].private_key
+
+
+class Through:
+    """A node as it is seen through a proxy."""
+
+    def __init__(self, http, url):
+        self.http, self.url = http, url
+
+    def ask(self, method, *params):
+        return result_of(self.http, self.url, method, params)
+
+
+@pytest.fixture
+def proxy(anvil):
+    with in_front_of(anvil) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def through(proxy):
+    with httpx.Client() as http:
+        yield Through(http, proxy.url)
+
+
+def test_what_does_not_go_wrong_is_passed_on_in_batches_too(proxy, through):
+    assert through.ask("eth_chainId") == "0x7a69"
+    asked = [
+        {"jsonrpc": "2.0", "id": number, "method": method, "params": []}
+        for number, method in enumerate(["eth_chainId", "eth_blockNumber"])
+    ]
+    answers = through.http.post(proxy.url, json=asked).json()
+    assert [answer["result"] for answer in answers] == ["0x7a69", "0x0"]
+    assert proxy.calls == ["eth_chainId", "eth_chainId", "eth_blockNumber"]
+
+
+def test_a_dropped_call_is_not_heard_and_a_dropped_answer_is(proxy, through):
+    with proxy.goes_wrong(Drop("evm_mine")), pytest.raises(httpx.TransportError):
+        through.ask("evm_mine")
+    assert through.ask("eth_blockNumber") == "0x0"
+    with proxy.goes_wrong(DropAnswer("evm_mine")), pytest.raises(httpx.TransportError):
+        through.ask("evm_mine")
+    assert through.ask("eth_blockNumber") == "0x1"
+
+
+def test_a_slow_answer_is_an_answer(proxy, through):
+    with proxy.goes_wrong(Delay(0.2)), pytest.raises(httpx.ReadTimeout):
+        through.http.post(proxy.url, json={"id": 1, "method": "eth_chainId"}, timeout=0.05)
+    assert through.ask("eth_chainId") == "0x7a69"
+
+
+def test_nonsense_is_answered_as_it_is_given(proxy, through):
+    with proxy.goes_wrong(Raw(500, b"oops")):
+        answer = through.http.post(proxy.url, json={"id": 1, "method": "eth_chainId"})
+    assert (answer.status_code, answer.text) == (500, "oops")
+    with proxy.goes_wrong(WrongId("eth_chainId")), pytest.raises(AssertionError):
+        through.ask("eth_chainId")
+
+
+def test_a_fault_is_over_after_so_many_times(proxy, through):
+    with proxy.goes_wrong(Refuse(-32000, "no", "eth_chainId", times=2)) as fault:
+        for _ in range(2):
+            with pytest.raises(NodeError, match="no"):
+                through.ask("eth_chainId")
+        assert through.ask("eth_chainId") == "0x7a69"
+    assert fault.hits == 2
+
+
+def test_a_swallowed_transaction_has_its_hash_and_nothing_else(proxy, through):
+    raw = Person(through, KEY).sign(BOB, value=1)
+    with proxy.goes_wrong(Swallow()):
+        hashed = through.ask(SEND, raw)
+    assert through.ask(RECEIPT, hashed) is None
+    assert through.ask(SEND, raw) == hashed
+    assert receipt_of(through, hashed)["status"] == "0x1"
+    with proxy.goes_wrong(Result(None, RECEIPT)):
+        assert through.ask(RECEIPT, hashed) is None
+
+
+def test_an_error_may_hide_that_a_transaction_was_taken(proxy, through):
+    raw = Person(through, KEY).sign(BOB, value=1)
+    refusal = Refuse(-32000, "nonce too low", SEND, forwards=True)
+    with proxy.goes_wrong(refusal), pytest.raises(NodeError, match="nonce too low"):
+        through.ask(SEND, raw)
+    assert through.ask("eth_getTransactionCount", ADA, "latest") == "0x1"
+
+
+def test_a_fault_can_be_about_one_kind_of_transaction(proxy, through):
+    ada = Person(through, KEY)
+    done = []
+    with proxy.goes_wrong(Meanwhile(lambda: done.append(1), calldata=b"\x01\x02")) as fault:
+        ada.send(BOB, b"\x01")
+        assert not done
+        ada.send(BOB, b"\x01\x02\x03")
+    assert (done, fault.hits) == ([1], 1)
+    assert calldata_of({"method": SEND, "params": [ada.sign(BOB, b"\x07")]}) == b"\x07"
+
+
+def test_a_replacement_must_offer_enough(proxy, through, anvil):
+    anvil.ask("evm_setAutomine", False)
+    ada = Person(through, KEY)
+    raw = ada.sign(BOB, value=1, nonce=0)
+    with proxy.goes_wrong(Insist(10)) as fault:
+        hashed = through.ask(SEND, raw)
+        through.ask("anvil_dropTransaction", hashed)
+        assert through.ask(SEND, raw) == hashed
+        with pytest.raises(NodeError, match="underpriced"):
+            through.ask(SEND, ada.sign(BOB, value=2, nonce=0))
+    assert (fault.refused, fault.raised) == ([0], [])

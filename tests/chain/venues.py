@@ -1,0 +1,148 @@
+"""A server with a chain, as a user and an operator of it see it: over HTTP and JSON-RPC."""
+
+import time
+from types import SimpleNamespace
+
+from clob_server.chain.accounts import ACCOUNTS
+from tests.chain.nodes import result_of
+from tests.chain.people import Ledger, Person, User
+from tests.server.meta.operators import authority_of
+
+PATIENCE_S = 60
+WHALE = ACCOUNTS[8].private_key
+RETRY = 503
+GAS_WEI = 10**18
+
+
+class Venue:
+    """A server with a chain.
+
+    Args:
+        live: the server.
+        url: its node; None is the one that the server names.
+    """
+
+    def __init__(self, live, url=None):
+        self.live = live
+        self.http = live.http
+        wait_until(lambda: self.chain()["state"] == "ready")
+        chain = self.chain()
+        self.url = url or chain["rpcUrl"]
+        self.operator = chain["operator"]
+        self.contracts = SimpleNamespace(
+            stablecoin=chain["stablecoin"],
+            collateral=chain["collateral"],
+            conditional_tokens=chain["conditionalTokens"],
+        )
+        self.ledger = Ledger(self, self.contracts)
+
+    def chain(self):
+        """What the root says of the chain."""
+        answer = self.http.get("/")
+        assert answer.status_code == 200, answer.text
+        return answer.json()["chain"]
+
+    def ask(self, method, *params):
+        """Ask the node."""
+        return result_of(self.http, self.url, method, params)
+
+    def user(self, key):
+        """Somebody with a key."""
+        return User(self, key, self.contracts, self.operator)
+
+    def give_gas(self, address):
+        """Hand somebody what gas costs, as one who has enough of it."""
+        Person(self, WHALE).send(address, value=GAS_WEI)
+
+    # ----- what is asked of the server -------------------------------------------------------
+
+    def post(self, path, body, key=None):
+        """Ask for something, and give the answer of HTTP."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self.http.post(path, json=body, headers=headers)
+
+    def done(self, path, body, key=None):
+        """Ask for something that must be done, and give the answer."""
+        answer = self.post(path, body, key)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def done_at_last(self, path, body, key):
+        """Ask for something again and again, as its answers say one may, until it is done."""
+        wait_until(lambda: self.post(path, body, key).status_code != RETRY)
+        return self.done(path, body, key)
+
+    def faucet(self, user, key=None):
+        """Ask for collateral."""
+        return self.done("/api/gasless/faucet", {"user": user.address}, key)
+
+    def convert(self, kind, user, market, amount, key=None):
+        """Ask for a split or a merge in a market."""
+        return self.done(f"/api/gasless/{kind}", conversion(user, market, amount), key)
+
+    def redeem(self, user, market, key=None):
+        """Ask for what the tokens of a resolved market are worth."""
+        body = {"user": user.address, "conditionId": market["conditionId"]}
+        return self.done("/api/gasless/redeem", body, key)
+
+    def order(self, user, market, side, price, size, token=None):
+        """Place an order without a signature."""
+        body = {
+            "maker": user.address,
+            "marketId": market["marketId"],
+            "tokenId": token or market["yesTokenId"],
+            "side": side,
+            "price": price,
+            "size": str(size),
+        }
+        return self.done("/api/orders/gasless", body)
+
+    # ----- what the operator of the server does ----------------------------------------------
+
+    def open_market(self, name, question):
+        """Open a market on the chain, wait until it is there, and describe it."""
+        body = {"marketId": name, "question": question}
+        answer = self.http.post("/api/admin/markets", json=body, headers=authority_of(self.live))
+        assert answer.status_code == 200, answer.text
+        self.wait_for(name, "prepared")
+        return self.http.get(f"/api/markets/{name}").json()
+
+    def resolve(self, name, outcome):
+        """Say what the outcome is, and wait until it is on the chain."""
+        path = f"/api/admin/markets/{name}/resolve"
+        authority = authority_of(self.live)
+        answer = self.http.post(path, json={"outcome": outcome}, headers=authority)
+        assert answer.status_code == 200, answer.text
+        self.wait_for(name, "reported")
+
+    def wait_for(self, name, state):
+        """Wait until a market is so on the chain."""
+        wait_until(lambda: self.http.get(f"/api/markets/{name}").json()["chain"] == state)
+
+    def operations(self, **query):
+        """What the outbox has, as the operator sees it."""
+        path = "/api/admin/chain/operations"
+        return self.http.get(path, params=query, headers=authority_of(self.live)).json()
+
+    def outbox(self):
+        """How the chain is, as the operator sees it."""
+        return self.http.get("/api/admin/chain", headers=authority_of(self.live)).json()
+
+
+def conversion(user, market, amount):
+    """The body of a split or a merge."""
+    return {
+        "user": user.address,
+        "amount": str(amount),
+        "conditionId": market["conditionId"],
+        "yesTokenId": market["yesTokenId"],
+        "noTokenId": market["noTokenId"],
+    }
+
+
+def wait_until(holds):
+    """Wait until something holds."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
