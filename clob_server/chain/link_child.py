@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ PAUSE_MAX_S: Final = 30.0
 """How long at most."""
 KILL_S: Final = 1.0
 """How long a process that was killed may take to be gone."""
+NICE: Final = 10
+"""How far a process steps back where the processors are busy: orders wait for the loop alone."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
@@ -125,6 +128,8 @@ class Child:
             start_new_session=True,
         )
         self._process = process
+        with suppress(OSError):  # it has ended already
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         try:
             self._begun()
             await self._listen(process)
