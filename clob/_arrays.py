@@ -45,11 +45,46 @@ def check_arrays(
             raise InvalidArrayError(
                 f"status must be at least as long as events, {len(events)}, not {len(status)}"
             )
-    arrays = [array for array in (events, fills, status) if array is not None]
-    for place, one in enumerate(arrays):
-        if any(np.may_share_memory(one, other) for other in arrays[place + 1 :]):
-            raise InvalidArrayError("events, fills and status must not share memory")
+    if _overlap(events, fills, status):
+        raise InvalidArrayError("events, fills and status must not share memory")
     return events, fills, status
+
+
+def check_advance(
+    events: "Records", fills: "Records", status: "Status | None", bests: "Records | None"
+) -> "tuple[Records, Records, Status | None, Records | None]":
+    """Refuse arrays that ``advance`` cannot work on.
+
+    Args:
+        events: as for :func:`check_arrays`.
+        fills: must be a writable array of ``FILL``.
+        status: as for :func:`check_arrays`.
+        bests: None, or a writable array of ``BEST``, of any length.
+
+    Returns:
+        The same memory as plain arrays.
+
+    Raises:
+        InvalidArrayError: which array, what it is, what it must be; or two of them overlap.
+    """
+    events, _, status = check_arrays(events, None, status)
+    fills = _checked("fills", fills, records.FILL, writable=True)
+    if bests is not None:
+        bests = _checked("bests", bests, records.BEST, writable=True)
+    if _overlap(events, fills, status, bests):
+        raise InvalidArrayError("events, fills, status and bests must not share memory")
+    return events, fills, status, bests
+
+
+def known_types() -> tuple[Any, ...]:
+    """Give what the arrays of ``advance`` are most of the time.
+
+    Returns:
+        The class of plain arrays, and the dtypes of events, fills, status and bests.
+    """
+    import numpy as np  # noqa: PLC0415 - only where arrays are used
+
+    return np.ndarray, records.EVENT, records.FILL, np.dtype(np.uint8), records.BEST
 
 
 def check_seed(events: "Records") -> "Records":
@@ -77,6 +112,18 @@ def empty_fills(count: int) -> "Records":
     import numpy as np  # noqa: PLC0415 - only where arrays are used
 
     return np.empty(count, records.FILL)
+
+
+def _overlap(*arrays: Any) -> bool:
+    """Tell whether any two of some arrays, those that are not None, share memory."""
+    import numpy as np  # noqa: PLC0415 - only where arrays are used
+
+    given = [array for array in arrays if array is not None]
+    return any(
+        np.may_share_memory(one, other)
+        for place, one in enumerate(given)
+        for other in given[place + 1 :]
+    )
 
 
 def _checked(name: str, array: Any, dtype: "np.dtype[Any]", *, writable: bool) -> Any:

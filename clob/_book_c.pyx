@@ -9,6 +9,7 @@ before anything changes. Sizes are counted in lots, so that records need no conv
 
 cimport cython
 from cpython.buffer cimport (
+    PyBUF_ND,
     PyBUF_SIMPLE,
     PyBUF_WRITABLE,
     PyBuffer_Release,
@@ -73,6 +74,9 @@ cdef extern from *:
     typedef struct {
         uint64_t event, resting_id, incoming_id; int64_t size; int32_t price; int64_t ts_ns;
     } ClobFill;
+    typedef struct {
+        uint64_t event; int64_t ts_ns, bid_size, ask_size; int32_t bid, ask; uint16_t instrument;
+    } ClobBest;
 
     /* Another thread may write to the array while a run reads it. A volatile read happens once,
        so that what was checked is what is used. */
@@ -84,6 +88,7 @@ cdef extern from *:
     static inline uint32_t clob_owner(const ClobEvent *e) { return clob_once(uint32_t, e->owner); }
     static inline int64_t clob_size(const ClobEvent *e) { return clob_once(int64_t, e->size); }
     static inline uint64_t clob_id(const ClobEvent *e) { return clob_once(uint64_t, e->order_id); }
+    static inline int64_t clob_ts(const ClobEvent *e) { return clob_once(int64_t, e->ts_ns); }
 
     /* Which of a bucket's twelve tags equal one tag: a mask of twelve bits. */
     static inline uint32_t clob_tags_equal(const uint8_t *tags, uint8_t tag) {
@@ -161,6 +166,7 @@ cdef extern from *:
 
     ctypedef struct Event "ClobEvent":
         int64_t ts_ns
+        uint16_t instrument
 
     ctypedef struct Fill "ClobFill":
         uint64_t event
@@ -170,6 +176,15 @@ cdef extern from *:
         int32_t price
         int64_t ts_ns
 
+    ctypedef struct Best "ClobBest":
+        uint64_t event
+        int64_t ts_ns
+        int64_t bid_size
+        int64_t ask_size
+        int32_t bid
+        int32_t ask
+        uint16_t instrument
+
     uint8_t kind_of "clob_kind"(const Event* event) noexcept nogil
     uint8_t side_asked "clob_side"(const Event* event) noexcept nogil
     uint16_t flags_of "clob_flags"(const Event* event) noexcept nogil
@@ -177,6 +192,7 @@ cdef extern from *:
     uint32_t owner_of "clob_owner"(const Event* event) noexcept nogil
     int64_t lots_of "clob_size"(const Event* event) noexcept nogil
     uint64_t id_of "clob_id"(const Event* event) noexcept nogil
+    int64_t ts_of "clob_ts"(const Event* event) noexcept nogil
     uint32_t tags_equal "clob_tags_equal"(const uint8_t* tags, uint8_t tag) noexcept nogil
     uint64_t text_hash "clob_text_hash"(const PyObject* text) noexcept nogil
     bint text_equal "clob_text_equal"(PyObject* a, PyObject* b) noexcept
@@ -214,6 +230,7 @@ cdef enum:
     KIND_CLEAR = 5
     KIND_SEED = 6
     KIND_TRADE = 16
+    KIND_FILL = 17
     KIND_SETTLE = 19
 
     FLAG_POST_ONLY = 1
@@ -407,6 +424,20 @@ cdef struct Output:
     bint runs
     bint owned
     int code
+    uint32_t watch              # an owner, or STRANGER
+    bint met                    # a resting order of that owner traded, or fills differ
+    const Event* end            # behind the recorded fills to compare with, or NULL
+
+
+cdef struct Tape:
+    # Where changes of the best prices go, and what these were last.
+    Best* rows
+    size_t count
+    size_t room
+    int64_t bid_size
+    int64_t ask_size
+    uint32_t bid                # levels, or NO_LEVEL
+    uint32_t ask
 
 
 cdef inline u128 size_of(const Node* node) noexcept nogil:
@@ -986,6 +1017,7 @@ cdef inline uint32_t match_level(
     cdef u128 left = incoming.left, total = at.total, have, size
     cdef Fill* fill = out.fills + out.count
     cdef Node* node
+    cdef bint met = False
     while slot != NIL and left:
         node = core.nodes + slot
         following = node.next
@@ -1014,6 +1046,7 @@ cdef inline uint32_t match_level(
             fill.price = price
             fill.ts_ns = incoming.ts_ns
             fill += 1
+            met |= node.owner == out.watch
         else:
             note(core, TRADED, 0, slot, size, have - size, left)
         if size < have:
@@ -1035,6 +1068,7 @@ cdef inline uint32_t match_level(
     core.seq += trades + filled
     if runs:
         out.count += trades
+        out.met |= met
     incoming.left = left
     at.total = total
     at.num_orders -= gone + filled
@@ -1641,25 +1675,90 @@ cdef inline uint32_t look_ahead(
     return NIL
 
 
-cdef Py_ssize_t run_events(
-    Core* core, const Event* events, Py_ssize_t count, uint8_t* status, Output* out
+cdef inline int64_t lots_at(const Ladder* ladder, uint32_t level) noexcept nogil:
+    # How much rests at a level, as far as a record can say it.
+    cdef u128 total
+    if level == NO_LEVEL:
+        return 0
+    total = ladder.levels[level].total
+    return <int64_t>low(total) if total <= <u128>0x7FFFFFFFFFFFFFFFULL else 0x7FFFFFFFFFFFFFFFLL
+
+
+cdef void tape_start(const Core* core, Tape* tape) noexcept nogil:
+    # Look at the best prices as they are.
+    tape.bid, tape.ask = core.sides[BUY].best, core.sides[SELL].best
+    tape.bid_size = lots_at(&core.sides[BUY], tape.bid)
+    tape.ask_size = lots_at(&core.sides[SELL], tape.ask)
+
+
+cdef void tape_write(
+    const Core* core, Tape* tape, const Event* event, uint64_t index
 ) noexcept nogil:
-    # Returns how many events were executed or, with a status array, refused and passed over.
-    cdef const Event* event = events
+    # Take down the best prices, which an event has changed.
+    cdef Best* row = tape.rows + tape.count
+    tape_start(core, tape)
+    row.event = index
+    row.ts_ns = ts_of(event)
+    row.bid_size, row.ask_size = tape.bid_size, tape.ask_size
+    row.bid = core.lo - 1 if tape.bid == NO_LEVEL else price_at(core, BUY, tape.bid)
+    row.ask = core.lo + <int32_t>core.num_levels
+    if tape.ask != NO_LEVEL:
+        row.ask = price_at(core, SELL, tape.ask)
+    row.instrument = event.instrument
+    tape.count += 1
+
+
+cdef inline bint tape_differs(const Core* core, const Tape* tape) noexcept nogil:
+    cdef uint32_t bid = core.sides[BUY].best, ask = core.sides[SELL].best
+    if bid != tape.bid or ask != tape.ask:
+        return True
+    return (
+        lots_at(&core.sides[BUY], bid) != tape.bid_size
+        or lots_at(&core.sides[SELL], ask) != tape.ask_size
+    )
+
+
+cdef inline bint as_recorded(
+    const Event* event, const Event* end, const Fill* fill, const Fill* behind
+) noexcept nogil:
+    # Whether the fills of a command are those recorded right behind it.
+    event += 1
+    while event < end and kind_of(event) == KIND_FILL:
+        if fill == behind or fill.resting_id != id_of(event):
+            return False
+        if fill.size != lots_of(event) or fill.price != price_of(event):
+            return False
+        fill += 1
+        event += 1
+    return fill == behind
+
+
+cdef inline Py_ssize_t run_through(
+    Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, uint8_t* status,
+    Output* out, Tape* tape, bint advances, bint tells
+) noexcept nogil:
+    # Returns the index of the first event that was neither executed nor, with a status array,
+    # refused and passed over. One source, compiled three times for what is known beforehand.
+    cdef const Event* event = events + start
     cdef Py_ssize_t index
     cdef uint32_t guesses[16]
     cdef uint32_t guess
     cdef int code, kind
     cdef bint ahead = False
+    cdef size_t before = 0
     memset(guesses, 0, sizeof(guesses))
-    for index in range(count):
+    for index in range(start, stop):
+        if tells and unlikely(tape.count == tape.room):
+            return index
         if unlikely((index & 511) == 0):
             # Whether look-ahead pays is asked now and then; the last events do without.
-            ahead = num_orders(core) >= PREFETCH_FROM and index + 512 + 16 <= count
+            ahead = num_orders(core) >= PREFETCH_FROM and index + 512 + 16 <= stop
         prefetch(event + 32)
         guess = look_ahead(core, event, guesses, index) if ahead else <uint32_t>NIL
         kind = kind_of(event)
         code = DONE
+        if advances:
+            before = out.count
         if kind == KIND_LIMIT:
             if not enter_plain(core, event, index, out):
                 code = run_enter(core, event, kind, index, out)
@@ -1674,8 +1773,48 @@ cdef Py_ssize_t run_events(
         if unlikely(not mark(status, index, code)):
             out.code = code
             return index
+        if tells and tape_differs(core, tape):
+            tape_write(core, tape, event, index)
+        if advances:
+            if event < out.end and kind < KIND_TRADE:
+                out.met |= not as_recorded(
+                    event, out.end, out.fills + before, out.fills + out.count
+                )
+            if unlikely(out.met):
+                return index + 1
         event += 1
-    return count
+    return stop
+
+
+cdef Py_ssize_t run_events(
+    Core* core, const Event* events, Py_ssize_t count, uint8_t* status, Output* out
+) noexcept nogil:
+    return run_through(core, events, 0, count, status, out, NULL, False, False)
+
+
+cdef Py_ssize_t run_stretch(
+    Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, uint8_t* status,
+    Output* out
+) noexcept nogil:
+    return run_through(core, events, start, stop, status, out, NULL, True, False)
+
+
+cdef Py_ssize_t run_telling(
+    Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, uint8_t* status,
+    Output* out, Tape* tape
+) noexcept nogil:
+    tape_start(core, tape)
+    return run_through(core, events, start, stop, status, out, tape, True, True)
+
+
+cdef Py_ssize_t first_after(
+    const Event* events, Py_ssize_t start, Py_ssize_t stop, int64_t until_ns
+) noexcept nogil:
+    # Where the events end that are not later than a time.
+    cdef Py_ssize_t index = start
+    while index < stop and ts_of(events + index) <= until_ns:
+        index += 1
+    return index
 
 
 cdef inline bint mark(uint8_t* status, Py_ssize_t index, int code) noexcept nogil:
@@ -1891,6 +2030,66 @@ cdef inline list unwatched(list events):
     # Watched, a program that keeps its events would pay a third of its time for it.
     PyObject_GC_UnTrack(<PyObject*>events)
     return events
+
+
+cdef object PLAIN_ARRAY = None
+cdef object EVENT_TYPE = None
+cdef object FILL_TYPE = None
+cdef object STATUS_TYPE = None
+cdef object BEST_TYPE = None
+
+
+cdef int know_types() except -1:
+    # What the arrays of a stretch nearly always are; NumPy is not imported before one is seen.
+    global PLAIN_ARRAY, EVENT_TYPE, FILL_TYPE, STATUS_TYPE, BEST_TYPE
+    if PLAIN_ARRAY is None:
+        types = _arrays.known_types()
+        _, EVENT_TYPE, FILL_TYPE, STATUS_TYPE, BEST_TYPE = types
+        PLAIN_ARRAY = types[0]
+    return 0
+
+
+cdef struct Loan:
+    # The memory of the arrays of a stretch, and how many of them are to be given back.
+    Py_buffer views[4]
+    Py_buffer* taken[4]
+    int count
+
+
+cdef bint borrow(Loan* loan, int place, object array, object dtype, int flags) except -1:
+    # Take the memory of an array that is plain, and of just this dtype. False where it is not.
+    cdef Py_buffer* view = loan.views + place
+    if array is None:
+        return True
+    if type(array) is not PLAIN_ARRAY or array.dtype is not dtype:
+        return False
+    try:
+        PyObject_GetBuffer(array, view, flags | PyBUF_ND)
+    except (ValueError, BufferError):
+        return False
+    loan.taken[loan.count] = view
+    loan.count += 1
+    return view.ndim == 1 and (view.itemsize == 1 or <uintptr_t>view.buf % 8 == 0)
+
+
+cdef bint apart(const Loan* loan) noexcept:
+    # Whether no two arrays share memory.
+    cdef int one, other
+    cdef uintptr_t begin, end
+    for one in range(loan.count):
+        begin = <uintptr_t>loan.taken[one].buf
+        end = begin + loan.taken[one].len
+        for other in range(one + 1, loan.count):
+            if begin < <uintptr_t>loan.taken[other].buf + loan.taken[other].len:
+                if <uintptr_t>loan.taken[other].buf < end:
+                    return False
+    return True
+
+
+cdef void give_back(Loan* loan) noexcept:
+    while loan.count:
+        loan.count -= 1
+        PyBuffer_Release(loan.taken[loan.count])
 
 
 cdef struct Admission:
@@ -2776,6 +2975,98 @@ cdef class Book:
                 raise FillsFull(done, fills)
             raise RunRefused(done, errors.REFUSALS[out.code].code, fills)
         return fills
+
+    def advance(
+        self, events, fills, *, status=None, bests=None, watch=0, verify=False, start=0,
+        stop=None, until_ns=None
+    ):
+        """Execute a stretch of a batch, as far as time and room go; made to be called often."""
+        cdef Loan loan
+        self.enter()
+        loan.count = 0
+        try:
+            events, fills, status, bests = self.lend(&loan, events, fills, status, bests)
+            return self.go(&loan, fills, status, bests, watch, verify, start, stop, until_ns)
+        finally:
+            give_back(&loan)
+            self.busy = False
+
+    cdef tuple lend(self, Loan* loan, object events, object fills, object status, object bests):
+        # Borrow the memory of the arrays: at once where they are as always, else after they
+        # were looked at closely.
+        know_types()
+        if (
+            borrow(loan, 0, events, EVENT_TYPE, 0)
+            and events is not None
+            and borrow(loan, 1, fills, FILL_TYPE, PyBUF_WRITABLE)
+            and fills is not None
+            and borrow(loan, 2, status, STATUS_TYPE, PyBUF_WRITABLE)
+            and borrow(loan, 3, bests, BEST_TYPE, PyBUF_WRITABLE)
+            and (status is None or loan.views[2].len >= loan.views[0].len // <int>sizeof(Event))
+            and apart(loan)
+        ):
+            return events, fills, status, bests
+        give_back(loan)
+        arrays = _arrays.check_advance(events, fills, status, bests)
+        for place, array in enumerate(arrays):
+            if array is not None:
+                PyObject_GetBuffer(
+                    array, loan.views + <int>place, PyBUF_WRITABLE if place else PyBUF_SIMPLE
+                )
+                loan.taken[loan.count] = loan.views + <int>place
+                loan.count += 1
+        return arrays
+
+    cdef tuple go(
+        self, Loan* loan, object fills, object status, object bests, object watch, bint verify,
+        object start, object stop, object until_ns
+    ):
+        cdef Core* core = &self.core
+        cdef Output out
+        cdef Tape tape
+        cdef const Event* rows = <const Event*>loan.views[0].buf
+        cdef Py_ssize_t count = loan.views[0].len // <Py_ssize_t>sizeof(Event)
+        cdef int64_t first = 0, last = count, until = 0, owner = 0
+        cdef Py_ssize_t done
+        cdef uint8_t* marks = NULL
+        cdef bint tells = bests is not None, timed = until_ns is not None
+        if not (
+            as_i64(<PyObject*>start, &first)
+            and (stop is None or as_i64(<PyObject*>stop, &last))
+            and (not timed or as_i64(<PyObject*>until_ns, &until))
+            and as_i64(<PyObject*>watch, &owner)
+            and 0 <= first <= last <= count
+            and 0 <= owner < <int64_t>FIRST_NAMED_OWNER
+        ):
+            _checks.check_span(count, start, stop, until_ns, watch)
+        self.departed = {}
+        self.reserve_departed()
+        memset(&out, 0, sizeof(out))
+        memset(&tape, 0, sizeof(tape))
+        out.runs = True
+        out.fills = <Fill*>loan.views[1].buf
+        out.room = loan.views[1].len // sizeof(Fill)
+        out.watch = <uint32_t>owner if owner else STRANGER
+        if verify:
+            out.end = rows + count
+        if status is not None:
+            marks = <uint8_t*>loan.views[2].buf
+        if tells:
+            tape.rows = <Best*>loan.views[3].buf
+            tape.room = loan.views[3].len // sizeof(Best)
+        with nogil:
+            if timed:
+                last = first_after(rows, first, last, until)
+            if tells:
+                done = run_telling(core, rows, first, last, marks, &out, &tape)
+            else:
+                done = run_stretch(core, rows, first, last, marks, &out)
+        self.release_departed()
+        if out.code == NO_MEMORY:
+            raise MemoryError(f"the book cannot grow; the run stopped before event {done}")
+        if out.code != DONE and out.code != FILLS_DO_NOT_FIT:
+            raise RunRefused(done, errors.REFUSALS[out.code].code, fills[: out.count])
+        return done, <Py_ssize_t>out.count, <Py_ssize_t>tape.count, YES if out.met else NO
 
     cdef object filled(self, Output* out, object fills):
         # The fills of a run as an array, at the head of the caller's if there is one.

@@ -1,26 +1,21 @@
 """The Book in plain Python: the specification of the compiled one, its types and its oracle.
 
 Readable before fast. What the compiled Book does is right when it does the same as this one,
-which stands on the queues and their matching (:mod:`clob._queues_py`) and on the questions one
-may ask (:mod:`clob._views_py`).
+which stands on the queues and their matching (:mod:`clob._queues_py`), on the questions one may
+ask (:mod:`clob._views_py`) and on the door for batches (:mod:`clob._batch_py`).
 """
 
-from typing import TYPE_CHECKING
-
-from clob import _checks, _run_py
-from clob._arrays import check_seed
+from clob import _checks
+from clob._batch_py import Batch
 from clob._queues_py import Queued
-from clob._views_py import Views, alone
+from clob._views_py import alone
 from clob.errors import InvalidInstructionError
 from clob.events import Event, RemovalReason, Trade
 from clob.order import Order, SelfTrade, TimeInForce
 from clob.units import TIME_MAX
 
-if TYPE_CHECKING:
-    from clob._arrays import Records, Status
 
-
-class Book(Views):
+class Book(Batch):
     """The order book of one outcome token: price-time priority on a grid of integer prices.
 
     Commands go in, events come out. A refused command raises a
@@ -292,62 +287,6 @@ class Book(Views):
         """
         _checks.check_reason(reason)
         return self._remove_all(list(self._queued()), reason)
-
-    # ----- the batch door ------------------------------------------------------------------
-
-    @alone
-    def run(
-        self, events: "Records", fills: "Records | None" = None, status: "Status | None" = None
-    ) -> "Records":
-        """Execute a batch of records.
-
-        A refused event changes nothing. With a status array the run goes on behind it; without
-        one it stops there, and what came before stands. The compiled book releases the GIL, and
-        meanwhile refuses every other call with ``BookBusy``.
-
-        Args:
-            events: array of ``EVENT``. ``LIMIT``, ``IOC``, ``CANCEL``, ``REDUCE``, ``REPLACE``,
-                ``CLEAR`` and ``SEED`` are executed. ``TRADE``, ``FILL``, ``BBO`` and ``SETTLE`` are
-                records to compare with and skipped. Sizes in lots.
-            fills: array of ``FILL`` to write to, or None for one made to measure.
-            status: array of ``uint8`` to write to, 0 for what was done or skipped, else the
-                ``number`` of the error.
-
-        Returns:
-            The fills, in order; the head of ``fills`` where that was given.
-
-        Raises:
-            InvalidArrayError: an array has the wrong type, dtype, layout or length.
-            RunRefused: no status array, and an event was refused; it has index, code and fills.
-            FillsFull: the fills of an event do not fit; it was not executed, and
-                ``run(events[index:])`` goes on.
-
-        An event is refused, in this order, with ``INVALID_KIND``, ``INVALID_INSTRUCTION``
-        (flags), ``INVALID_SIDE``, ``INVALID_ORDER_ID``, ``INVALID_OWNER``,
-        ``PRICE_OUT_OF_RANGE``, ``INVALID_AMOUNT``, ``AMOUNT_TOO_LARGE``, ``ORDER_EXPIRED``,
-        ``DUPLICATE_ORDER``, ``UNKNOWN_ORDER``, ``SIZE_NOT_REDUCED``,
-        ``POST_ONLY_WOULD_CROSS``, ``SEED_WOULD_CROSS``, ``FOK_NOT_FILLABLE``.
-        """
-        return _run_py.run(self, events, fills, status)
-
-    @alone
-    def seed(self, events: "Records") -> int:
-        """Rest a batch of orders without matching.
-
-        Args:
-            events: array of ``EVENT``, all of kind ``SEED``.
-
-        Returns:
-            How many orders were rested, all of them.
-
-        Raises:
-            InvalidArrayError: the array has the wrong type, dtype or layout.
-            InvalidKindError: an event is no ``SEED``; nothing was done.
-            RunRefused: an event was refused as by :meth:`run`; what came before stands.
-        """
-        events = check_seed(events)
-        _run_py.run(self, events, None, None)
-        return len(events)
 
     # ----- what would be -------------------------------------------------------------------
 

@@ -69,6 +69,24 @@ def check_book(lo: int, hi: int, token: str, lot_wei: int, capacity: int, market
         raise InvalidBookError(f"capacity must be 0 to {2**31} orders, not {capacity}")
 
 
+def check_span(count: int, start: int, stop: int | None, until_ns: int | None, watch: int) -> None:
+    """Refuse what no part of so many events can be.
+
+    Raises:
+        ValueError: ``start`` and ``stop`` are not in order within 0 to ``count``, ``until_ns`` is
+            no 64-bit integer, or ``watch`` is not 0 to ``2**31 - 1``.
+    """
+    stop = count if stop is None else stop
+    if type(start) is not int or type(stop) is not int or not 0 <= start <= stop <= count:
+        raise ValueError(
+            f"start and stop must go upwards from 0 to {count}, not {start!r} and {stop!r}"
+        )
+    if until_ns is not None and (type(until_ns) is not int or not -(2**63) <= until_ns < 2**63):
+        raise ValueError(f"until_ns must be an integer of 64 bits, not {until_ns!r}")
+    if type(watch) is not int or not 0 <= watch < 2**31:
+        raise ValueError(f"watch must be an owner from 0 to {2**31 - 1}, not {watch!r}")
+
+
 def check_time(now_ms: int) -> None:
     """Refuse a time that is no integer from 0 to ``TIME_MAX``."""
     if type(now_ms) is not int or not 0 <= now_ms <= TIME_MAX:

@@ -1,6 +1,6 @@
 """The batch door of the plain-Python Book: records in, fills out."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from clob import _checks, records
 from clob._arrays import check_arrays
@@ -22,7 +22,7 @@ from clob.units import SIZE_MAX
 
 if TYPE_CHECKING:
     from clob._arrays import Records, Status
-    from clob._book_py import Book
+    from clob._views_py import Views
 
 # A plain integer: inverting a Flag would forget the bits it does not know.
 KNOWN_FLAGS = int(Flag.POST_ONLY | Flag.FOK | Flag.SELF_TRADE | Flag.SNAPSHOT | Flag.SYNTHETIC)
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 class FillWriter:
     """Takes down the trades of a run as rows of ``FILL``."""
 
-    def __init__(self, book: "Book", buffer: "Records | None") -> None:
+    def __init__(self, book: "Views", buffer: "Records | None") -> None:
         """Remember whose lots they are, and where the rows are to go; None is anywhere."""
         self.book = book
         self.buffer = buffer
@@ -94,7 +94,7 @@ class FillWriter:
 
 
 def run(
-    book: "Book", events: "Records", fills: "Records | None", status: "Status | None"
+    book: "Views", events: "Records", fills: "Records | None", status: "Status | None"
 ) -> "Records":
     """Execute events one by one; see :meth:`clob.Book.run`."""
     events, fills, status = check_arrays(events, fills, status)
@@ -114,7 +114,136 @@ def run(
     return writer.array()
 
 
-def _attempt(book: "Book", row: Row) -> RejectedError | None:
+# ----- a stretch of events -----------------------------------------------------------------
+
+
+class Stretch(NamedTuple):
+    """Which of some events are to be executed."""
+
+    start: int
+    """Index of the first."""
+    stop: int
+    """Index behind the last."""
+    until_ns: int | None
+    """They end before the first one that is later than this; None is any time."""
+
+    def holds(self, index: int, events: "Records") -> bool:
+        """Tell whether the event of that index, behind others of them, is one of them."""
+        if index >= self.stop:
+            return False
+        return self.until_ns is None or int(events["ts_ns"][index]) <= self.until_ns
+
+
+class StretchWriter(FillWriter):
+    """Takes down the trades of a stretch, and whether they are a reason to end it."""
+
+    def __init__(
+        self, book: "Views", buffer: "Records", watch: int, recorded: "Records | None"
+    ) -> None:
+        """Remember whom to watch, 0 for nobody, and the events with the fills to compare with."""
+        super().__init__(book, buffer)
+        self.watched = maker_of(watch)
+        self.recorded = recorded
+        self.met = False
+
+    def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
+        """Take down one trade."""
+        super().trade(resting, incoming, size)
+        self.met |= bool(self.watched) and resting.maker == self.watched
+
+    def verify(self, first: int, kind: int) -> None:
+        """Compare the trades of an event, from one of all on, with those recorded behind it."""
+        if self.recorded is None or kind >= min(REFERENCE_KINDS):
+            return
+        fills = [(row[1], row[3], row[4]) for row in self.rows[first:]]
+        place = self.index + 1
+        expected = []
+        while place < len(self.recorded) and self.recorded["kind"][place] == Kind.FILL:
+            expected.append(self.recorded[["order_id", "size", "price"]][place].item())
+            place += 1
+        self.met |= fills != expected
+
+
+Top: TypeAlias = tuple[int, int, int, int]
+"""Size at the best bid and ask in lots, and the two prices, as in ``BEST``."""
+
+
+class BestWriter:
+    """Takes down how the best prices change as rows of ``BEST``."""
+
+    def __init__(self, book: "Views", buffer: "Records | None") -> None:
+        """Remember where the rows are to go, and what the best prices are now."""
+        self.book = book
+        self.buffer = buffer
+        self.count = 0
+        self.top = self.look()
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for what the next event may change."""
+        return self.buffer is not None and self.count == len(self.buffer)
+
+    def look(self) -> Top:
+        """Look at the best prices."""
+        (bid_size, bid), (ask_size, ask) = (self.best(side) for side in Side)
+        return bid_size, ask_size, bid, ask
+
+    def best(self, side: Side) -> tuple[int, int]:
+        """Give the size at the best price of a side, in lots, and the price."""
+        levels = self.book._sides[side]
+        if not levels:
+            return 0, self.book.lo - 1 if side is Side.BUY else self.book.hi + 1
+        price, queue = levels.peekitem(0)
+        lots = sum(order.remaining for order in queue.values()) // self.book.lot_wei
+        return min(lots, 2**63 - 1), price
+
+    def note(self, index: int, row: Row) -> None:
+        """Take down what an event changed."""
+        if self.buffer is None or (top := self.look()) == self.top:
+            return
+        self.top = top
+        self.buffer[self.count] = (index, row.ts_ns, *top, row.instrument)
+        self.count += 1
+
+
+def advance(
+    book: "Views",
+    events: "Records",
+    status: "Status | None",
+    writer: StretchWriter,
+    bests: "Records | None",
+    stretch: Stretch,
+) -> tuple[int, int, int, bool]:
+    """Execute a stretch of events; see :meth:`clob.Book.advance`."""
+    book._departed.clear()
+    book._recorder = writer
+    tape = BestWriter(book, bests)
+    index = stretch.start
+    try:
+        while stretch.holds(index, events) and not writer.met and not tape.full:
+            row = Row(*events[index].item())
+            writer.index, writer.ts_ns = index, row.ts_ns
+            first = len(writer.rows)
+            refusal = _attempt(book, row)
+            if status is not None:
+                status[index] = refusal.number if refusal else 0
+            elif refusal:
+                raise RunRefused(index, refusal.code, writer.array())
+            tape.note(index, row)
+            writer.verify(first, row.kind)
+            index += 1
+    except FillsFull:
+        # What the caller is to do about it, he sees from where it ended.
+        pass
+    finally:
+        book._recorder = None
+    return index, len(writer.array()), tape.count, writer.met
+
+
+# ----- one event ---------------------------------------------------------------------------
+
+
+def _attempt(book: "Views", row: Row) -> RejectedError | None:
     """Execute one event, and give back what refused it."""
     try:
         execute(book, row)
@@ -123,7 +252,7 @@ def _attempt(book: "Book", row: Row) -> RejectedError | None:
     return None
 
 
-def execute(book: "Book", row: Row) -> None:
+def execute(book: "Views", row: Row) -> None:
     """Execute one event, or raise what refuses it."""
     match row.kind:
         case Kind.LIMIT | Kind.IOC | Kind.SEED:
@@ -141,7 +270,7 @@ def execute(book: "Book", row: Row) -> None:
             raise InvalidKindError(f"kind must be one that run executes or skips, not {kind}")
 
 
-def _enter(book: "Book", row: Row) -> None:
+def _enter(book: "Views", row: Row) -> None:
     """Bring in a new order: match it, or only rest it."""
     _check_flags(row)
     if row.side > 1:
@@ -165,7 +294,7 @@ def _enter(book: "Book", row: Row) -> None:
     book._execute(incoming, row.policy, row.now_s, rests=rests)
 
 
-def _replace(book: "Book", row: Row) -> None:
+def _replace(book: "Views", row: Row) -> None:
     """Give a resting order another price or size."""
     _check_flags(row)
     _checks.check_price(row.price, book.lo, book.hi)
@@ -186,7 +315,7 @@ def _check_flags(row: Row) -> None:
         raise InvalidInstructionError(f"kind {row.kind} contradicts flags {row.flags:#x}")
 
 
-def _size(book: "Book", row: Row) -> int:
+def _size(book: "Views", row: Row) -> int:
     """Read a size in lots as wei."""
     if row.size <= 0:
         raise InvalidAmountError(f"size must be 1 lot or more, not {row.size}")

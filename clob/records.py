@@ -1,7 +1,7 @@
-"""The records of the batch door: one event, one fill, their kinds and flags.
+"""The records of the batch door: one event, one fill, the best prices, kinds and flags.
 
-``EVENT`` and ``FILL`` are aligned NumPy dtypes of 56 and 48 bytes. NumPy is imported when one of
-them is first asked for, so that an engine without batches does not need it.
+``EVENT``, ``FILL`` and ``BEST`` are aligned NumPy dtypes of 56, 48 and 48 bytes. NumPy is imported
+when one of them is first asked for, so that an engine without batches does not need it.
 """
 
 import enum
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     EVENT: np.dtype[np.void]
     FILL: np.dtype[np.void]
+    BEST: np.dtype[np.void]
 
 EVENT_FIELDS = {
     "ts_ns": "<i8",
@@ -42,6 +43,22 @@ FILL_FIELDS = {
 }
 """The fields of a fill: index of its event in the array passed, both orders, size in lots, price
 in ticks, time of its event."""
+
+BEST_FIELDS = {
+    "event": "<u8",
+    "ts_ns": "<i8",
+    "bid_size": "<i8",
+    "ask_size": "<i8",
+    "bid": "<i4",
+    "ask": "<i4",
+    "instrument": "<u2",
+}
+"""The fields of a row of best prices: index of the event that changed them, its time, how much
+rests at the best bid and ask, in lots and at most ``2**63 - 1``, both prices in ticks, instrument
+of the event. A side without orders has size 0, and the price next to the end of the grid:
+``lo - 1`` as bid, ``hi + 1`` as ask."""
+
+_FIELDS = {"EVENT": EVENT_FIELDS, "FILL": FILL_FIELDS, "BEST": BEST_FIELDS}
 
 
 class Kind(Word):
@@ -97,12 +114,11 @@ def _dtype(name: str) -> Any:
     """Build the dtype of that name once, so that there is one object to compare with."""
     import numpy as np  # noqa: PLC0415 - on first use, see the head of the file
 
-    fields = EVENT_FIELDS if name == "EVENT" else FILL_FIELDS
-    return np.dtype(list(fields.items()), align=True)
+    return np.dtype(list(_FIELDS[name].items()), align=True)
 
 
 def __getattr__(name: str) -> Any:
-    """Give ``EVENT`` and ``FILL`` on first use."""
-    if name in {"EVENT", "FILL"}:
+    """Give ``EVENT``, ``FILL`` and ``BEST`` on first use."""
+    if name in _FIELDS:
         return _dtype(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

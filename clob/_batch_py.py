@@ -1,0 +1,117 @@
+"""The batch door of the plain-Python Book, as its callers see it; ``_run_py`` does the work."""
+
+from typing import TYPE_CHECKING
+
+from clob import _checks, _run_py
+from clob._arrays import check_advance, check_seed
+from clob._views_py import Views, alone
+
+if TYPE_CHECKING:
+    from clob._arrays import Records, Status
+
+
+class Batch(Views):
+    """The part of a Book that executes records."""
+
+    @alone
+    def run(
+        self, events: "Records", fills: "Records | None" = None, status: "Status | None" = None
+    ) -> "Records":
+        """Execute a batch of records.
+
+        A refused event changes nothing. With a status array the run goes on behind it; without
+        one it stops there, and what came before stands. The compiled book releases the GIL, and
+        meanwhile refuses every other call with ``BookBusy``.
+
+        Args:
+            events: array of ``EVENT``. ``LIMIT``, ``IOC``, ``CANCEL``, ``REDUCE``, ``REPLACE``,
+                ``CLEAR`` and ``SEED`` are executed. ``TRADE``, ``FILL``, ``BBO`` and ``SETTLE`` are
+                records to compare with and skipped. Sizes in lots.
+            fills: array of ``FILL`` to write to, or None for one made to measure.
+            status: array of ``uint8`` to write to, 0 for what was done or skipped, else the
+                ``number`` of the error.
+
+        Returns:
+            The fills, in order; the head of ``fills`` where that was given.
+
+        Raises:
+            InvalidArrayError: an array has the wrong type, dtype, layout or length.
+            RunRefused: no status array, and an event was refused; it has index, code and fills.
+            FillsFull: the fills of an event do not fit; it was not executed, and
+                ``run(events[index:])`` goes on.
+
+        An event is refused, in this order, with ``INVALID_KIND``, ``INVALID_INSTRUCTION``
+        (flags), ``INVALID_SIDE``, ``INVALID_ORDER_ID``, ``INVALID_OWNER``,
+        ``PRICE_OUT_OF_RANGE``, ``INVALID_AMOUNT``, ``AMOUNT_TOO_LARGE``, ``ORDER_EXPIRED``,
+        ``DUPLICATE_ORDER``, ``UNKNOWN_ORDER``, ``SIZE_NOT_REDUCED``,
+        ``POST_ONLY_WOULD_CROSS``, ``SEED_WOULD_CROSS``, ``FOK_NOT_FILLABLE``.
+        """
+        return _run_py.run(self, events, fills, status)
+
+    @alone
+    def advance(
+        self,
+        events: "Records",
+        fills: "Records",
+        *,
+        status: "Status | None" = None,
+        bests: "Records | None" = None,
+        watch: int = 0,
+        verify: bool = False,
+        start: int = 0,
+        stop: int | None = None,
+        until_ns: int | None = None,
+    ) -> tuple[int, int, int, bool]:
+        """Execute a stretch of a batch, as far as time and room go; made to be called often.
+
+        It executes what :meth:`run` executes and refuses what that refuses. It ends behind the
+        last event of the stretch, before an event whose fills do not fit into ``fills``, before
+        any event while ``bests`` is full, behind one that filled a resting order of ``watch``, or
+        behind one whose fills are not the recorded ones.
+
+        Args:
+            events: array of ``EVENT``.
+            fills: array of ``FILL`` to write to; ``event`` counts from the first of ``events``.
+            status: as for :meth:`run`; only the places of events executed are written.
+            bests: array of ``BEST`` to write to, a row for each event that changed the best price
+                or the size there; None writes none.
+            watch: an owner; 0 watches nobody.
+            verify: whether the fills of each command must be, in order, the resting order, size
+                and price of the ``FILL`` events right behind it, also of those behind ``stop``.
+            start: index of the first event of the stretch.
+            stop: index behind its last one; None is the end of ``events``.
+            until_ns: the stretch ends before the first event that is later; None is any time.
+
+        Returns:
+            Index of the first event not executed, how many rows were written to ``fills`` and to
+            ``bests``, and whether ``watch`` or ``verify`` ended it.
+
+        Raises:
+            InvalidArrayError: an array has the wrong type, dtype, layout or length.
+            ValueError: a number is out of range.
+            RunRefused: no status array, and an event was refused; it has index, code and fills.
+        """
+        events, fills, status, bests = check_advance(events, fills, status, bests)
+        _checks.check_span(len(events), start, stop, until_ns, watch)
+        stretch = _run_py.Stretch(start, len(events) if stop is None else stop, until_ns)
+        writer = _run_py.StretchWriter(self, fills, watch, events if verify else None)
+        return _run_py.advance(self, events, status, writer, bests, stretch)
+
+    @alone
+    def seed(self, events: "Records") -> int:
+        """Rest a batch of orders without matching.
+
+        Args:
+            events: array of ``EVENT``, all of kind ``SEED``.
+
+        Returns:
+            How many orders were rested, all of them.
+
+        Raises:
+            InvalidArrayError: the array has the wrong type, dtype or layout.
+            InvalidKindError: an event is no ``SEED``; nothing was done.
+            RunRefused: an event was refused as by :meth:`run`; what came before stands.
+        """
+        events = check_seed(events)
+        _run_py.run(self, events, None, None)
+        return len(events)

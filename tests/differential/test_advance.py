@@ -1,0 +1,285 @@
+"""``Book.advance`` against ``run``: however a stretch is cut, the same comes of it.
+
+Method: the dirty records of the batch door, run whole by one book and in random stretches by
+another. Fills, statuses and the last state must be equal, and the rows of best prices those one
+sees who looks after every single event.
+"""
+
+import random  # noqa: TID251 - seeded, and outside the engine
+
+import numpy as np
+import pytest
+
+from clob import RunRefused
+from clob.errors import DuplicateOrderError, InvalidArrayError
+from clob.records import BEST, EVENT, FILL, Kind
+from tests.books import ask, batch, bid, fills_of, load, row
+from tests.differential.test_dirty_fuzz import HI, LO, dirty_rows
+
+ROOM = 64
+
+
+def looked(book, lot_wei):
+    """Give the best prices of a book as a row of ``BEST`` does, without event and time."""
+    depth = book.depth(1)
+    bid_level = next(iter(depth.bids), None)
+    ask_level = next(iter(depth.asks), None)
+    return (
+        min(bid_level.size // lot_wei, 2**63 - 1) if bid_level else 0,
+        min(ask_level.size // lot_wei, 2**63 - 1) if ask_level else 0,
+        bid_level.price if bid_level else LO - 1,
+        ask_level.price if ask_level else HI + 1,
+    )
+
+
+def one_by_one(book, events, lot_wei):
+    """Run event by event; give fills, statuses and rows of best prices as lists."""
+    fills, bests, last = [], [], looked(book, lot_wei)
+    status = np.zeros(len(events), np.uint8)
+    for index in range(len(events)):
+        part = slice(index, index + 1)
+        fills += [
+            (index, *fill[1:]) for fill in fills_of(book.run(events[part], None, status[part]))
+        ]
+        top = looked(book, lot_wei)
+        if top != last:
+            bests.append((index, int(events["ts_ns"][index]), *top, events["instrument"][index]))
+            last = top
+    return fills, status.tolist(), bests
+
+
+def in_stretches(book, events, rng, rooms=(ROOM, 9, 1)):
+    """Run in stretches of random bounds and room; give the same as ``one_by_one``."""
+    fills, bests, place = [], [], 0
+    status = np.full(len(events), 77, np.uint8)
+    while place < len(events):
+        stop = rng.choice((None, min(len(events), place + rng.randrange(40))))
+        buffer = np.zeros(ROOM, FILL)
+        tape = np.zeros(rng.choice(rooms), BEST)
+        after, filled, told, met = book.advance(
+            events, buffer, status=status, bests=tape, start=place, stop=stop
+        )
+        assert place <= after <= (len(events) if stop is None else stop)
+        fills += fills_of(buffer[:filled])
+        bests += tape[:told].tolist()
+        assert not met
+        place = after
+    return fills, status.tolist(), bests
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_stretches_give_the_same(book_class, seed):
+    rng = random.Random(seed)
+    lot_wei = rng.choice((1, 10, 2**33))
+    events = np.array(dirty_rows(rng, 700, 40, 0.02), EVENT)
+    whole, same = (book_class(LO, HI, "", lot_wei) for _ in range(2))
+    expected = one_by_one(whole, events, lot_wei)
+    assert in_stretches(same, events, rng) == expected
+    assert same.state_hash() == whole.state_hash()
+    assert len(expected[2]) > 50
+    same.check()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_both_books_agree_at_length(seed):
+    found = []
+    for name in ("python", "compiled"):
+        rng = random.Random(seed)
+        events = np.array(dirty_rows(rng, 3_000, 90, 0.02), EVENT)
+        book = load(name)(LO, HI)
+        found.append((in_stretches(book, events, rng), book.state_hash()))
+    assert found[0] == found[1]
+
+
+# ----- where it ends -------------------------------------------------------------------------
+
+
+def advance(book, events, room=ROOM, **arguments):
+    """Advance with a buffer of that room; give where it ended and the fills."""
+    buffer = np.zeros(room, FILL)
+    after, filled, told, met = book.advance(events, buffer, **arguments)
+    assert told == 0
+    assert met in (True, False)
+    return after, fills_of(buffer[:filled])
+
+
+def test_it_ends_behind_a_fill_of_the_owner_watched(book_class):
+    events = batch(
+        ask(1, 50, 5),
+        ask(2, 50, 5, owner=9),
+        bid(3, 50, 2),
+        bid(4, 50, 4, owner=9),
+        bid(5, 50, 1),
+    )
+    book = book_class()
+    assert advance(book, events, watch=9) == (
+        4,
+        [(2, 1, 3, 2, 50), (3, 1, 4, 3, 50), (3, 2, 4, 1, 50)],
+    )
+    assert advance(book, events, watch=9, start=4) == (5, [(4, 2, 5, 1, 50)])
+    assert advance(book_class(), events)[0] == 5
+    assert advance(book_class(), events, watch=8)[0] == 5
+
+
+def test_nobody_is_not_watched(book_class):
+    assert advance(book_class(), batch(ask(1, 50, 5), bid(2, 50, 2), bid(3, 50, 1)))[0] == 3
+
+
+def test_an_incoming_order_of_the_owner_does_not_end_it(book_class):
+    events = batch(ask(1, 50, 5), bid(2, 50, 2, owner=9), bid(3, 40, 1))
+    assert advance(book_class(), events, watch=9)[0] == 3
+
+
+def test_a_watched_order_is_seen_where_self_trade_is_prevented(book_class):
+    events = batch(ask(1, 50, 5, owner=9), bid(2, 50, 2, owner=8, policy=1), bid(3, 40, 1))
+    assert advance(book_class(), events, watch=9)[0] == 2
+
+
+def test_it_ends_before_a_later_event(book_class):
+    events = batch(*(bid(place, 40, 1, ts_ns=ts) for place, ts in enumerate((5, 5, 7, 6, 9))))
+    for until_ns, after in ((4, 0), (5, 2), (6, 2), (7, 4), (8, 4), (9, 5), (2**63 - 1, 5)):
+        book = book_class()
+        assert advance(book, events, until_ns=until_ns)[0] == after == len(book)
+
+
+def test_it_ends_before_fills_that_do_not_fit(book_class):
+    events = batch(ask(1, 50, 5), ask(2, 51, 5), bid(3, 60, 2), bid(4, 60, 5), bid(5, 30, 1))
+    book = book_class()
+    assert advance(book, events, room=2) == (3, [(2, 1, 3, 2, 50)])
+    assert advance(book, events, room=1, start=3) == (3, [])
+    assert advance(book, events, room=2, start=3)[0] == 5
+
+
+def test_no_room_for_best_prices_means_no_event(book_class):
+    events = batch(bid(1, 40, 5), bid(2, 41, 5))
+    book, fills = book_class(), np.zeros(1, FILL)
+    assert book.advance(events, fills, bests=np.zeros(0, BEST)) == (0, 0, 0, False)
+    rows = np.zeros(1, BEST)
+    assert book.advance(events, fills, bests=rows) == (1, 0, 1, False)
+    assert rows.tolist() == [(0, 0, 5, 0, 40, 100, 0)]
+
+
+def test_a_level_larger_than_a_record_can_say(book_class):
+    events = batch(bid(1, 40, 2**63 - 1), bid(2, 40, 2**63 - 1), row(Kind.CANCEL, 1))
+    rows = np.zeros(3, BEST)
+    assert book_class().advance(events, np.zeros(0, FILL), bests=rows) == (3, 0, 1, False)
+    assert rows[0].item() == (0, 0, 2**63 - 1, 0, 40, 100, 0)
+
+
+def test_without_status_a_refusal_is_raised(book_class):
+    events = batch(ask(1, 50, 5), bid(2, 50, 2), row(Kind.CANCEL, 7), bid(3, 50, 1))
+    with pytest.raises(RunRefused) as caught:
+        book_class().advance(events, np.zeros(4, FILL))
+    assert (caught.value.index, caught.value.code) == (2, "UNKNOWN_ORDER")
+    assert fills_of(caught.value.fills) == [(1, 1, 2, 2, 50)]
+
+
+def fill(order_id, size, price):
+    """Write a recorded fill."""
+    return row(Kind.FILL, order_id, 1, price, size)
+
+
+RECORDED = [fill(1, 5, 50), fill(2, 1, 51)]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "ends"),
+    [
+        (RECORDED, 6),
+        (RECORDED[:1], 3),
+        ([], 3),
+        ([*RECORDED, fill(3, 1, 51)], 3),
+        (RECORDED[::-1], 3),
+        ([fill(9, 5, 50), RECORDED[1]], 3),
+        ([RECORDED[0], fill(2, 2, 51)], 3),
+        ([RECORDED[0], fill(2, 1, 52)], 3),
+    ],
+)
+def test_it_ends_behind_fills_that_differ_from_the_recorded_ones(book_class, recorded, ends):
+    orders = [ask(1, 50, 5), ask(2, 51, 5), bid(3, 60, 6)]
+    events = batch(*orders, *recorded, bid(4, 30, 1))
+    assert advance(book_class(), events, verify=True)[0] == ends
+    assert advance(book_class(), events)[0] == len(events)
+
+
+def test_recorded_fills_behind_the_stretch_count(book_class):
+    events = batch(ask(1, 50, 5), bid(3, 60, 5), fill(1, 4, 50), fill(2, 1, 51))
+    assert advance(book_class(), events, verify=True, stop=2)[1] == [(1, 1, 3, 5, 50)]
+    fills = np.zeros(4, FILL)
+    assert book_class().advance(events, fills, verify=True, stop=2) == (2, 1, 0, True)
+    assert book_class().advance(events[:3], fills, verify=True, stop=1) == (1, 0, 0, False)
+
+
+def test_a_refused_event_with_recorded_fills_differs(book_class):
+    events = batch(ask(1, 50, 5), bid(1, 50, 5), fill(1, 5, 50), bid(3, 20, 5))
+    status = np.zeros(4, np.uint8)
+    assert advance(book_class(), events, verify=True, status=status) == (2, [])
+    assert status.tolist()[1] == DuplicateOrderError.number
+
+
+# ----- wrong arguments -----------------------------------------------------------------------
+
+SPANS = [
+    {"start": -1},
+    {"start": 4},
+    {"start": 2, "stop": 1},
+    {"stop": 4},
+    {"stop": -1},
+    {"stop": 1.0},
+    {"start": True},
+    {"start": 2**64},
+    {"until_ns": 2**63},
+    {"until_ns": -(2**63) - 1},
+    {"until_ns": "1"},
+    {"watch": -1},
+    {"watch": 2**31},
+    {"watch": None},
+]
+
+
+@pytest.mark.parametrize("arguments", SPANS, ids=str)
+def test_wrong_numbers(book_class, arguments):
+    book = book_class()
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        book.advance(batch(*[bid(1, 40, 1)] * 3), np.zeros(1, FILL), **arguments)
+    assert len(book) == 0
+
+
+def test_wrong_arrays(book_class):
+    events, fills = batch(bid(1, 40, 1), bid(2, 40, 1), bid(3, 40, 1)), np.zeros(4, FILL)
+    read_only = np.zeros(4, BEST)
+    read_only.flags.writeable = False
+    book = book_class()
+    for arguments in (
+        (None, fills, None, None),
+        (events, None, None, None),
+        (events.tolist(), fills, None, None),
+        (events, events, None, None),
+        (events[::2], fills, None, None),
+        (events.reshape(1, 3), fills, None, None),
+        (events, fills[::2], None, None),
+        (events, fills, np.zeros(1, np.uint8), None),
+        (events, fills, np.zeros(3, np.int8), None),
+        (events, fills, None, np.zeros(2, FILL)),
+        (events, fills, None, read_only),
+        (events, fills, events.view(np.uint8), None),
+        (events, np.zeros(4 * 48 + 1, np.uint8)[1:].view(FILL), None, None),
+    ):
+        with pytest.raises(InvalidArrayError):
+            book.advance(*arguments[:2], status=arguments[2], bests=arguments[3])
+        book.check()
+    assert len(book) == 0
+
+
+def test_arrays_that_are_not_quite_plain(book_class):
+    class Subclass(np.ndarray):
+        """Says nothing untrue, but could."""
+
+    events = batch(ask(1, 50, 5), bid(2, 50, 2))
+    other = np.dtype(
+        list(zip(FILL.names, [FILL[name] for name in FILL.names], strict=True)), align=True
+    )
+    fills = np.zeros(4, other)
+    assert book_class().advance(events.view(Subclass), fills) == (2, 1, 0, False)
+    assert fills_of(fills)[0] == (1, 1, 2, 2, 50)
