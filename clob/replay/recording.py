@@ -1,6 +1,7 @@
 """A recording: order flow as arrays, and the fills that came of it where it was recorded."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -31,3 +32,26 @@ class Recording:
     """What to call it, on one line."""
     note: str = ""
     """Where it comes from."""
+
+
+def join(parts: Sequence[Records]) -> Records:
+    """Put arrays of records behind one another.
+
+    NumPy copies records field by field, which takes thirty times as long as their bytes;
+    so does indexing by an array, for which ``records.take(places)`` is the quick way.
+
+    Args:
+        parts: one array or more, all of one dtype.
+
+    Returns:
+        A new array.
+    """
+    dtype = parts[0].dtype
+    whole = np.empty(sum(map(len, parts)), dtype)
+    np.concatenate([part.view(_plain(dtype)) for part in parts], out=whole.view(_plain(dtype)))
+    return whole
+
+
+def _plain(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
+    """Give the dtype of records as mere bytes."""
+    return np.dtype((np.void, dtype.itemsize))

@@ -4,59 +4,86 @@ import numpy as np
 import pytest
 
 from clob.records import Kind
-from tests.real.data import data_file
-from tests.real.lobster import (
-    ANONYMOUS,
-    HI,
-    LO,
-    events_of,
-    places,
-    read_books,
-    read_messages,
-    seed_of,
-)
-
-PAIR = "lobster_AAPL_2012-06-21_{}_10_first999.csv"
-DEEP = "lobster_AAPL_2012-06-21_0930_0950_message_50.csv"
+from tests.real.lobster import NAMELESS, read_books, read_executions, read_places, read_stream
+from tests.real.queues import Queues
 
 
 @pytest.fixture(scope="module")
-def day():
-    """The messages of fifty levels as events, the orders before them, and the book of ten levels.
-
-    The book was recorded after each message that concerned its ten levels, so each line of it
-    belongs after one of the messages of fifty levels.
-    """
-    messages = read_messages(data_file(DEEP))
-    books = read_books(data_file(PAIR.format("orderbook")))
-    after = places(read_messages(data_file(PAIR.format("message"))), messages)
-    return seed_of(messages, books[0]), events_of(messages), list(zip(after, books, strict=True))
+def stream():
+    return read_stream()
 
 
-def test_the_ten_best_levels_are_the_recorded_ones_on_every_line(book_class, day):
-    seed, events, recorded = day
-    book = book_class(lo=LO, hi=HI)
-    assert book.seed(seed) == len(seed)
+@pytest.fixture(scope="module")
+def events(stream):
+    return next(stream.chunks(10**6))
+
+
+def test_what_had_to_be_concluded_is_counted(stream, events):
+    assert (len(events), stream.lo, stream.hi) == (28_469, 47_700, 69_895)
+    assert len(stream.problems) == 0
+    assert stream.problems.remarks == {
+        "order older than the file": 263,
+        "order never announced": 6,
+        "order without a name in the first book": 1,
+        "hidden trade between two ticks": 5,
+    }
+
+
+def test_events_are_in_order(events):
+    times, numbers = events["ts_ns"], events["seq"].astype(np.int64)
+    assert (np.diff(times) >= 0).all()
+    assert (np.diff(numbers) >= 0).all()
+
+
+@pytest.mark.parametrize("size", [7, 4_096])
+def test_in_chunks_it_is_the_same(stream, events, size):
+    start = 0
+    for chunk in stream.chunks(size):
+        assert np.array_equal(chunk, events[start : start + len(chunk)])
+        start += len(chunk)
+    assert start == len(events)
+
+
+def one_by_one(events):
+    """Make an incoming order of each execution, at its line: the file shows the book after each."""
+    some = events.take(np.flatnonzero(events["kind"] != Kind.IOC))
+    executed = np.flatnonzero(some["kind"] == Kind.FILL)
+    some["seq"][executed] = read_executions()
+    some["side"][executed] ^= 1
+    some["kind"][executed] = Kind.IOC
+    return some.take(np.argsort(some["seq"], kind="stable"))
+
+
+def test_the_ten_best_levels_are_the_recorded_ones_on_every_line(book_class, stream, events):
+    places, events = read_places(), one_by_one(events)
+    book = book_class(lo=stream.lo, hi=stream.hi)
     start = right = 0
-    for place, levels in recorded:
-        book.run(events[start : place + 1])
-        start = place + 1
+    for line, levels in zip(places, read_books(), strict=True):
+        end = int(np.searchsorted(events["seq"], line, "right"))
+        book.run(events[start:end])
+        start = end
         depth = book.depth(10)
-        found = [[(level.price, level.size) for level in side] for side in (depth.bids, depth.asks)]
+        found = [[[level.price, level.size] for level in each] for each in (depth.bids, depth.asks)]
         right += found == levels
-    assert (right, len(recorded)) == (999, 999)
+    assert (right, len(places)) == (999, 999)
     book.check()
 
 
-def test_the_executed_orders_are_the_recorded_ones(book_class, day):
-    seed, events, recorded = day
-    events = events[: recorded[-1][0] + 1]
-    book = book_class(lo=LO, hi=HI)
-    book.seed(seed)
-    fills = book.run(events)
-    executed = np.flatnonzero(events["kind"] == Kind.IOC)
-    assert fills["event"].tolist() == executed.tolist()
-    assert (fills["resting_id"] == events["order_id"][executed]).all()
-    assert (fills["resting_id"] < ANONYMOUS).all()
-    assert (fills["size"] == events["size"][executed]).all()
-    assert (fills["price"] == events["price"][executed]).all()
+def test_the_best_prices_are_the_recorded_ones(book_class, stream, events):
+    book = book_class(lo=stream.lo, hi=stream.hi)
+    start, records = 0, np.flatnonzero(events["kind"] == Kind.BBO)
+    for place in records.tolist():
+        book.run(events[start:place])
+        start = place
+        depth = book.depth(1)
+        best = (depth.asks if events["side"][place] else depth.bids)[0]
+        assert (best.price, best.size) == (events["price"][place], events["size"][place])
+    assert len(records) == 451
+
+
+def test_incoming_orders_meet_who_they_met(events):
+    queues = Queues()
+    queues.follow(events)
+    assert (queues.exact, queues.differing, queues.crossed) == (1_180, 2, 0)
+    recorded = events[events["kind"] == Kind.FILL]
+    assert (recorded["order_id"] < NAMELESS).all()

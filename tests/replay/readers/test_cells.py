@@ -1,0 +1,121 @@
+"""Reading integers out of text: every number comes out exactly, or the line is reported."""
+
+import decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clob.replay.cells import Cells, excerpt
+from clob.replay.errors import ReplayFormatError, ReplayWarning
+from clob.replay.problems import Problems
+
+
+def cells_of(text, columns, policy="raise"):
+    return Cells(text.encode(), columns, file="f.csv", first=1, problems=Problems(policy))
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**18 - 1), st.integers(-(10**15), 10**15)), min_size=1))
+def test_integers(rows):
+    cells = cells_of("".join(f"{one},{other}\n" for one, other in rows), 2)
+    assert cells.integers(0).tolist() == [one for one, _ in rows]
+    assert cells.integers(1, signed=True).tolist() == [other for _, other in rows]
+    assert cells.rows() is None
+
+
+@given(
+    st.lists(
+        st.decimals(-(10**8), 10**8, allow_nan=False, places=4).map(abs)
+        | st.integers(0, 10**8).map(decimal.Decimal),
+        min_size=1,
+    )
+)
+def test_decimals(values):
+    cells = cells_of("".join(f"{value:f}\n" for value in values), 1)
+    assert cells.decimals(0, 6).tolist() == [int(value * 10**6) for value in values]
+    assert cells.rows() is None
+
+
+def test_decimals_with_signs_and_zeros_behind():
+    cells = cells_of("-0.25\n1.50000\n7.\n-3\n", 1)
+    assert cells.decimals(0, 2, signed=True).tolist() == [-25, 150, 700, -300]
+    assert cells.rows() is None
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "",
+        "x",
+        "1x",
+        "x1",
+        "1 ",
+        "1e5",
+        "-",
+        "1-",
+        "1.2.3",
+        "1.005",
+        "1" * 20,
+        "9220000000000000000",
+        "92233720368547758.08",
+        "\u0661",
+    ],
+)
+def test_what_is_no_number_is_reported(cell):
+    cells = cells_of(f"1,1\n{cell},1\n2.5,1\n", 2)
+    cells.decimals(0, 2)
+    with pytest.raises(ReplayFormatError, match=r"f\.csv:2: unreadable line"):
+        cells.rows()
+
+
+@given(st.binary(max_size=24).filter(lambda cell: not set(b",\n\r") & set(cell)))
+def test_any_bytes_are_a_number_or_reported(cell):
+    problems = Problems("warn")
+    problems.counts["unreadable line"] = 1
+    cells = Cells(b"5\n" + cell + b"\n", 1, file="f", first=1, problems=problems)
+    value = cells.integers(0)
+    expected = cell.isdigit() and len(cell) <= 19 and int(cell) < 9_220 * 10**15
+    if expected:
+        assert value.tolist() == [5, int(cell)]
+        assert cells.rows() is None
+    else:
+        assert cells.rows().tolist() == [0]
+
+
+def test_the_highest_numbers():
+    cells = cells_of("9219999999999999999,92199999999999999.99\n", 2)
+    assert cells.integers(0).tolist() == [9_219_999_999_999_999_999]
+    assert cells.decimals(1, 2).tolist() == [9_219_999_999_999_999_999]
+    assert cells.rows() is None
+
+
+def test_words():
+    cells = cells_of("B,\nsell,x\n0123456789abcdef,y\n0123456789abcdefg,z\n", 2, "warn")
+    assert cells.words(0)[:3].tolist() == [b"B", b"sell", b"0123456789abcdef"]
+    with pytest.warns(ReplayWarning):
+        assert cells.rows().tolist() == [0, 1, 2]
+
+
+def test_lines_of_another_shape_are_left_out():
+    with pytest.warns(ReplayWarning, match="3 cells instead of 2"):
+        cells = cells_of("1,2\r\n1,2,3\r\n\r\n3,4\r\n", 2, "warn")
+    assert cells.line.tolist() == [1, 4]
+    assert cells.integers(1).tolist() == [2, 4]
+    assert cells.text(0, 1) == b"3"
+
+
+def test_a_last_line_without_end():
+    assert cells_of("1,2\n3,4", 2).integers(0).tolist() == [1, 3]
+    with pytest.raises(ReplayFormatError, match="truncated line: 1 cells instead of 2: '3'"):
+        cells_of("1,2\n3", 2)
+
+
+def test_nothing_is_no_row():
+    assert len(cells_of("", 2)) == 0
+    assert cells_of("", 2).integers(0).tolist() == []
+    assert cells_of("", 2).decimals(1, 3).tolist() == []
+
+
+def test_a_report_cannot_steer_a_terminal():
+    assert excerpt(b"\x1b[31m" + b"x" * 100).startswith("'\\x1b[31m")
+    assert excerpt(b"x" * 100).endswith("...")

@@ -1,0 +1,110 @@
+"""DBN files written by us, byte by byte."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+from clob.records import Kind
+from clob.replay import ReplayFormatError
+from clob.replay.detect import detect, open_stream
+from clob.replay.errors import ReplayWarning
+from clob.replay.readers.dbn import MBO, read_dbn
+from clob.replay.readers.mbo_book import LAST, SNAPSHOT
+
+METADATA = b"metadata of any length"
+
+
+def record(ts, action, side, price, size, order_id, flags, instrument=7):
+    money = price * 250_000_000
+    head = struct.pack("<BBHIQ", 14, 0xA0, 1, instrument, ts)
+    body = struct.pack("<QqIBBccQiI", order_id, money, size, flags, 0, action, side, ts + 1, 0, 0)
+    return head + body
+
+
+ROWS = [
+    record(1, b"R", b"N", 0, 0, 0, SNAPSHOT),
+    record(1, b"A", b"B", 40, 5, 1, SNAPSHOT),
+    record(1, b"A", b"A", 42, 5, 2, SNAPSHOT | LAST),
+    record(2, b"T", b"B", 42, 3, 9, 0),
+    record(2, b"F", b"A", 42, 3, 2, 0),
+    record(2, b"M", b"A", 42, 2, 2, LAST),
+    record(3, b"C", b"B", 40, 5, 1, LAST),
+]
+OTHER = struct.pack("<BBHIQ", 4, 0x17, 1, 7, 1)
+"""A record of another kind."""
+
+
+def write(tmp_path, rows, name="es.dbn", pack=bytes):
+    path = tmp_path / name
+    head = b"DBN" + struct.pack("<BI", 3, len(METADATA)) + METADATA
+    path.write_bytes(pack(head + b"".join(rows)))
+    return path
+
+
+def kinds_of(stream):
+    return [Kind(kind) for kind in next(stream.chunks())["kind"].tolist()]
+
+
+EXPECTED = [Kind.SEED, Kind.SEED, Kind.IOC, Kind.FILL, Kind.CANCEL]
+
+
+def test_records_are_read(tmp_path):
+    assert MBO.itemsize == 56
+    stream = read_dbn(write(tmp_path, ROWS))
+    events = next(stream.chunks())
+    assert [Kind(kind) for kind in events["kind"].tolist()] == EXPECTED
+    assert events["ts_ns"].tolist()[2:] == [2, 2, 3]
+    assert events["recv_ns"].tolist()[2:] == [3, 3, 4]
+    assert (stream.lo, stream.hi) == (20, 21)
+
+
+def test_records_of_other_kinds_are_passed_over(tmp_path):
+    path = write(tmp_path, [OTHER, *ROWS[:3], OTHER, *ROWS[3:]], "es.dbn.gz", gzip.compress)
+    assert kinds_of(read_dbn(path)) == EXPECTED
+    assert detect(path) == "dbn"
+    assert kinds_of(open_stream(path)) == EXPECTED
+
+
+def test_one_of_several_instruments(tmp_path):
+    path = write(tmp_path, [*ROWS, record(9, b"A", b"B", 1, 1, 1, LAST, instrument=8)])
+    assert kinds_of(read_dbn(path, instrument_id=7)) == EXPECTED
+    with pytest.raises(ReplayFormatError, match="instrument None is not among 7, 8"):
+        read_dbn(path)
+    with pytest.raises(ReplayFormatError, match="instrument 5 is not among 7, 8"):
+        read_dbn(path, instrument_id=5)
+
+
+def test_a_truncated_file(tmp_path):
+    path = write(tmp_path, ROWS, pack=lambda whole: whole[:-10])
+    with pytest.raises(ReplayFormatError, match="7: truncated record: 46 bytes instead of 56"):
+        read_dbn(path)
+    with pytest.warns(ReplayWarning, match="truncated record"):
+        stream = read_dbn(path, on_problem="warn")
+    for _ in range(2):
+        assert kinds_of(stream) == EXPECTED[:-1]
+        assert stream.problems.counts == {"truncated record": 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"DBN", b"no such thing at all"])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "x.dbn"
+    path.write_bytes(content)
+    with pytest.raises(ReplayFormatError, match="does not begin with 'DBN'"):
+        read_dbn(path)
+
+
+def test_a_file_without_such_records_is_refused(tmp_path):
+    with pytest.raises(ReplayFormatError, match="not among no market-by-order records"):
+        read_dbn(write(tmp_path, [OTHER]))
+
+
+def test_the_layout_is_that_of_databento(tmp_path):
+    """Their own package must read the same out of a record."""
+    dbn = pytest.importorskip("databento_dbn", reason="databento-dbn is not installed")
+    found = dbn.MBOMsg(1, 7, 2, 9, 42 * 250_000_000, 3, dbn.Action.TRADE, dbn.Side.BID, 3)
+    ours = np.frombuffer(bytes(found), MBO)[0]
+    for field in ("instrument_id", "ts_event", "order_id", "price", "size", "ts_recv"):
+        assert ours[field] == getattr(found, field)
+    assert (ours["action"], ours["side"]) == (b"T", b"B")

@@ -1,0 +1,264 @@
+"""LOBSTER files written by us: every type of message, every conclusion, everything broken."""
+
+import gzip
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clob.records import Flag, Kind
+from clob.replay import ReplayFormatError
+from clob.replay.errors import ReplayWarning
+from clob.replay.readers import lobster_lines
+from clob.replay.readers.lobster import INCOMING_ID, read_lobster
+from clob.replay.streams import INVENTED_ID
+
+MESSAGES = """\
+34200.1,1,100,30,5000,1
+34200.1,1,101,20,5100,-1
+34200.2,1,102,10,5100,-1
+34200.3,4,101,20,5100,-1
+34200.3,5,0,7,5150,-1
+34200.3,4,102,4,5100,-1
+34200.4,2,100,12,5000,1
+34200.5,7,0,0,-1,-1
+34200.6,4,50,9,4900,1
+34200.6,6,0,3,5000,1
+34200.7,3,100,18,5000,1
+34200.8,3,103,5,5200,-1
+34200.9,1,60,8,5100,-1
+34201,2,102,6,5100,-1
+"""
+
+BOOK = """\
+5200,5,5000,30,9999999999,0,4900,15
+5100,20,5000,30,5200,5,4900,15
+5100,30,5000,30,5200,5,4900,15
+5100,10,5000,30,5200,5,4900,15
+5100,10,5000,30,5200,5,4900,15
+5100,6,5000,30,5200,5,4900,15
+5100,6,5000,18,5200,5,4900,15
+5100,6,5000,18,5200,5,4900,15
+5100,6,5000,18,5200,5,4900,6
+5100,6,5000,18,5200,5,4900,6
+5100,6,4900,6,5200,5,-9999999999,0
+5100,6,4900,6,9999999999,0,-9999999999,0
+5100,14,4900,6,9999999999,0,-9999999999,0
+5100,8,4900,6,9999999999,0,-9999999999,0
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text, name="XY_2012-06-21_message_10.csv"):
+        path = tmp_path / name
+        path.write_bytes(text.encode())
+        return path
+
+    return written
+
+
+def events_of(stream):
+    return np.concatenate([np.zeros(0, "i1"), *stream.chunks()][1:])
+
+
+def rows(events):
+    names = ["kind", "order_id", "side", "price", "size", "seq"]
+    return [(Kind(kind), *rest) for kind, *rest in events[names].tolist()]
+
+
+def test_every_type_of_message(write):
+    stream = read_lobster(write(MESSAGES))
+    assert (stream.lo, stream.hi, stream.lot_wei) == (49, 52, 10**18)
+    assert stream.instruments[0].market == "XY"
+    events = events_of(stream)
+    assert rows(events) == [
+        (Kind.SEED, 50, 0, 49, 9, 0),
+        (Kind.LIMIT, 100, 0, 50, 30, 1),
+        (Kind.LIMIT, 101, 1, 51, 20, 2),
+        (Kind.LIMIT, 102, 1, 51, 10, 3),
+        (Kind.IOC, INCOMING_ID + 4, 0, 51, 24, 4),
+        (Kind.FILL, 101, 1, 51, 20, 4),
+        (Kind.FILL, 102, 1, 51, 4, 4),
+        (Kind.REDUCE, 100, 0, 50, 18, 7),
+        (Kind.IOC, INCOMING_ID + 9, 1, 49, 9, 9),
+        (Kind.FILL, 50, 0, 49, 9, 9),
+        (Kind.TRADE, 0, 0, 50, 3, 10),
+        (Kind.CANCEL, 100, 0, 50, 0, 11),
+        (Kind.SEED, 103, 1, 52, 5, 12),
+        (Kind.CANCEL, 103, 1, 52, 0, 12),
+        (Kind.CANCEL, 102, 1, 51, 0, 13),
+        (Kind.SEED, 60, 1, 51, 8, 13),
+        (Kind.SEED, 102, 1, 51, 6, 13),
+        (Kind.CANCEL, 102, 1, 51, 0, 14),
+    ]
+    assert events["ts_ns"][[1, 4, -1]].tolist() == [
+        342_001 * 10**8,
+        342_003 * 10**8,
+        342_010 * 10**8,
+    ]
+    assert events["flags"][0] == Flag.SYNTHETIC
+    assert stream.problems.remarks == {
+        "order older than the file": 2,
+        "order never announced": 1,
+        "hidden trade between two ticks": 1,
+        "trading halt or resumption": 1,
+    }
+
+
+def test_the_book_beside_gives_the_seed_and_the_best_prices(write):
+    stream = read_lobster(write(MESSAGES), write(BOOK, "XY_2012-06-21_orderbook_10.csv"))
+    events = events_of(stream)
+    seed = events[: np.argmax(events["kind"] != Kind.SEED)]
+    assert rows(seed) == [
+        (Kind.SEED, INVENTED_ID, 0, 49, 6, 0),
+        (Kind.SEED, INVENTED_ID + 1, 1, 52, 5, 0),
+        (Kind.SEED, 50, 0, 49, 9, 0),
+    ]
+    bests = rows(events[events["kind"] == Kind.BBO])
+    assert bests == [
+        (Kind.BBO, 0, 0, 50, 30, 1),
+        (Kind.BBO, 0, 1, 52, 5, 1),
+        (Kind.BBO, 0, 1, 51, 20, 2),
+        (Kind.BBO, 0, 1, 51, 30, 3),
+        (Kind.BBO, 0, 1, 51, 6, 4),
+        (Kind.BBO, 0, 0, 50, 18, 7),
+        (Kind.BBO, 0, 0, 49, 6, 11),
+        (Kind.BBO, 0, 1, 51, 14, 13),
+        (Kind.BBO, 0, 1, 51, 8, 14),
+    ]
+
+
+def test_the_book_of_a_file_of_fewer_levels(write):
+    lines, book = MESSAGES.splitlines(), BOOK.splitlines()
+    some = [1, 2, 3, 6, 10]
+    shallow = write("\n".join(lines[n] for n in some) + "\n", "few_message.csv")
+    beside = write("\n".join(book[n] for n in some) + "\n", "few_orderbook.csv")
+    stream = read_lobster(write(MESSAGES), beside, orderbook_message=shallow)
+    events = events_of(stream)
+    bests = rows(events[events["kind"] == Kind.BBO])
+    assert [best[-1] for best in bests] == [2, 2, 3, 7, 7, 11]
+
+
+@pytest.mark.parametrize("size", [1, 7, 4_096])
+@pytest.mark.parametrize("block", [1, 64, 1 << 20])
+def test_chunks_and_blocks_change_nothing(write, monkeypatch, size, block):
+    path, book = write(MESSAGES), write(BOOK, "b.csv")
+    whole = events_of(read_lobster(path, book))
+    monkeypatch.setattr(lobster_lines, "BLOCK_BYTES", block)
+    monkeypatch.setattr("clob.replay.readers.lobster_survey.KEPT_ROWS", 0)
+    stream = read_lobster(path, book)
+    for _ in range(2):
+        chunks = list(stream.chunks(size))
+        assert [len(chunk) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
+        assert np.array_equal(np.concatenate(chunks), whole)
+    assert stream.progress.done_bytes == stream.progress.total_bytes == path.stat().st_size
+
+
+def test_compressed_and_with_other_line_ends(write, tmp_path):
+    whole = events_of(read_lobster(write(MESSAGES)))
+    packed = tmp_path / "XY_message.csv.gz"
+    packed.write_bytes(gzip.compress(MESSAGES.replace("\n", "\r\n").encode()))
+    assert np.array_equal(events_of(read_lobster(packed)), whole)
+
+
+def test_a_grid_leaves_out_what_is_beyond(write):
+    stream = read_lobster(write(MESSAGES), grid=(50, 51))
+    events = events_of(stream)
+    assert (stream.lo, stream.hi) == (50, 51)
+    assert set(events["price"].tolist()) == {50, 51}
+    assert stream.problems.remarks["message outside the grid"] == 2
+
+
+def test_times_count_from_the_midnight_given(write):
+    events = events_of(read_lobster(write(MESSAGES), midnight_ns=10**18))
+    assert events["ts_ns"][1] == 10**18 + 34_200_100_000_000
+
+
+BROKEN = [
+    ("34200.1,1,100", "wrong number of cells", "3 cells instead of 6: '34200.1,1,100'"),
+    ("34200.95,1,1o4,5,5000,1", "unreadable line", "1o4"),
+    ("34200.95,9,104,5,5000,1", "unreadable line", "34200.95,9"),
+    ("34200.95,1,104,5,5000,2", "unreadable line", "5000,2"),
+    ("34200.95,1,104,0,5000,1", "unreadable line", "104,0"),
+    ("34200.95,1,104,5,5050,1", "unreadable line", "5050"),
+    ("34200.95,1,104,5,214748364700,1", "unreadable line", "214748364700"),
+    ("34200.95,1,104,1099511627776,5000,1", "unreadable line", "1099511627776"),
+    ("34200.95,1,2305843009213693952,5,5000,1", "unreadable line", "2305843009213693952"),
+    ("34200.95,1,104,5.5,5000,1", "unreadable line", "5.5"),
+    ("34200.9500000001,1,104,5,5000,1", "unreadable line", "0000001"),
+    ("34200.15,1,104,5,5000,1", "clock backwards", "ns comes after"),
+    ("34200.95,1,102,5,5100,-1", "order twice", "order 102 is in the book already, with 6"),
+    ("34200.95,2,102,50,5100,-1", "too much", "50 of order 102, of which 6 remained"),
+    ("34200.95,3,102,5,5100,-1", "other size", "5 of order 102 deleted, of which 6 remained"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind", "text"), BROKEN)
+def test_what_is_broken_is_reported_with_its_line(write, line, kind, text):
+    lines = MESSAGES.splitlines()
+    path = write("\n".join([*lines[:13], line]) + "\n")
+    with pytest.raises(ReplayFormatError) as error:
+        list(read_lobster(path).chunks())
+    assert str(error.value).startswith(f"XY_2012-06-21_message_10.csv:14: {kind}: ")
+    assert text in str(error.value)
+    stream = read_lobster(path, on_problem="warn")
+    for _ in range(2):
+        with pytest.warns(ReplayWarning, match=kind):
+            list(stream.chunks())
+        assert stream.problems.counts == {kind: 1}
+        assert stream.problems.kept[0].line == 14
+
+
+@given(st.integers(0, len(MESSAGES) - 1), st.binary(max_size=3), st.integers(0, 3))
+def test_changed_bytes_are_refused_reported_or_read(place, new, gone):
+    """Whatever stands in the file, nothing but the errors of a reader comes of it."""
+    text = MESSAGES.encode()
+    text = text[:place] + new + text[place + gone :]
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReplayWarning)
+        path = Path(folder, "XY_message.csv")
+        path.write_bytes(text)
+        try:
+            stream = read_lobster(path, on_problem="warn")
+        except ReplayFormatError:
+            return
+        events = next(stream.chunks(10**6))
+        assert (np.diff(events["ts_ns"]) >= 0).all()
+        counted = events["kind"] < Kind.TRADE
+        assert (events["price"][counted] >= stream.lo).all()
+        assert (events["price"][counted] <= stream.hi).all()
+
+
+def test_a_truncated_last_line(write):
+    with pytest.raises(ReplayFormatError, match=r":14: truncated line: 4 cells"):
+        list(read_lobster(write(MESSAGES[:-9])).chunks())
+
+
+def test_a_damaged_archive(tmp_path):
+    path = tmp_path / "XY_message.csv.gz"
+    path.write_bytes(gzip.compress(MESSAGES.encode())[:-12])
+    with pytest.raises(ReplayFormatError, match="damaged file: cannot be unpacked further"):
+        list(read_lobster(path).chunks())
+    path.write_bytes(b"no archive")
+    with pytest.raises(ReplayFormatError, match=r"no line is a LOBSTER message; .*damaged file"):
+        read_lobster(path)
+
+
+@pytest.mark.parametrize("text", ["", "nothing\n", "\n\n"])
+def test_a_file_without_a_message_is_refused(write, text):
+    with pytest.raises(ReplayFormatError, match="no line is a LOBSTER message"):
+        read_lobster(write(text))
+
+
+def test_what_makes_no_sense_is_refused(write):
+    with pytest.raises(ValueError, match="the tick must be 1 or more"):
+        read_lobster(write(MESSAGES), tick=0)
+    with pytest.raises(ValueError, match="the policy must be"):
+        read_lobster(write(MESSAGES), on_problem="ignore")
+    with pytest.raises(FileNotFoundError):
+        read_lobster("absent.csv")

@@ -1,0 +1,204 @@
+"""Tables: what is written is read back, columns are mapped, and nothing is rounded."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from clob.records import Kind
+from clob.replay import ReplayFormatError, read_npz, write_npz
+from clob.replay.detect import detect, open_stream
+from clob.replay.errors import ReplayWarning
+from clob.replay.readers import tables
+from clob.replay.readers.tables import read_table
+from clob.replay.recording import join
+from clob.replay.streams import Instrument, Stream
+from clob.replay.write import write_stream
+
+TABLE = """\
+when,what,who,way,at,amount,note
+1.5,Add,7,BID,0.42,1.25,x
+1.5,add,8,ask,0.45,3,y
+2.000000001,market,9,B,0.45,0.50,z
+2.25,delete,7,bid,0.42,0,
+"""
+MAPPED = {
+    "columns": {
+        "ts_ns": "when",
+        "kind": "what",
+        "order_id": 2,
+        "side": "way",
+        "price": "at",
+        "size": "amount",
+    },
+    "time_unit": "s",
+    "tick": "0.01",
+    "lot": "0.25",
+}
+
+
+def written(tmp_path, text, name="flow.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_columns_are_mapped(tmp_path):
+    stream = read_table(written(tmp_path, TABLE), **MAPPED, lot_wei=25 * 10**16)
+    events = next(stream.chunks())
+    assert (stream.lo, stream.hi, stream.lot_wei) == (42, 45, 25 * 10**16)
+    assert stream.instruments == (Instrument(0, "flow"),)
+    assert not stream.has_fills
+    names = ["ts_ns", "kind", "order_id", "side", "price", "size", "seq"]
+    assert events[names].tolist() == [
+        (1_500_000_000, Kind.LIMIT, 7, 0, 42, 5, 2),
+        (1_500_000_000, Kind.LIMIT, 8, 1, 45, 12, 3),
+        (2_000_000_001, Kind.IOC, 9, 0, 45, 2, 4),
+        (2_250_000_000, Kind.CANCEL, 7, 0, 42, 0, 5),
+    ]
+
+
+def test_a_text_without_header_and_other_words(tmp_path):
+    path = written(tmp_path, "5;open;1;long;3;4\n")
+    places = ["ts_ns", "kind", "order_id", "side", "price", "size"]
+    stream = read_table(
+        path,
+        {field: place for place, field in enumerate(places)},
+        header=False,
+        separator=";",
+        time_unit="ms",
+        kinds={"open": Kind.LIMIT},
+        sides={"long": 0},
+    )
+    assert next(stream.chunks())[["ts_ns", "price"]].tolist() == [(5_000_000, 3)]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_what_is_written_is_read_back(tmp_path, day, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"day{suffix}"
+    stream = Stream.of(day)
+    whole = join(list(stream.chunks()))
+    assert write_stream(path, stream) == len(whole)
+    assert detect(path) == "table"
+    back = open_stream(path, lot_wei=day.lot_wei)
+    assert np.array_equal(join(list(back.chunks())), whole)
+    assert back.has_fills
+    recording = back.collect()
+    for field in ("events", "seed", "fills"):
+        assert np.array_equal(getattr(recording, field), getattr(day, field))
+    if suffix == ".parquet":
+        assert (back.lo, back.hi) == (day.lo, day.hi)
+        assert open_stream(path).lot_wei == day.lot_wei
+
+
+def test_a_recording_is_written_and_opened(tmp_path, day):
+    path = tmp_path / "day.npz"
+    count = write_stream(path, Stream.of(day))
+    assert count == len(day.seed) + len(day.events) + len(day.fills)
+    assert np.array_equal(read_npz(path).events, day.events)
+    assert detect(path) == "npz"
+    assert np.array_equal(open_stream(path).collect().fills, day.fills)
+    with pytest.raises(TypeError, match="a recording has no option 'grid'"):
+        open_stream(path, grid=(1, 2))
+
+
+def test_parquet_of_another_writer(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    times = arrow.array([1_500_000, 1_500_001], arrow.timestamp("us", "UTC"))
+    columns = {
+        "ts_ns": times,
+        "kind": ["limit", "limit"],
+        "order_id": [1, 2],
+        "side": ["buy", "sell"],
+        "price": [0.42, 0.57],
+        "size": ["1.5", "2"],
+    }
+    path = tmp_path / "x.parquet"
+    parquet.write_table(arrow.table(columns), path)
+    events = next(read_table(path, tick="0.01", lot="0.5").chunks())
+    assert events[["ts_ns", "price", "size"]].tolist() == [
+        (1_500_000_000, 42, 3),
+        (1_500_001_000, 57, 4),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 7, 4_096])
+@pytest.mark.parametrize("block", [1, 100])
+def test_chunks_and_blocks_change_nothing(tmp_path, day, monkeypatch, size, block):
+    path = tmp_path / "day.csv"
+    part = Stream.of(day).collect()
+    write_stream(path, Stream(lambda: [part.events[:200].copy()], lo=1, hi=99, lot_wei=1))
+    whole = join(list(read_table(path).chunks()))
+    monkeypatch.setattr(tables, "BLOCK_BYTES", block)
+    assert np.array_equal(join(list(read_table(path).chunks(size))), whole)
+
+
+BROKEN = [
+    ("3,add,1,bid,0.425,1,", "unreadable line"),
+    ("3,add,1,bid,0.42,1.1,", "unreadable line"),
+    ("3,add,1,bid,-0.42,1,", "unreadable line"),
+    ("3,add,1,over,0.42,1,", "unreadable line"),
+    ("3,walk,1,bid,0.42,1,", "unreadable line"),
+    ("3,add,x,bid,0.42,1,", "unreadable line"),
+    ("3.0000000001,add,1,bid,0.42,1,", "unreadable line"),
+    ("2,add,1,bid,0.42,1,", "clock backwards"),
+    ("3,add,1", "wrong number of cells"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind"), BROKEN)
+def test_what_is_broken_is_reported_with_its_line(tmp_path, line, kind):
+    path = written(tmp_path, f"{TABLE}{line}\n")
+    with pytest.raises(ReplayFormatError, match=f"^flow.csv:6: {kind}: "):
+        list(read_table(path, **MAPPED).chunks())
+    stream = read_table(path, **MAPPED, on_problem="warn")
+    with pytest.warns(ReplayWarning, match=kind):
+        assert sum(map(len, stream.chunks())) == 4
+
+
+def test_what_makes_no_sense_is_refused(tmp_path):
+    path = written(tmp_path, TABLE)
+    with pytest.raises(ReplayFormatError, match="no column 'ts_ns' for ts_ns, only when, what"):
+        read_table(path)
+    with pytest.raises(ValueError, match="there is no field 'colour'"):
+        read_table(path, {"colour": 1})
+    with pytest.raises(ValueError, match="the time unit 'h'"):
+        read_table(path, time_unit="h")
+    for tick in ("0", "-1", "x", "1e-2"):
+        with pytest.raises(ValueError, match="a unit is a positive decimal number"):
+            read_table(path, **MAPPED | {"tick": tick})
+    with pytest.raises(ValueError, match=r"cannot tell the format of 'x\.txt'"):
+        write_stream(tmp_path / "x.txt", Stream(list, lo=1, hi=2, lot_wei=1))
+
+
+def test_formats_are_told_apart(tmp_path, day):
+    line = "34200.004241176,1,16113575,18,5853300,1\n"
+    assert detect(written(tmp_path, line)) == "lobster"
+    packed = tmp_path / "AB_message_5.csv.gz"
+    packed.write_bytes(gzip.compress(line.encode()))
+    assert detect(packed) == "lobster"
+    np.savez(tmp_path / "r.npz", events=np.zeros(1))
+    assert detect(tmp_path / "r.npz") == "mbo"
+    write_npz(tmp_path / "d.npz", day)
+    assert detect(tmp_path / "d.npz") == "npz"
+    for content in (b"", b"PK", b"hello\n"):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(ReplayFormatError):
+            detect(tmp_path / "x")
+    (tmp_path / "x.csv.gz").write_bytes(b"no archive")
+    with pytest.raises(ReplayFormatError, match="damaged file"):
+        detect(tmp_path / "x.csv.gz")
+    with pytest.raises(ValueError, match="there is no format 'pdf'"):
+        open_stream(packed, "pdf")
+
+
+def test_the_book_beside_a_message_file_is_found(tmp_path):
+    line = "34200.004241176,1,16113575,18,5853300,1\n"
+    path = written(tmp_path, line, "AB_message_1.csv")
+    assert len(next(open_stream(path).chunks())) == 1
+    written(tmp_path, "5859400,200,5853300,18\n", "AB_orderbook_1.csv")
+    kinds = next(open_stream(path).chunks())["kind"].tolist()
+    assert kinds == [Kind.SEED, Kind.LIMIT, Kind.BBO, Kind.BBO]
