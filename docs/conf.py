@@ -26,6 +26,7 @@ napoleon_numpy_docstring = False
 nitpick_ignore_regex = [
     ("py:.*", r"(enum|collections|collections\.abc|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
     ("py:class", r"(.*\.AnyState)|Records|Status|clob\.signing\.wallet\.AnySigned"),
+    ("py:.*", r"clob\.replay\.(orders|seats|strategy|synthetic|digest|replay)\..*"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
 ]
 

@@ -1,27 +1,79 @@
-"""Recorded order flow run through the Book, and its fills held against the recorded ones.
+"""Recorded order flow run through the Book, its fills held against the recorded ones.
 
+Readers make streams of files, :func:`backtest` runs a stream with a strategy in it or without.
 The only part of the package that needs NumPy to be imported: ``pip install "clob[replay]"``.
 """
 
-from clob.records import EVENT, FILL, Flag, Kind
-from clob.replay.errors import ReplayFormatError
+from clob.records import BEST, EVENT, FILL, Flag, Kind
+from clob.replay.backtest import backtest
+from clob.replay.checking import Comparison
+from clob.replay.detect import detect, open_stream
+from clob.replay.divergence import Divergences
+from clob.replay.errors import PackageMissingError, ReplayFormatError, ReplayWarning
+from clob.replay.fees import Charge, CurveFees, RateFees, Traded, no_fees
+from clob.replay.latency import Latency, between
 from clob.replay.npz import read_npz, write_npz
+from clob.replay.orders import Fill, OrderState, OwnOrder
+from clob.replay.portfolio import Portfolio, PortfolioError
+from clob.replay.problems import Problems
+from clob.replay.readers.dbn import read_dbn
+from clob.replay.readers.lobster import read_lobster
+from clob.replay.readers.mbo import read_mbo
+from clob.replay.readers.tables import read_table
 from clob.replay.recording import Recording
+from clob.replay.results import Backtest
 from clob.replay.run import Check, Result, replay
+from clob.replay.seats import Leg, Seat
+from clob.replay.strategy import Strategy
+from clob.replay.streams import Instrument, Stream, merge
 from clob.replay.synthetic import sample_path, synthetic_day
+from clob.replay.write import write_stream
 
 __all__ = [
+    "BEST",
     "EVENT",
     "FILL",
+    "Backtest",
+    "Charge",
     "Check",
+    "Comparison",
+    "CurveFees",
+    "Divergences",
+    "Fill",
     "Flag",
+    "Instrument",
     "Kind",
+    "Latency",
+    "Leg",
+    "OrderState",
+    "OwnOrder",
+    "PackageMissingError",
+    "Portfolio",
+    "PortfolioError",
+    "Problems",
+    "RateFees",
     "Recording",
     "ReplayFormatError",
+    "ReplayWarning",
     "Result",
+    "Seat",
+    "Strategy",
+    "Stream",
+    "Traded",
+    "backtest",
+    "between",
+    "detect",
+    "merge",
+    "no_fees",
+    "open_stream",
+    "read_dbn",
+    "read_lobster",
+    "read_mbo",
     "read_npz",
+    "read_table",
     "replay",
     "sample_path",
     "synthetic_day",
     "write_npz",
+    "write_stream",
 ]

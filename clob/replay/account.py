@@ -1,0 +1,325 @@
+"""The strategy's account at the exchange: what its orders come to, and what it is told of it.
+
+Two portfolios stand side by side: what the strategy owns as the exchange knows it, and what the
+strategy has heard of so far. The same things happen to both, to the second one later.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from clob.errors import (
+    REFUSALS,
+    AmountTooLargeError,
+    InsufficientBalanceError,
+    InvalidAmountError,
+    PriceOutOfRangeError,
+)
+from clob.order import TimeInForce
+from clob.records import Flag, Kind
+from clob.replay.driver import Driver, OwnFill
+from clob.replay.fees import Charge
+from clob.replay.latency import Connection
+from clob.replay.orders import Fill, OrderState, OwnOrder
+from clob.replay.portfolio import Portfolio, PortfolioError
+from clob.replay.seats import Seat
+from clob.replay.streams import OWN_ID
+from clob.units import SIZE_MAX
+
+# Plain integers: what is done with a Flag takes a microsecond.
+POST_ONLY, FOK = int(Flag.POST_ONLY), int(Flag.FOK)
+
+Message: TypeAlias = tuple[int, Callable[[int, Any, Any], None], Any, Any]
+"""When something arrives, what it does there, to what, and how."""
+
+
+class EquityRow(NamedTuple):
+    """What the strategy owned at a time, as the exchange knows it, in wei."""
+
+    ts_ns: int
+    """When."""
+    wealth: int
+    """Collateral and the value of all tokens."""
+    collateral: int
+    """Collateral alone."""
+    realised: int
+    """The profit realised by then."""
+    fees_paid: int
+    """The fees paid in collateral by then."""
+
+
+class PositionRow(NamedTuple):
+    """What the strategy had of a token from a time on, as the exchange knows it, in wei."""
+
+    ts_ns: int
+    """From when."""
+    instrument: int
+    """Which token."""
+    size: int
+    """How many; below 0 they are owed."""
+    cost: int
+    """What was paid for them."""
+
+
+class Account:
+    """Own orders at the exchange, and the answers to them.
+
+    Args:
+        driver: where orders are executed.
+        portfolio: what the strategy owns.
+        replies: the way of the answers.
+        flags: bits of ``Flag`` that every own order bears.
+    """
+
+    def __init__(
+        self, driver: Driver, portfolio: Portfolio, replies: Connection, flags: int
+    ) -> None:
+        self.portfolio: Portfolio = portfolio
+        """What the strategy owns, as the exchange knows it."""
+        self.known: Portfolio = portfolio.fork()
+        """What the strategy owns, as far as it has heard."""
+        self.orders: list[OwnOrder] = []
+        """The own orders in order of sending; an order's place is its id less ``OWN_ID``."""
+        self.fills: list[OwnFill] = []
+        """The fills of own orders, in order."""
+        self.charges: list[Charge] = []
+        """The fee of each of them."""
+        self.equity: list[EquityRow] = []
+        """What it all was worth, a row where that differs from the row before."""
+        self.positions: list[PositionRow] = []
+        """What it had of each token, a row for each change."""
+        self.news: deque[Message] = deque()
+        """The answers under way, in order of arrival."""
+        self.on_fill: Callable[[Seat, Fill], None] | None = None
+        """Who is called with each fill the strategy hears of."""
+        self.on_order: Callable[[Seat, OwnOrder], None] | None = None
+        """Who is called with each change of an order the strategy hears of."""
+        self._driver = driver
+        self._lot_wei = driver.lot_wei
+        self._replies = replies
+        self._flags = flags
+        self._marks: dict[int, int] = {}
+
+    # ----- what arrives ------------------------------------------------------------------------
+
+    def enter(self, ts_ns: int, order: OwnOrder, _: None) -> None:
+        """Let an order come in.
+
+        Args:
+            ts_ns: the time.
+            order: the order.
+        """
+        leg = order.leg
+        order.arrived_ns = ts_ns
+        code = self._refusal(order)
+        if code:
+            self._refuse(ts_ns, order, code)
+            return
+        order._left = order.size
+        flags = self._flags
+        if order.post_only:
+            flags |= POST_ONLY
+        if order.time_in_force is TimeInForce.FOK:
+            flags |= FOK
+        kind = Kind.IOC if order.time_in_force is TimeInForce.IOC else Kind.LIMIT
+        number, rests, fills = self._driver.submit(
+            ts_ns, leg.instrument, order.id, kind, order.side, order.price, order.size, flags
+        )
+        if number:
+            self._leave(ts_ns, order, 0)
+            self._refuse(ts_ns, order, REFUSALS[number].code)
+            return
+        if fills:
+            self.fill(ts_ns, fills)
+        if rests:
+            order.ahead = leg.book.ahead(order.id).size // self._lot_wei
+            self._tell(ts_ns, self._hear_order, order, (OrderState.RESTING, ""))
+        elif order._left:
+            self._leave(ts_ns, order, 0)
+            self._tell(ts_ns, self._hear_order, order, (OrderState.CANCELLED, ""))
+
+    def _refusal(self, order: OwnOrder) -> str:
+        """Give the code of what is refused before any book is asked, or nothing."""
+        seat, size_wei = order.leg.seat, order.size * self._lot_wei
+        if not seat.lo <= order.price <= seat.hi:
+            return PriceOutOfRangeError.code
+        if order.size < 1:
+            return InvalidAmountError.code
+        if size_wei > SIZE_MAX:
+            return AmountTooLargeError.code
+        if not self.portfolio.hold(order.leg.instrument, order.side, order.price, size_wei):
+            return InsufficientBalanceError.code
+        return ""
+
+    def _refuse(self, ts_ns: int, order: OwnOrder, code: str) -> None:
+        """Answer that an order is refused."""
+        order.done_ns = ts_ns
+        self._tell(ts_ns, self._hear_order, order, (OrderState.REFUSED, code))
+
+    def take_out(self, ts_ns: int, order: OwnOrder, _: None) -> None:
+        """Cancel an order, if anything of it is left.
+
+        Args:
+            ts_ns: the time.
+            order: the order.
+        """
+        if order._left and self._driver.cancel(ts_ns, order.leg.instrument, order.id):
+            self._leave(ts_ns, order, 0)
+            self._tell(ts_ns, self._hear_order, order, (OrderState.CANCELLED, ""))
+
+    def exchange(self, ts_ns: int, seat: Seat, how: tuple[int, bool]) -> None:
+        """Split collateral or merge tokens, if they are there.
+
+        Args:
+            ts_ns: the time.
+            seat: the market.
+            how: how many lots of each token, and whether to merge.
+        """
+        size, merges = how[0] * self._lot_wei, how[1]
+        try:
+            _exchange(self.portfolio, seat.number, size, merges)
+        except PortfolioError:
+            self._tell(ts_ns, self._hear_exchange, seat, None)
+            return
+        for instrument in (2 * seat.number, 2 * seat.number + 1):
+            self._take_down(ts_ns, instrument)
+        self._tell(ts_ns, self._hear_exchange, seat, (size, merges))
+
+    # ----- what comes of it --------------------------------------------------------------------
+
+    def fill(self, now_ns: int, fills: list[OwnFill]) -> None:
+        """Take fills in.
+
+        Args:
+            now_ns: the time by which they are known to the exchange.
+            fills: what happened to own orders, in order.
+        """
+        for fill in fills:
+            order = self.orders[fill.order_id - OWN_ID]
+            if not fill.size:
+                self._leave(fill.ts_ns, order, 0)
+                self._tell(fill.ts_ns, self._hear_order, order, (OrderState.CANCELLED, ""))
+                continue
+            self._leave(fill.ts_ns, order, order._left - fill.size)
+            charge = self.portfolio.trade(
+                fill.instrument, order.side, fill.price, fill.size * self._lot_wei, fill.resting
+            )
+            self.fills.append(fill)
+            self.charges.append(charge)
+            self._take_down(fill.ts_ns, fill.instrument)
+            self._tell(fill.ts_ns, self._hear_fill, order, fill)
+        self.note(now_ns)
+
+    def _leave(self, ts_ns: int, order: OwnOrder, left: int) -> None:
+        """Let go of what an order no longer needs."""
+        lot_wei = self._lot_wei
+        self.portfolio.release(
+            order.leg.instrument, order.side, order.price, order._left * lot_wei, left * lot_wei
+        )
+        order._left = left
+        if not left:
+            order.done_ns = ts_ns
+
+    def settle(self, ts_ns: int, market: int, price: int) -> None:
+        """Pay out all tokens of a market; the strategy knows at once.
+
+        Args:
+            ts_ns: the time.
+            market: which market.
+            price: what a YES token is worth, in ticks.
+
+        Raises:
+            PortfolioError: the price is out of range.
+        """
+        self.portfolio.settle(market, price)
+        self.known.settle(market, price)
+        for instrument in (2 * market, 2 * market + 1):
+            if instrument in self.portfolio.holdings:
+                self._take_down(ts_ns, instrument)
+        self.note(ts_ns)
+
+    # ----- taking down -------------------------------------------------------------------------
+
+    def note(self, now_ns: int) -> None:
+        """Take down what it all is worth, if that is something else than before.
+
+        A token is marked at the middle of its book, own orders included; where a side is empty,
+        as it was marked last; without a book, at what the other token leaves of the whole.
+
+        Args:
+            now_ns: the time.
+        """
+        mine, books, marks = self.portfolio, self._driver.books, self._marks
+        for instrument, holding in mine.holdings.items():
+            if not holding.size:
+                continue
+            if instrument in books:
+                book = books[instrument]
+                bid, ask = book.best_bid, book.best_ask
+                if bid is not None and ask is not None:
+                    marks[instrument] = bid + ask
+            elif instrument ^ 1 in marks:
+                marks[instrument] = 2 * mine.scale - marks[instrument ^ 1]
+        row = (mine.wealth(marks), mine.collateral, mine.realised, mine.fees_paid)
+        if not self.equity or self.equity[-1][1:] != row:
+            self.equity.append(EquityRow(now_ns, *row))
+
+    def _take_down(self, ts_ns: int, instrument: int) -> None:
+        """Take down what there is of a token."""
+        holding = self.portfolio.holdings[instrument]
+        self.positions.append(PositionRow(ts_ns, instrument, holding.size, holding.cost))
+
+    # ----- what the strategy hears -------------------------------------------------------------
+
+    def _tell(
+        self, ts_ns: int, what: Callable[[int, Any, Any], None], whom: object, how: object
+    ) -> None:
+        """Send an answer."""
+        self.news.append((self._replies.arrival_ns(ts_ns), what, whom, how))
+
+    def learn(self, now_ns: int) -> None:
+        """Let the strategy hear all that has come back by now.
+
+        Args:
+            now_ns: the time.
+        """
+        news = self.news
+        while news and news[0][0] <= now_ns:
+            arrived_ns, what, whom, how = news.popleft()
+            what(arrived_ns, whom, how)
+
+    def _hear_fill(self, _: int, order: OwnOrder, fill: OwnFill) -> None:
+        """Hear of a fill."""
+        self.known.trade(
+            fill.instrument, order.side, fill.price, fill.size * self._lot_wei, fill.resting
+        )
+        order.filled += fill.size
+        if order.filled == order.size:
+            order.state, order.is_open = OrderState.FILLED, False
+            del order.leg._open[order.id]
+        if self.on_fill:
+            news = Fill(order, fill.price, fill.size, fill.ts_ns, fill.resting)
+            self.on_fill(order.leg.seat, news)
+
+    def _hear_order(self, _: int, order: OwnOrder, how: tuple[OrderState, str]) -> None:
+        """Hear what has become of an order."""
+        order.state, order.code = how
+        if order.state is not OrderState.RESTING:
+            order.is_open = False
+            del order.leg._open[order.id]
+        if self.on_order:
+            self.on_order(order.leg.seat, order)
+
+    def _hear_exchange(self, _: int, seat: Seat, how: tuple[int, bool] | None) -> None:
+        """Hear that a split or a merge was done, or was not."""
+        seat.exchanging -= 1
+        if how:
+            _exchange(self.known, seat.number, *how)
+
+
+def _exchange(portfolio: Portfolio, market: int, size: int, merges: bool) -> None:
+    """Split or merge."""
+    if merges:
+        portfolio.merge(market, size)
+    else:
+        portfolio.split(market, size)

@@ -1,0 +1,385 @@
+"""Executes a stream in books, chunk by chunk, and own orders in the midst of it: ``rematch``.
+
+Where the fills of a recorded command are not those recorded behind it, the book is put right, so
+that one difference does not bring on others. That ends with the first trade of an own order: from
+then on the book is another one than history's, and is left to what comes of it.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from clob.book import Book
+from clob.records import BEST, EVENT, FILL, Flag, Kind
+from clob.replay.driver import OwnFill, Stop
+from clob.replay.errors import ReplayFormatError
+from clob.replay.packing import ONE_EVENT, FillRow, fill_rows, last_rows
+from clob.replay.played import Difference, Played, recorded_behind, whole
+from clob.replay.recording import Records, join
+from clob.replay.rematch import Command, Filled, put_right, top_of
+from clob.replay.streams import CHUNK, OWN, OWN_ID, Stream
+
+NEVER = 2**63 - 1
+"""A time that no event is later than, in ns."""
+
+SPARE = 4_096
+"""For how many more fills and changes of best prices than events there is room at first."""
+
+
+class StreamDriver:
+    """Executes a stream as it says, own orders in the same queues.
+
+    This is the :class:`~clob.replay.driver.Driver` of the ``rematch`` mode. Events of one time
+    come before what is done at that time from outside.
+
+    Args:
+        stream: what to execute; its leading ``SEED`` events are executed at once.
+        chunk: how many events are read at a time. The results do not depend on it.
+        sink: told of each chunk that is done, and at last of what came after the end.
+        on_difference: told of each recorded command whose fills are not those recorded.
+        bests: whether best prices are taken down.
+        book_class: what to make the books of.
+
+    Raises:
+        ReplayFormatError: an event is of an instrument that the stream does not name.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        chunk: int = CHUNK,
+        sink: Callable[[Played], None] | None = None,
+        on_difference: Callable[[Difference], None] | None = None,
+        bests: bool = True,
+        book_class: type[Book] = Book,
+    ) -> None:
+        self.lot_wei: int = stream.lot_wei
+        """What a size of 1 stands for, in wei."""
+        self.books: Mapping[int, Book] = {
+            one.number: book_class(lo=stream.lo, hi=stream.hi, lot_wei=stream.lot_wei)
+            for one in stream.instruments
+        }
+        """The books by their instrument."""
+        self.ended: bool = False
+        """Whether no event is left."""
+        self.changed: int = -1
+        """The instrument whose best prices made the last ``advance`` stop, or -1."""
+        self.events: int = 0
+        """How many events were executed, references among them."""
+        self._sink = sink
+        self._on_difference = on_difference
+        self._tells = bests
+        self._verifies = stream.has_fills
+        self._chunks = whole(stream.chunks(chunk))
+        self._touched: dict[int, int] = {}
+        self._resting: dict[int, int] = {}
+        self._one = np.zeros(1, EVENT)
+        self._one_bytes: memoryview = self._one.view(np.uint8).data
+        self._mark = np.zeros(1, np.uint8)
+        self._base = self._filled = self._told = 0
+        self.last_ns: int = -NEVER
+        """The latest time of any event executed; ``start_ns`` before the first."""
+        self._fills: Records
+        self._bests: Records
+        self._make_room(chunk + SPARE, chunk + SPARE)
+        self._load()
+        self._seed()
+        self.start_ns: int = self._next_ns()
+        """The time of the first event that is no seed."""
+        self.last_ns = self.start_ns
+
+    # ----- chunks ------------------------------------------------------------------------------
+
+    def _make_room(self, fills: int, bests: int) -> None:
+        """Make the buffers larger, keeping what is in them."""
+        fill_buffer, best_buffer = np.zeros(fills, FILL), np.zeros(bests, BEST)
+        if self._filled:
+            fill_buffer[: self._filled] = self._fills[: self._filled]
+        if self._told:
+            best_buffer[: self._told] = self._bests[: self._told]
+        self._fills, self._bests = fill_buffer, best_buffer
+        self._fill_bytes: memoryview = fill_buffer.view(np.uint8).data
+
+    def _load(self) -> None:
+        """Take up the next chunk; behind the last one, an empty one."""
+        events = next(self._chunks, None)
+        if events is None:
+            self.ended = True
+            events = np.zeros(0, EVENT)
+        if len(events) + SPARE > len(self._fills):
+            self._make_room(len(events) + SPARE, len(events) + SPARE)
+        # As a view, since arrays put together from others have an equal dtype but not the same.
+        self._events: Records = events.view(EVENT)
+        self._times: memoryview = self._events["ts_ns"].data
+        self._status = np.zeros(len(events), np.uint8)
+        self._place = 0
+        self._cut()
+
+    def _cut(self) -> None:
+        """Part the chunk into runs of one instrument; what clears a book ends one, too."""
+        instruments = self._events["instrument"]
+        ends = self._events["kind"] == Kind.CLEAR
+        if len(ends):
+            ends[:-1] |= instruments[1:] != instruments[:-1]
+            ends[-1] = True
+        last = np.flatnonzero(ends)
+        numbers = instruments[last].tolist()
+        for number in set(numbers):
+            if number not in self.books:
+                raise ReplayFormatError(
+                    f"an event is of instrument {number}, the stream has {sorted(self.books)}"
+                )
+        self._runs = list(zip((last + 1).tolist(), numbers, strict=True))
+        self._run = 0
+
+    def _finish(self) -> None:
+        """Hand over what came of a chunk, and begin the next one."""
+        self._hand_over()
+        self._base += len(self._events)
+        self._filled = self._told = 0
+        self._load()
+
+    def _hand_over(self) -> None:
+        """Tell the sink what came of the chunk."""
+        if self._sink is None:
+            return
+        fills, bests = join([self._fills[: self._filled]]), join([self._bests[: self._told]])
+        fills["event"] += np.uint64(self._base)
+        bests["event"] += np.uint64(self._base)
+        touched = self._touched.copy()
+        self._sink(Played(self._base, self._events, self._status, fills, bests, touched))
+
+    def close(self) -> None:
+        """Hand over what came after the last event; call it once, at the very end."""
+        self._hand_over()
+        self._filled = self._told = 0
+
+    def _seed(self) -> None:
+        """Execute the seeds in front of everything else."""
+        while not self.ended:
+            others = np.flatnonzero(self._events["kind"] != Kind.SEED)
+            stop = int(others[0]) if len(others) else len(self._events)
+            events = self._events
+            while self._events is events and self._place < stop:
+                self._step(NEVER, Stop.NO, stop)
+            if len(others):
+                return
+
+    def _next_ns(self) -> int:
+        """Give the time of the next event, 0 where there is none."""
+        return 0 if self.ended else int(self._times[self._place])
+
+    # ----- recorded events ---------------------------------------------------------------------
+
+    def advance(self, until_ns: int, stop: Stop) -> list[OwnFill]:
+        """Execute events; see :meth:`clob.replay.driver.Driver.advance`."""
+        self.changed = -1
+        found: list[OwnFill] = []
+        while not self.ended and self._times[self._place] <= until_ns:
+            own = self._step(until_ns, stop)
+            found += own
+            if stop and (own or self.changed >= 0):
+                break
+        return found
+
+    def _step(self, until_ns: int, stop: Stop, limit: int = NEVER) -> list[OwnFill]:
+        """Execute one stretch of a run, whose first event is not too late.
+
+        Returns:
+            The own fills that came of it.
+        """
+        start, filled_before, told_before = self._place, self._filled, self._told
+        run_stop, instrument = self._runs[self._run]
+        bests = None
+        if self._tells or stop is Stop.BOOK:
+            bests = self._bests[told_before : told_before + 1 if stop is Stop.BOOK else None]
+        place, filled, told, met = self.books[instrument].advance(
+            self._events,
+            self._fills[filled_before:],
+            status=self._status,
+            bests=bests,
+            watch=OWN if self._resting else 0,
+            verify=self._verifies and instrument not in self._touched,
+            start=start,
+            stop=min(run_stop, limit),
+            until_ns=until_ns,
+        )
+        if place == start:
+            self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
+            return []
+        self._place = place
+        self._filled += filled
+        self.events += place - start
+        self.last_ns = max(self.last_ns, self._times[place - 1])
+        if told and stop is Stop.BOOK:
+            self.changed = instrument
+        if self._tells:
+            self._told += told
+        own: list[OwnFill] = []
+        if met:
+            rows = last_rows(self._fill_bytes, filled_before, self._filled, place - 1)
+            own = self._own_fills(instrument, rows)
+            if instrument not in self._touched and self._differs(instrument, rows):
+                self._tell_anew(instrument, told > 0)
+        if place == run_stop:
+            self._end_run(own)
+        return own
+
+    def _end_run(self, own: list[OwnFill]) -> None:
+        """Go on to the next run, or to the next chunk; see whether own orders were cleared."""
+        _, instrument = self._runs[self._run]
+        if self._resting and self._events["kind"][self._place - 1] == Kind.CLEAR:
+            own += self._prevented(self.last_ns, instrument)
+        self._run += 1
+        if self._run == len(self._runs):
+            self._finish()
+
+    def _own_fills(self, instrument: int, rows: list[FillRow]) -> list[OwnFill]:
+        """Find the fills of resting own orders among those of the last event executed."""
+        own = [
+            OwnFill(ts_ns, instrument, resting_id, size, price, True, incoming_id)
+            for _, resting_id, incoming_id, size, price, ts_ns in rows
+            if resting_id >= OWN_ID
+        ]
+        self._forget(instrument, own)
+        return own
+
+    def _forget(self, instrument: int, own: list[OwnFill]) -> None:
+        """Hear of fills of own orders: which of them rest no more."""
+        if own:
+            last = self._place - 1 if all(fill.resting for fill in own) else self._place
+            self._touched.setdefault(instrument, self._base + last)
+        for fill in own:
+            if fill.order_id not in self.books[instrument]:
+                self._resting.pop(fill.order_id, None)
+
+    def _differs(self, instrument: int, rows: list[FillRow]) -> bool:
+        """Compare the fills of the last event executed with those recorded behind it.
+
+        Returns:
+            Whether they differed; then the book was put right.
+        """
+        place = self._place - 1
+        produced: list[Filled] = [(row[1], row[3], row[4]) for row in rows]
+        recorded = recorded_behind(self._events, place)
+        if not self._verifies or produced == recorded:
+            return False
+        book, command = self.books[instrument], Command(*self._events[place].item())
+        filled = frozenset(one for one, _, _ in produced if one not in book)
+        status = int(self._status[place])
+        if self._on_difference:
+            self._on_difference(
+                Difference(self._base + place, command, status, produced, recorded, filled)
+            )
+        put_right(book, command, produced, recorded, done=not status)
+        return True
+
+    def _tell_anew(self, instrument: int, told: bool) -> None:
+        """Take down the best prices behind the last event, in place of what it changed itself.
+
+        Args:
+            instrument: the book.
+            told: whether the stretch that the event ended has changed any.
+        """
+        if not self._tells:
+            return
+        place, book = self._place - 1, self.books[instrument]
+        ts_ns = int(self._times[place])
+        if told and self._bests["event"][self._told - 1] == place:
+            self._told -= 1
+        if self._told == len(self._bests):
+            self._make_room(len(self._fills), 2 * len(self._bests) + SPARE)
+        self._bests[self._told] = (place, ts_ns, *top_of(book), instrument)
+        self._told += 1
+
+    def _prevented(self, ts_ns: int, instrument: int) -> list[OwnFill]:
+        """Find the own orders that left a book without a trade, and forget them."""
+        book = self.books[instrument]
+        gone = [
+            order_id
+            for order_id, where in self._resting.items()
+            if where == instrument and order_id not in book
+        ]
+        for order_id in gone:
+            del self._resting[order_id]
+        return [OwnFill(ts_ns, instrument, one, 0, 0, True, 0) for one in gone]
+
+    # ----- own orders --------------------------------------------------------------------------
+
+    def submit(
+        self,
+        ts_ns: int,
+        instrument: int,
+        order_id: int,
+        kind: int,
+        side: int,
+        price: int,
+        size: int,
+        flags: int,
+    ) -> tuple[int, int, list[OwnFill]]:
+        """Let an own order come in; see :meth:`clob.replay.driver.Driver.submit`."""
+        book = self.books[instrument]
+        ONE_EVENT.pack_into(
+            self._one_bytes,
+            0,
+            *(ts_ns, ts_ns, 0, order_id, size, OWN, price, instrument, kind, side, flags),
+        )
+        first = self._filled
+        refusal = self._act(book)
+        if refusal:
+            return refusal, 0, []
+        own: list[OwnFill] = []
+        if self._filled > first:
+            own = self._taken(instrument, first)
+        if flags & Flag.SELF_TRADE:
+            own += self._prevented(ts_ns, instrument)
+        left = 0
+        if order_id in book:
+            self._resting[order_id] = instrument
+            left = book.order(order_id).remaining // self.lot_wei
+        return 0, left, own
+
+    def _taken(self, instrument: int, first: int) -> list[OwnFill]:
+        """Give the fills of an own order that came in, from one of the fills on.
+
+        Another own order it met is told of, too, and first.
+        """
+        own: list[OwnFill] = []
+        for _, resting_id, incoming_id, size, price, ts_ns in fill_rows(
+            self._fill_bytes, first, self._filled
+        ):
+            if resting_id >= OWN_ID:
+                own.append(OwnFill(ts_ns, instrument, resting_id, size, price, True, incoming_id))
+            own.append(OwnFill(ts_ns, instrument, incoming_id, size, price, False, resting_id))
+        self._forget(instrument, own)
+        return own
+
+    def cancel(self, ts_ns: int, instrument: int, order_id: int) -> bool:
+        """Take an own order out; see :meth:`clob.replay.driver.Driver.cancel`."""
+        if self._resting.pop(order_id, None) is None:
+            return False
+        ONE_EVENT.pack_into(
+            self._one_bytes,
+            0,
+            *(ts_ns, ts_ns, 0, order_id, 0, OWN, 0, instrument, Kind.CANCEL, 0, 0),
+        )
+        return self._act(self.books[instrument]) == 0
+
+    def _act(self, book: Book) -> int:
+        """Execute the own event that was written down; give the number of what refused it."""
+        while True:
+            bests = self._bests[self._told :] if self._tells else None
+            done, filled, told, _ = book.advance(
+                self._one, self._fills[self._filled :], status=self._mark, bests=bests
+            )
+            if done:
+                break
+            self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
+        if filled:
+            self._fills["event"][self._filled : self._filled + filled] = self._place
+            self._filled += filled
+        if told:
+            self._bests["event"][self._told : self._told + told] = self._place
+            self._told += told
+        return int(self._mark[0])

@@ -1,0 +1,272 @@
+"""What a backtest gives: tables of what happened, the check, the divergences and the digest."""
+
+import dataclasses
+import html
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clob.book import Book
+from clob.records import BEST, FILL
+from clob.replay.checking import Comparison
+from clob.replay.digest import Section, combined
+from clob.replay.divergence import Divergences
+from clob.replay.optional import need
+from clob.replay.played import Played
+from clob.replay.portfolio import Portfolio
+from clob.replay.recording import Records, join
+
+if TYPE_CHECKING:
+    from clob.replay.scheduling import Session
+
+ORDER_FIELDS = {
+    "order_id": "<u8",
+    "instrument": "<u2",
+    "side": "u1",
+    "state": "u1",
+    "price": "<i4",
+    "size": "<i8",
+    "filled": "<i8",
+    "ahead": "<i8",
+    "sent_ns": "<i8",
+    "arrived_ns": "<i8",
+    "done_ns": "<i8",
+}
+"""The fields of an own order: id, instrument, side, ``OrderState``, price in ticks, size and what
+was filled in lots, lots in front of it when it began to rest (-1 if it never did), when it was
+sent, reached the book and left it (-1 if it did not)."""
+
+OWN_FILL_FIELDS = {
+    "ts_ns": "<i8",
+    "order_id": "<u8",
+    "other_id": "<u8",
+    "size": "<i8",
+    "price": "<i4",
+    "instrument": "<u2",
+    "resting": "u1",
+    "fee": "O",
+    "fee_tokens": "O",
+}
+"""The fields of a fill of an own order: time, the order, that on the other side, size in lots (0
+where the order left the book without a trade), price in ticks, instrument, 1 if it rested, and the
+fee in wei of collateral and of the token, as Python integers."""
+
+EQUITY_FIELDS = {
+    "ts_ns": "<i8",
+    "wealth": "O",
+    "collateral": "O",
+    "realised": "O",
+    "fees_paid": "O",
+}
+"""The fields of a row of equity: time, and what was owned then in wei, as Python integers."""
+
+POSITION_FIELDS = {"ts_ns": "<i8", "instrument": "<u2", "size": "O", "cost": "O"}
+"""The fields of a change of position: time, instrument, tokens and what they cost, in wei."""
+
+TABLES = ("fills", "bests", "orders", "own_fills", "equity", "positions")
+"""The names of the tables of a backtest."""
+
+WEI_DIGITS = 38
+"""How many decimal digits an amount in wei may have in a table of Arrow."""
+
+
+class Collector:
+    """Hears what is played, and keeps or only hashes it.
+
+    Args:
+        keep: which of ``fills`` and ``bests`` to keep.
+    """
+
+    def __init__(self, keep: Iterable[str]) -> None:
+        self._keep = frozenset(keep)
+        self._parts: dict[str, list[Records]] = {
+            "fills": [np.zeros(0, FILL)],
+            "bests": [np.zeros(0, BEST)],
+        }
+        self.sections: dict[str, Section] = {name: Section(name) for name in self._parts}
+        """The hashes of what is not kept."""
+        self.counts: dict[str, int] = dict.fromkeys(self._parts, 0)
+        """How many rows there were, kept or not."""
+
+    def take(self, played: Played) -> None:
+        """Hear of a chunk that is done."""
+        for name, rows in (("fills", played.fills), ("bests", played.bests)):
+            self.counts[name] += len(rows)
+            if name in self._keep:
+                self._parts[name].append(rows)
+            else:
+                self.sections[name].update(rows)
+
+    def table(self, name: str) -> Records:
+        """Give all rows that were kept."""
+        return join(self._parts[name])
+
+
+def table_of(fields: Mapping[str, str], rows: Iterable[tuple[Any, ...]]) -> Records:
+    """Make a structured array of rows."""
+    return np.array(list(rows), dtype=list(fields.items()))
+
+
+def own_tables(session: "Session | None") -> dict[str, Records]:
+    """Make the tables of what a strategy did; empty ones where there was none."""
+    return {
+        "orders": table_of(ORDER_FIELDS, _orders(session) if session else ()),
+        "own_fills": table_of(OWN_FILL_FIELDS, _own_fills(session) if session else ()),
+        "equity": table_of(EQUITY_FIELDS, session.equity if session else ()),
+        "positions": table_of(POSITION_FIELDS, session.positions if session else ()),
+    }
+
+
+def _orders(session: "Session") -> Iterator[tuple[int, ...]]:
+    """List the own orders of a session."""
+    for one in session.orders:
+        yield (
+            *(one.id, one.leg.instrument, one.side, one.state, one.price, one.size),
+            *(one.filled, one.ahead, one.sent_ns, one.arrived_ns, one.done_ns),
+        )
+
+
+def _own_fills(session: "Session") -> Iterator[tuple[int, ...]]:
+    """List the fills of own orders of a session."""
+    for one, charge in zip(session.own_fills, session.charges, strict=True):
+        yield (
+            *(one.ts_ns, one.order_id, one.other_id, one.size, one.price, one.instrument),
+            *(one.resting, charge.collateral, charge.tokens),
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Backtest:
+    """What came of a backtest. Indices of events count all records of the stream."""
+
+    name: str
+    """What the recording is called."""
+    mode: str
+    """``rematch``."""
+    events: int
+    """How many events there were, records to compare with among them."""
+    fills: Records
+    """Array of ``FILL``: every trade, own ones too; empty if it was not kept."""
+    bests: Records
+    """Array of ``BEST``: every change of best prices; empty if it was not kept."""
+    orders: Records
+    """Array of :data:`ORDER_FIELDS`: the own orders, in order of sending."""
+    own_fills: Records
+    """Array of :data:`OWN_FILL_FIELDS`: the fills of own orders, in order."""
+    equity: Records
+    """Array of :data:`EQUITY_FIELDS`: what the strategy owned, a row for each change."""
+    positions: Records
+    """Array of :data:`POSITION_FIELDS`: its tokens, a row for each change."""
+    check: Comparison | None
+    """The comparison with what was recorded; None where nothing was, or nobody asked."""
+    divergence: Divergences
+    """Where the replay was not what history says."""
+    books: Mapping[int, Book]
+    """The books as the last event left them, by instrument."""
+    portfolio: Portfolio | None
+    """What the strategy owned in the end; None without one."""
+    counts: Mapping[str, int]
+    """How many fills and changes of best prices there were, kept or not."""
+    sections: Mapping[str, Section] = dataclasses.field(default_factory=dict)
+    """The hashes of the rows that were not kept."""
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all tables, 64 hexadecimal digits.
+
+        It is the same for every size of chunk, version of Python, hash seed and kind of book, and
+        whatever was kept. O(rows) each time it is asked for.
+        """
+        return combined([self._section(name) for name in TABLES])
+
+    def _section(self, name: str) -> Section:
+        """Give the hash of a table."""
+        rows: Records = getattr(self, name)
+        if self.counts.get(name, len(rows)) != len(rows):
+            return self.sections[name]
+        section = Section(name)
+        section.update(rows)
+        return section
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        told = f"{self.name or 'replay'}: {self.events:,} events, {self.counts['fills']:,} fills"
+        if self.check is not None:
+            told += f"; {self.check}"
+        told += f"; {self.divergence.total:,} divergences"
+        if self.portfolio is not None:
+            told += f"; {len(self.orders):,} own orders, {len(self.own_fills):,} own fills"
+        return told
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Say it as a small table, for notebooks."""
+        rows = [
+            ("events", f"{self.events:,}"),
+            ("fills", f"{self.counts['fills']:,}"),
+            ("check", str(self.check) if self.check else "nothing recorded"),
+            *((kind, f"{count:,}") for kind, count in self.divergence.counts.items()),
+            ("own orders", f"{len(self.orders):,}"),
+            ("own fills", f"{len(self.own_fills):,}"),
+            ("digest", self.digest[:16]),
+        ]
+        cells = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in rows
+        )
+        return f"<table><caption>{html.escape(self.name)}</caption>{cells}</table>"
+
+    # ----- to other libraries ------------------------------------------------------------------
+
+    def to_arrow(self, table: str = "fills") -> Any:
+        """Give a table to Arrow; amounts in wei are decimals of 38 digits.
+
+        Args:
+            table: one of :data:`TABLES`.
+
+        Returns:
+            A ``pyarrow.Table``.
+
+        Raises:
+            ValueError: there is no such table.
+            PackageMissingError: pyarrow is not installed.
+        """
+        arrow = need("pyarrow", "A table for Arrow", "pyarrow")
+        rows = self._rows(table)
+        columns = {}
+        for name in rows.dtype.names or ():
+            if rows.dtype[name].kind == "O":
+                columns[name] = arrow.array(rows[name].tolist(), arrow.decimal128(WEI_DIGITS, 0))
+            else:
+                columns[name] = arrow.array(np.ascontiguousarray(rows[name]))
+        return arrow.table(columns)
+
+    def to_polars(self, table: str = "fills") -> Any:
+        """Give a table to Polars, as :meth:`to_arrow`; it needs both packages."""
+        return need("polars", "A table for Polars", "polars").from_arrow(self.to_arrow(table))
+
+    def to_pandas(self, table: str = "fills") -> Any:
+        """Give a table to pandas; amounts in wei are Python integers.
+
+        Args:
+            table: one of :data:`TABLES`.
+
+        Returns:
+            A ``pandas.DataFrame``.
+
+        Raises:
+            ValueError: there is no such table.
+            PackageMissingError: pandas is not installed.
+        """
+        pandas = need("pandas", "A table for pandas", "pandas")
+        rows = self._rows(table)
+        return pandas.DataFrame({name: rows[name] for name in rows.dtype.names or ()})
+
+    def _rows(self, table: str) -> Records:
+        """Find a table by its name."""
+        if table not in TABLES:
+            raise ValueError(f"table must be one of {', '.join(TABLES)}, not {table!r}")
+        rows: Records = getattr(self, table)
+        return rows

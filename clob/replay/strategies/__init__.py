@@ -1,0 +1,7 @@
+"""Strategies to begin with: read them, run them, write your own after them."""
+
+from clob.replay.strategies.arbitrage import Arbitrage
+from clob.replay.strategies.inventory import InventoryAverse
+from clob.replay.strategies.market_maker import MarketMaker
+
+__all__ = ["Arbitrage", "InventoryAverse", "MarketMaker"]

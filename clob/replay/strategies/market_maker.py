@@ -1,0 +1,86 @@
+"""A market maker: one bid below the middle of the book, one ask above it."""
+
+from clob.order import Side
+from clob.replay.orders import OwnOrder
+from clob.replay.seats import Seat
+from clob.replay.strategy import Strategy
+
+
+class MarketMaker(Strategy):
+    """Quotes both sides around the middle of what others quote, at each wake.
+
+    A quote that is where it should be stays, for its place in the queue is worth something; any
+    other is cancelled and sent anew. Quotes are post-only: they never take. A side is not quoted
+    where one more fill would take the position past the limit.
+
+    Args:
+        half_spread: how far each quote is from the middle, in ticks, 0 or more.
+        size: how much each quote is for, in lots.
+        limit: how much to have or owe at most, in lots.
+        split: how much collateral to split when it begins, in lots, so that there is something to
+            sell where tokens must be covered.
+    """
+
+    def __init__(
+        self, half_spread: int = 1, size: int = 100, limit: int = 1_000, split: int = 0
+    ) -> None:
+        self.half_spread: int = half_spread
+        """How far each quote is from the middle, in ticks."""
+        self.size: int = size
+        """How much each quote is for, in lots."""
+        self.limit: int = limit
+        """How much to have or owe at most, in lots, what was split not counted."""
+        self.opening: int = split
+        """How much collateral to split when it begins, in lots."""
+        self._quotes: dict[tuple[int, Side], OwnOrder] = {}
+
+    def on_start(self, market: Seat) -> None:
+        """Get tokens to sell.
+
+        Args:
+            market: the seat at it.
+        """
+        if self.opening:
+            market.split(self.opening)
+
+    def on_wake(self, market: Seat) -> None:
+        """Quote anew where the book has moved.
+
+        Args:
+            market: the seat at it.
+        """
+        prices = self.prices(market)
+        if prices is None:
+            return
+        position = market.position - self.opening
+        bid, ask = prices
+        self._quote(market, Side.BUY, bid, position + self.size <= self.limit)
+        self._quote(market, Side.SELL, ask, position - self.size >= -self.limit)
+
+    def prices(self, market: Seat) -> tuple[int, int] | None:
+        """Say where to quote.
+
+        Args:
+            market: the seat at it.
+
+        Returns:
+            The prices of bid and ask, in ticks; None leaves everything as it is.
+        """
+        bid, ask = market.best_of_others(Side.BUY), market.best_of_others(Side.SELL)
+        if bid is None or ask is None:
+            return None
+        # Both round away from the middle, which may lie between two ticks.
+        middle = bid + ask
+        return middle // 2 - self.half_spread, -(-middle // 2) + self.half_spread
+
+    def _quote(self, market: Seat, side: Side, price: int, wanted: bool) -> None:
+        """See to it that one quote is at its price, or that there is none."""
+        wanted = wanted and market.lo <= price <= market.hi
+        quote = self._quotes.get((market.number, side))
+        if quote is not None and quote.is_open:
+            if wanted and quote.price == price and not quote.cancelling:
+                return
+            market.cancel(quote)
+        if wanted:
+            send = market.buy if side is Side.BUY else market.sell
+            self._quotes[market.number, side] = send(price, self.size, post_only=True)

@@ -1,0 +1,254 @@
+"""Backtests: the recorded fills come out, and nothing depends on how the flow was cut."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from clob import Side
+from clob.records import Kind
+from clob.replay.backtest import backtest
+from clob.replay.errors import ReplayFormatError
+from clob.replay.latency import Latency
+from clob.replay.npz import read_npz
+from clob.replay.strategies.market_maker import MarketMaker
+from clob.replay.strategy import Strategy
+from clob.replay.streams import OWN_ID, Stream
+from tests.books import ask, bid, load, row
+from tests.replay.run.streams import TWO, best, filled, stream_of, taker
+
+MAKER = {"every_ns": 600 * 10**9, "latency": Latency(10**6, 2 * 10**6)}
+
+
+def test_the_recorded_hour(book_class, golden_path):
+    result = backtest(Stream.of(read_npz(golden_path)), book_class=book_class)
+    check = result.check
+    assert (check.takers, check.exact) == (2_914, 2_914)
+    assert (check.recorded, check.produced, check.matched) == (5_862, 5_862, 5_862)
+    assert check.ok
+    assert result.divergence.counts == {}
+    assert (len(result.fills), result.events) == (5_862, 1_295 + 49_785 + 5_862)
+
+
+@pytest.mark.long
+def test_the_recorded_hour_in_any_pieces(golden_path):
+    stream = Stream.of(read_npz(golden_path))
+    whole = backtest(stream).digest
+    for chunk in (1, 7, 4_096, 10**6):
+        assert backtest(stream, chunk=chunk).digest == whole
+    assert backtest(stream, book_class=load("python")).digest == whole
+
+
+@pytest.mark.parametrize("strategy", [False, True])
+def test_the_digest_says_nothing_of_chunks_books_and_what_is_kept(day, strategy):
+    def run(**arguments):
+        mine = {"strategy": MarketMaker(size=50), **MAKER} if strategy else {}
+        return backtest(Stream.of(day), **arguments, **mine)
+
+    whole = run()
+    assert bool(len(whole.own_fills)) is strategy
+    for arguments in (
+        {"chunk": 1},
+        {"chunk": 7},
+        {"chunk": 4_096},
+        {"keep": ()},
+        {"keep": ("bests",)},
+        {"check": ()},
+        {"book_class": load("python")},
+        {"book_class": load("python"), "chunk": 50},
+    ):
+        other = run(**arguments)
+        assert other.digest == whole.digest
+        assert other.divergence == whole.divergence
+        assert other.counts == whole.counts
+    assert run(chunk=7).check == whole.check
+
+
+PROGRAM = """
+from clob.replay import synthetic_day
+from clob.replay.backtest import backtest
+from clob.replay.strategies.market_maker import MarketMaker
+from clob.replay.streams import Stream
+stream = Stream.of(synthetic_day(seed=3, orders=300))
+print(backtest(stream, strategy=MarketMaker(size=50), every_ns=600 * 10**9).digest)
+"""
+
+
+@pytest.mark.long
+def test_the_digest_says_nothing_of_the_process():
+    digests = set()
+    for hash_seed in ("0", "1", "2"):
+        for pure in ("0", "1"):
+            environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "CLOB_PURE_PYTHON": pure}
+            done = subprocess.run(
+                [sys.executable, "-c", PROGRAM],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+def test_the_digest_tells_results_apart(day):
+    stream = Stream.of(day)
+    one = backtest(stream, strategy=MarketMaker(size=50), **MAKER)
+    other = backtest(stream, strategy=MarketMaker(size=51), **MAKER)
+    none = backtest(stream)
+    assert len({one.digest, other.digest, none.digest}) == 3
+
+
+def test_without_own_trades_a_strategy_changes_nothing(day):
+    class Idle(Strategy):
+        """Does nothing."""
+
+    idle, none = backtest(Stream.of(day), strategy=Idle(), **MAKER), backtest(Stream.of(day))
+    assert np.array_equal(idle.fills, none.fills)
+    assert np.array_equal(idle.bests, none.bests)
+    assert idle.check.exact == none.check.exact == none.check.takers
+
+
+class Once(Strategy):
+    """Sends one order at the start."""
+
+    def __init__(self, side, price, size):
+        self.order = (side, price, size)
+
+    def on_start(self, market):
+        side, price, size = self.order
+        (market.buy if side is Side.BUY else market.sell)(price, size)
+
+
+FLOW = (
+    ask(1, 50, 5, ts_ns=1),
+    ask(2, 50, 5, ts_ns=2),
+    taker(8, 0, 50, 5, ts_ns=3),
+    filled(1, 5, 50, ts_ns=3),
+    taker(9, 0, 50, 5, ts_ns=4),
+    filled(2, 5, 50, ts_ns=4),
+    row(Kind.CANCEL, 2, ts_ns=5),
+)
+
+
+def test_an_own_order_takes_part_in_the_queue(book_class):
+    # It arrives behind the first recorded order and before the second one.
+    stream = stream_of(*FLOW)
+    result = backtest(stream, strategy=Once(Side.SELL, 50, 3), book_class=book_class)
+    assert result.own_fills.tolist() == [(4, OWN_ID, 9, 3, 50, 0, 1, 0, 0)]
+    assert result.fills[["event", "resting_id", "size"]].tolist() == [
+        (2, 1, 5),
+        (4, OWN_ID, 3),
+        (4, 2, 2),
+    ]
+    assert result.divergence.counts == {"own_orders": 1}
+    assert result.check.exact == 1
+    # What history took of the second order is still there, and its late cancel finds it.
+    assert len(result.books[0]) == 0
+    assert result.portfolio.size(0) == -3
+
+
+def test_an_own_order_takes_what_rests(book_class):
+    result = backtest(stream_of(*FLOW), strategy=Once(Side.BUY, 50, 3), book_class=book_class)
+    assert result.own_fills.tolist() == [(1, OWN_ID, 1, 3, 50, 0, 0, 0, 0)]
+    assert result.divergence.counts == {"cancel_gone": 1, "own_orders": 2}
+
+
+def test_the_outcome_is_paid_out():
+    stream = stream_of(*FLOW, lot_wei=100)
+    result = backtest(stream, strategy=Once(Side.SELL, 50, 3), outcome={0: 100}, collateral=None)
+    assert result.portfolio.collateral == 3 * 50 - 3 * 100
+    assert result.equity["wealth"][-1] == -150
+    assert result.positions["size"].tolist() == [-300, 0]
+
+
+def test_books_are_apart(book_class):
+    other = {"instrument": 1}
+    rows = (
+        ask(1, 50, 5, ts_ns=1),
+        bid(1, 60, 5, ts_ns=1, **other),
+        taker(2, 0, 50, 4, ts_ns=2),
+        filled(1, 4, 50, ts_ns=2),
+        taker(2, 1, 60, 3, ts_ns=2, **other),
+        filled(1, 3, 60, ts_ns=2, **other),
+        best(0, 60, 2, ts_ns=2, **other),
+        best(1, 50, 1, ts_ns=2),
+    )
+    stream = stream_of(*rows, instruments=TWO)
+    for chunk in (1, 3, 100):
+        result = backtest(stream, book_class=book_class, chunk=chunk)
+        assert (result.check.takers, result.check.exact) == (2, 2)
+        assert (result.check.bests, result.check.bests_equal) == (2, 2)
+        assert result.bests["instrument"].tolist() == [0, 1, 0, 1]
+
+
+def test_best_prices_that_differ_are_found(book_class):
+    rows = (bid(1, 40, 5), best(0, 40, 5), best(1, 0, 0), best(0, 40, 4), best(0, 41, 5))
+    for chunk in (1, 100):
+        check = backtest(stream_of(*rows), book_class=book_class, chunk=chunk).check
+        assert (check.bests, check.bests_equal, check.first_best_difference) == (4, 2, 3)
+        assert not check.ok
+
+
+def test_where_nothing_was_recorded_nothing_is_checked():
+    result = backtest(stream_of(bid(1, 40, 5), ask(2, 40, 5), has_fills=False))
+    assert result.check is None
+    assert result.divergence.counts == {}
+    assert len(result.fills) == 1
+
+
+def test_an_empty_stream():
+    result = backtest(stream_of(), strategy=MarketMaker(), every_ns=1)
+    assert (result.events, len(result.fills)) == (0, 0)
+
+
+def test_progress_is_told(day):
+    heard = []
+    result = backtest(Stream.of(day), chunk=500, on_progress=heard.append)
+    assert heard == sorted(heard)
+    assert heard[-1] == result.events
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"mode": "x"}, {"check": ("bbo",)}, {"keep": ("x",)}, {"chunk": 0}]
+)
+def test_wrong_arguments(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        backtest(stream_of(), **wrong)
+
+
+def test_events_of_an_unknown_book():
+    with pytest.raises(ReplayFormatError, match="instrument 1"):
+        backtest(stream_of(bid(1, 40, 5, instrument=1)))
+
+
+# ----- results -------------------------------------------------------------------------------
+
+
+def test_a_summary_in_words(day):
+    result = backtest(Stream.of(day), strategy=MarketMaker(size=50), **MAKER)
+    assert "own orders" in str(result)
+    assert repr(result) == str(result)
+    assert "<table>" in result._repr_html_()
+    assert str(result.divergence).count("\n") == len(result.divergence.counts) - 1
+    assert str(result.divergence.kept[0]).startswith("event ")
+
+
+def test_tables_for_other_libraries(day):
+    result = backtest(Stream.of(day), strategy=MarketMaker(size=50), **MAKER)
+    with pytest.raises(ValueError, match="table must be one of"):
+        result.to_arrow("nothing")
+    pytest.importorskip("pyarrow")
+    for name in ("fills", "bests", "orders", "own_fills", "equity", "positions"):
+        table = result.to_arrow(name)
+        assert table.num_rows == len(getattr(result, name))
+    wealth = result.to_arrow("equity")["wealth"].to_pylist()
+    assert [int(value) for value in wealth] == result.equity["wealth"].tolist()
+
+
+def test_tables_for_pandas(day):
+    pytest.importorskip("pandas")
+    result = backtest(Stream.of(day))
+    assert len(result.to_pandas("bests")) == len(result.bests)

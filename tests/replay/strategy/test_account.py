@@ -1,0 +1,302 @@
+"""The account: what is refused, what is held, what it is worth, in one market or several."""
+
+import pytest
+
+from clob import SelfTrade, TimeInForce
+from clob.records import Kind
+from clob.replay.fees import RateFees
+from clob.replay.latency import Latency
+from clob.replay.orders import OrderState
+from clob.replay.portfolio import Portfolio
+from clob.replay.strategy import Strategy
+from clob.replay.streams import Instrument
+from tests.books import ask, bid, row
+from tests.replay.strategy.playing import BOOK, END, Diary, Silent, at, play, seed, take
+
+# ----- what is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("send", "code"),
+    [
+        (lambda market: market.buy(0, 1), "PRICE_OUT_OF_RANGE"),
+        (lambda market: market.buy(100, 1), "PRICE_OUT_OF_RANGE"),
+        (lambda market: market.buy(50, 0), "INVALID_AMOUNT"),
+        (lambda market: market.sell(50, -3), "INVALID_AMOUNT"),
+        (lambda market: market.buy(50, 2**60), "AMOUNT_TOO_LARGE"),
+        (lambda market: market.buy(52, 1, post_only=True), "POST_ONLY_WOULD_CROSS"),
+        (lambda market: market.buy(52, 11, time_in_force=TimeInForce.FOK), "FOK_NOT_FILLABLE"),
+        (lambda market: market.sell(50, 1), "INSUFFICIENT_BALANCE"),
+        (lambda market: market.buy(51, 2_000), "INSUFFICIENT_BALANCE"),
+    ],
+)
+def test_refusals(send, code):
+    strategy = Diary(at_100=send)
+    session = play(
+        strategy, *BOOK, at(0, bid(3, 1, 1)), END, portfolio=Portfolio(10**15), lot_wei=10**12
+    )
+    (order,) = session.orders
+    assert (order.state, order.code, order.is_open) == (OrderState.REFUSED, code, False)
+    assert strategy.lines == [(100, "REFUSED", order.price)]
+    assert (session.portfolio.held, session.seats[0].open_orders) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("send", "error", "words"),
+    [
+        (lambda market: market.buy(50.0, 1), TypeError, "price and size must be integers"),
+        (lambda market: market.sell(50, True), TypeError, "price and size must be integers"),
+        (lambda market: market.split(1.5), TypeError, "size must be an integer"),
+        (
+            lambda market: market.buy(50, 1, time_in_force=TimeInForce.GTD),
+            ValueError,
+            "does not know GTD",
+        ),
+        (lambda market: market.buy(50, 2**63), ValueError, "no record holds a price of 50"),
+        (lambda market: market.sell(-(2**31), 1), ValueError, "no record holds a price"),
+        (lambda market: market.no.buy(50, 1), LookupError, "no recorded flow for market 0 NO"),
+        (lambda market: market.no.best_bid, LookupError, "no recorded flow for market 0 NO"),
+        (lambda market: market.lots("0.05"), ValueError, "no whole number of lots"),
+    ],
+)
+def test_mistakes_of_the_strategy_are_raised(send, error, words):
+    with pytest.raises(error, match=words):
+        play(Diary(at_100=send), *BOOK, at(0, bid(3, 1, 1)), END, lot_wei=10**17)
+
+
+@pytest.mark.parametrize("every_ns", [0, -1, 1.5, True])
+def test_a_wrong_cadence(every_ns):
+    with pytest.raises(ValueError, match="every_ns must be None or an integer of 1 or more"):
+        play(Strategy(), *BOOK, every_ns=every_ns)
+
+
+# ----- money and tokens --------------------------------------------------------------------------
+
+
+def test_resting_orders_hold_what_they_need():
+    mine = Portfolio(100)
+
+    def send(market):
+        market.split(20)
+        market.buy(50, 100)
+        market.sell(60, 15)
+        market.sell(61, 6)
+        market.buy(51, 80)
+
+    session = play(
+        Diary(at_100=send),
+        *BOOK,
+        at(0, bid(3, 1, 1)),
+        at(150, take(4, 1, 50, 30)),
+        at(151, take(5, 0, 60, 12)),
+        END,
+        portfolio=mine,
+    )
+    assert [order.state.name for order in session.orders] == [
+        "RESTING",
+        "RESTING",
+        "REFUSED",
+        "REFUSED",
+    ]
+    # Of the 12 that were bought, order 2 gave 10 at 52 first.
+    assert mine.collateral == 100 - 20 - 15 + 2 * 60 // 100
+    assert (mine.size(0), mine.size(1), mine.held) == (20 + 30 - 2, 20, 35)
+    assert mine.free(0) == 48 - 13
+
+
+def test_what_never_rests_holds_nothing_afterwards():
+    def send(market):
+        market.buy(52, 15, time_in_force=TimeInForce.IOC)
+
+    mine = Portfolio(1_000)
+    session = play(Diary(at_100=send), *BOOK, at(0, bid(3, 1, 1)), END, portfolio=mine)
+    assert (session.orders[0].filled, session.orders[0].done_ns) == (10, 100)
+    assert (mine.collateral, mine.held) == (995, 0)
+
+
+def test_split_and_merge_take_their_time():
+    strategy = Silent(
+        at_100=lambda market: market.split(50), at_400=lambda market: market.merge(20)
+    )
+    mine = Portfolio(100)
+    session = play(
+        strategy,
+        *BOOK,
+        at(0, bid(3, 1, 1)),
+        END,
+        portfolio=mine,
+        latency=Latency(order_ns=150, reply_ns=40),
+    )
+    assert [line[1] for line in strategy.lines[:6]] == [0, 0, 50, 50, 50, 30]
+    assert [row[:3] for row in session.positions] == [
+        (250, 0, 50),
+        (250, 1, 50),
+        (550, 0, 30),
+        (550, 1, 30),
+    ]
+    assert (mine.collateral, session.seats[0].collateral) == (70, 70)
+
+
+def test_what_is_not_there_is_not_split_or_merged():
+    def send(market):
+        market.split(101)
+        market.merge(1)
+        market.split(0)
+
+        assert market.exchanging == 3
+
+    session = play(Silent(at_100=send), *BOOK, at(0, bid(3, 1, 1)), END, portfolio=Portfolio(100))
+    assert (session.portfolio.collateral, session.positions) == (100, [])
+    assert session.seats[0].exchanging == 0
+
+
+def test_equity_follows_the_middle_of_the_book():
+    session = play(
+        Silent(at_100=lambda market: market.buy(52, 10)),
+        *BOOK,
+        at(0, bid(3, 1, 1)),
+        at(250, ask(4, 56, 10)),
+        at(350, bid(5, 52, 10)),
+        at(450, take(6, 0, 56, 10)),
+        END,
+        lot_wei=100,
+    )
+    # At cost while there is no ask; at 52, which is no change; at 54; and on when the ask is gone.
+    assert [(row.ts_ns, row.wealth) for row in session.equity] == [(0, 0), (100, 0), (400, 20)]
+    assert {row.collateral for row in session.equity} == {0, -520}
+
+
+def test_settling_pays_out_and_is_known():
+    session = play(
+        Silent(at_100=lambda market: market.buy(52, 10)),
+        *BOOK,
+        at(0, bid(3, 1, 1)),
+        END,
+        lot_wei=100,
+        portfolio=Portfolio(1_000, fees=RateFees(incoming_bps=1_000)),
+    )
+    # The fee of 10 % of 48/52 of the tokens.
+    assert session.portfolio.size(0) == 1_000 - 92
+    session.account.settle(session.now_ns, 0, 100)
+    assert session.portfolio.collateral == session.account.known.collateral == 480 + 908
+    assert session.equity[-1].realised == 388
+    assert session.positions[-1] == (1_000, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_RESTING, SelfTrade.CANCEL_BOTH, SelfTrade.NONE],
+)
+def test_own_orders_that_meet(policy):
+    def send(market):
+        market.buy(50, 4)
+        market.sell(50, 6)
+
+    session = play(
+        Diary(at_100=send),
+        *BOOK,
+        at(0, bid(3, 1, 1)),
+        END,
+        self_trade=policy,
+        portfolio=None,
+    )
+    states = [order.state.name for order in session.orders]
+    assert (
+        states
+        == {
+            SelfTrade.CANCEL_INCOMING: ["RESTING", "CANCELLED"],
+            SelfTrade.CANCEL_RESTING: ["CANCELLED", "RESTING"],
+            SelfTrade.CANCEL_BOTH: ["CANCELLED", "CANCELLED"],
+            SelfTrade.NONE: ["FILLED", "RESTING"],
+        }[policy]
+    )
+    assert len(session.own_fills) == 2 * (policy is SelfTrade.NONE)
+    assert session.portfolio.size(0) == 0
+
+
+def test_decrement_is_unknown():
+    with pytest.raises(ValueError, match="does not know SelfTrade"):
+        play(Strategy(), *BOOK, self_trade=SelfTrade.DECREMENT)
+
+
+def test_when_all_orders_are_removed_own_ones_are_too():
+    strategy = Diary(at_100=lambda market: market.buy(40, 7))
+    session = play(
+        strategy, *BOOK, at(0, bid(3, 1, 1)), at(130, row(Kind.CLEAR)), END,
+        portfolio=Portfolio(1_000),
+    )  # fmt: skip
+    assert strategy.lines == [(100, "RESTING", 40), (130, "CANCELLED", 40)]
+    assert session.portfolio.held == 0
+
+
+# ----- several books -----------------------------------------------------------------------------
+
+
+def test_both_outcomes_and_several_markets():
+    woken = []
+
+    class Everywhere(Strategy):
+        def on_wake(self, market):
+            woken.append((market.now_ns, market.name, market.best_bid))
+            assert market.markets[0].name == "rain"
+            if market.now_ns == 100:
+                for leg in (market.yes, market.no):
+                    if leg.has_book:
+                        leg.buy(60, 2)
+
+    instruments = [
+        Instrument(0, "rain"),
+        Instrument(1, "rain", "NO"),
+        Instrument(5, "snow", "NO"),
+    ]
+    session = play(
+        Everywhere(),
+        seed(1, 1, 55, 10, 0),
+        seed(2, 1, 44, 10, 1),
+        seed(3, 1, 30, 10, 5),
+        seed(4, 0, 20, 10, 5),
+        at(0, bid(5, 1, 1)),
+        at(200, bid(6, 1, 1), 1),
+        instruments=instruments,
+        books=(0, 1, 5),
+        lot_wei=100,
+    )
+    assert woken == [(100, "rain", 1), (100, "snow", 20), (200, "rain", 1), (200, "snow", 20)]
+    assert [(fill.instrument, fill.price) for fill in session.own_fills] == [
+        (0, 55),
+        (1, 44),
+        (5, 30),
+    ]
+    rain, snow = session.seats
+    assert (rain.yes.name, rain.no.name, snow.no.name) == ("rain YES", "rain NO", "snow NO")
+    assert (rain.first, snow.first) == (rain.yes, snow.no)
+    assert [leg.position for leg in (rain.yes, rain.no, snow.yes, snow.no)] == [2, 2, 0, 2]
+    assert session.portfolio.collateral == -2 * (55 + 44 + 30)
+
+
+def test_a_token_without_a_book_is_marked_by_the_other():
+    session = play(
+        Silent(at_100=lambda market: market.split(10)),
+        *BOOK,
+        at(0, bid(3, 48, 1)),
+        at(250, row(Kind.CANCEL, 2)),
+        at(250, ask(4, 60, 1)),
+        END,
+        lot_wei=100,
+    )
+    assert session.seats[0].no.position == 10
+    assert {row.wealth for row in session.equity} == {0}
+
+
+def test_lots_and_looks():
+    looked = []
+
+    def look(market):
+        order = market.buy(48, market.lots("0.3"))
+        looked.append((market.ahead(order), market.yes.ahead(order), repr(order)))
+
+    session = play(Silent(at_100=look), *BOOK, at(0, bid(3, 1, 1)), END, lot_wei=10**17)
+    assert looked == [(None, None, "<BUY 3 at 48 in market 0 YES: sent, 0 filled>")]
+    (order,) = session.orders
+    assert (session.seats[0].ahead(order), order.remaining) == (10, 3)
+    assert session.seats[0].yes.book is session.driver.books[0]
