@@ -107,7 +107,8 @@ class Outbox:
         ((offers, steps),) = self._rows("SELECT count(*), count(DISTINCT step) FROM offers")
         self.num_bumped: int = offers - steps
         """How many transactions were signed again with a higher fee."""
-        ((self.num_foreign,),) = self._rows("SELECT count(*) FROM steps WHERE status='lost'")
+        ((foreign,),) = self._rows("SELECT count(*) FROM steps WHERE status='lost'")
+        self.num_foreign: int = foreign
         """How many nonces somebody else used."""
 
     # ----- writing ---------------------------------------------------------------------------

@@ -2,13 +2,20 @@
 
 from typing import Any, Final, cast
 
-from eth.abc import ComputationAPI, MessageAPI, StateAPI, TransactionContextAPI
+from eth.abc import (
+    ComputationAPI,
+    MessageAPI,
+    StateAPI,
+    TransactionContextAPI,
+    VirtualMachineAPI,
+)
 from eth.chains.base import Chain
 from eth.typing import AccountState
 from eth.vm.forks.prague import PragueVM
 from eth.vm.forks.prague.computation import PragueComputation
 from eth.vm.forks.prague.state import PragueState
 from eth_hash.auto import keccak
+from eth_typing import BlockNumber
 
 from clob.signing import keccak256
 from clob_server.chain.accounts import ACCOUNTS, GENESIS_WEI
@@ -69,7 +76,7 @@ class DevelopmentComputation(PragueComputation):
 class DevelopmentState(PragueState):
     """The state of a block, without the two contracts of Prague that only consensus clients use."""
 
-    computation_class = DevelopmentComputation
+    computation_class: type[PragueComputation] = DevelopmentComputation
 
     def set_system_contracts(self) -> None:
         """Leave them out: looking for them in each block and call takes time."""
@@ -84,7 +91,9 @@ class DevelopmentVM(PragueVM):
 class DevelopmentEvm(Chain):
     """py-evm's chain of these blocks."""
 
-    vm_configuration = ((0, DevelopmentVM),)  # type: ignore[assignment]
+    vm_configuration: tuple[tuple[BlockNumber, type[VirtualMachineAPI]], ...] = (
+        (BlockNumber(0), DevelopmentVM),
+    )
 
 
 def open_evm(store: Store, chain_id: int, now_s: int) -> Chain:

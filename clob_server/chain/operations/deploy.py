@@ -34,9 +34,9 @@ class Deploy(Work):
         body: what is asked for.
     """
 
-    kind = "deploy"
+    kind: str = "deploy"
     """What it does."""
-    names = (
+    names: tuple[str, ...] = (
         "conditionalTokensTx",
         "stablecoinTx",
         "collateralTx",
@@ -44,7 +44,7 @@ class Deploy(Work):
         "approveCollateralTx",
     )
     """Its steps."""
-    gas = 10_000_000
+    gas: int = 10_000_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: DeployBody) -> None:

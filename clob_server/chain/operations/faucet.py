@@ -23,11 +23,11 @@ class Faucet(Work):
         body: what is asked for.
     """
 
-    kind = "faucet"
+    kind: str = "faucet"
     """What it does."""
-    names = ("faucetTx", "transferTx", "gasTx")
+    names: tuple[str, ...] = ("faucetTx", "transferTx", "gasTx")
     """Its steps."""
-    gas = 400_000
+    gas: int = 400_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: FaucetBody) -> None:

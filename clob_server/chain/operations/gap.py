@@ -34,11 +34,11 @@ class Gap(Work):
         body: what is asked for.
     """
 
-    kind = "gap"
+    kind: str = "gap"
     """What it does."""
-    names = (STEP,)
+    names: tuple[str, ...] = (STEP,)
     """Its steps."""
-    gas = GAS
+    gas: int = GAS
     """What it takes in gas, generously."""
 
     def __init__(self, body: GapBody) -> None:

@@ -26,11 +26,11 @@ class Prepare(Work):
         body: what is asked for.
     """
 
-    kind = "prepare"
+    kind: str = "prepare"
     """What it does."""
-    names = ("prepareTx",)
+    names: tuple[str, ...] = ("prepareTx",)
     """Its steps."""
-    gas = 200_000
+    gas: int = 200_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: PrepareBody) -> None:
@@ -81,11 +81,11 @@ class Report(Work):
         body: what is asked for.
     """
 
-    kind = "report"
+    kind: str = "report"
     """What it does."""
-    names = ("reportTx",)
+    names: tuple[str, ...] = ("reportTx",)
     """Its steps."""
-    gas = 200_000
+    gas: int = 200_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: ReportBody) -> None:

@@ -38,20 +38,20 @@ class Merge(Work):
         body: what is asked for.
     """
 
-    kind = "merge"
+    kind: str = "merge"
     """What it does."""
-    names = (*PULLS, "mergeTx", "returnTx")
+    names: tuple[str, ...] = (*PULLS, "mergeTx", "returnTx")
     """Its steps."""
-    gas = 700_000
+    gas: int = 700_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: MergeBody) -> None:
         self._body = body
         self._amount = int(body.amount)
         self._tokens = int(body.yes_token_id), int(body.no_token_id)
-        self.lock = Lock(body.condition_id.lower(), is_exclusive=False)
+        self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=False)
         """What it must have."""
-        self.promised = tuple(
+        self.promised: tuple[Promise, ...] = tuple(
             Promise(body.user, str(token), self._amount) for token in self._tokens
         )
         """What it will take."""

@@ -44,17 +44,17 @@ class Redeem(Work):
         body: what is asked for.
     """
 
-    kind = "redeem"
+    kind: str = "redeem"
     """What it does."""
-    names = (*PULLS, "redeemTx", "returnTx")
+    names: tuple[str, ...] = (*PULLS, "redeemTx", "returnTx")
     """Its steps."""
-    gas = 700_000
+    gas: int = 700_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: RedeemBody) -> None:
         self._body = body
         self._condition = bytes.fromhex(body.condition_id[2:])
-        self.lock = Lock(body.condition_id.lower(), is_exclusive=True)
+        self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=True)
         """What it must have."""
 
     async def check(self, world: World) -> None:

@@ -41,20 +41,26 @@ class Split(Work):
         body: what is asked for.
     """
 
-    kind = "split"
+    kind: str = "split"
     """What it does."""
-    names = ("permitTx", "collateralTransferTx", "splitTx", "yesTransferTx", "noTransferTx")
+    names: tuple[str, ...] = (
+        "permitTx",
+        "collateralTransferTx",
+        "splitTx",
+        "yesTransferTx",
+        "noTransferTx",
+    )
     """Its steps."""
-    gas = 900_000
+    gas: int = 900_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: SplitBody) -> None:
         self._body = body
         self._amount = int(body.amount)
         self._condition = bytes.fromhex(body.condition_id[2:])
-        self.lock = Lock(body.condition_id.lower(), is_exclusive=False)
+        self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=False)
         """What it must have."""
-        self.promised = (Promise(body.user, "collateral", self._amount),)
+        self.promised: tuple[Promise, ...] = (Promise(body.user, "collateral", self._amount),)
         """What it will take."""
 
     async def check(self, world: World) -> dict[str, int]:
