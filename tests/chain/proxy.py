@@ -20,6 +20,12 @@ ESTIMATE = "eth_estimateGas"
 RECEIPT = "eth_getTransactionReceipt"
 
 
+class Patient(ThreadingHTTPServer):
+    """A server that lets many connect at once; the usual one resets the sixth."""
+
+    request_queue_size = 128
+
+
 class DroppedError(Exception):
     """The connection is to be closed, with nothing answered."""
 
@@ -236,7 +242,7 @@ class Proxy:
         self.calls = []
         """The methods that were asked for, in their sequence."""
         self._http = httpx.Client(timeout=PATIENCE_S)
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler_of(self))
+        self._server = Patient(("127.0.0.1", port), handler_of(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()

@@ -108,7 +108,7 @@ def test_an_error_may_hide_that_a_transaction_was_taken(proxy, through):
     refusal = Refuse(-32000, "nonce too low", SEND, forwards=True)
     with proxy.goes_wrong(refusal), pytest.raises(NodeError, match="nonce too low"):
         through.ask(SEND, raw)
-    assert through.ask("eth_getTransactionCount", ADA, "latest") == "0x1"
+    assert through.ask("eth_getTransactionCount", ADA, "pending") == "0x1"
 
 
 def test_a_fault_can_be_about_one_kind_of_transaction(proxy, through):

@@ -34,6 +34,12 @@ NONSENSE = {
 }
 
 
+class Patient(ThreadingHTTPServer):
+    """A server that lets many connect at once; the usual one resets the sixth."""
+
+    request_queue_size = 128
+
+
 class Server:
     """Answers over HTTP what a test wants."""
 
@@ -42,7 +48,7 @@ class Server:
         self.asked = []
         self.num_connections = 0
         self.hangs_up = False
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(self))
+        self._server = Patient(("127.0.0.1", 0), handler_of(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}/v3/{SECRET}?a=b"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
