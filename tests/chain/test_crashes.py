@@ -31,6 +31,8 @@ DEPLOYMENT = (
     "approveStablecoinTx",
     "approveCollateralTx",
 )
+TOGETHER = ("stablecoinTx", "approveCollateralTx")
+"""What is signed along with the step before it, so that where that was signed, this was, too."""
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -166,8 +168,10 @@ def test_the_contracts_are_deployed_once_although_workers_die(tmp_path, turn):
     with running(start_devchain(tmp_path / "devchain")) as node:
         world = World(node, tmp_path / "chain")
         for number, step in enumerate(DEPLOYMENT):
-            place = f"deploy:{step}:{POINTS[(number + turn) % len(POINTS)]}"
-            assert dies(world, [], place), place
+            point = POINTS[(number + turn) % len(POINTS)]
+            if point == "before_insert" and step in TOGETHER:
+                continue
+            assert dies(world, [], f"deploy:{step}:{point}"), (step, point)
         with world.worker() as worker:
             assert world.num_sent() == len(DEPLOYMENT)
             for address in msgspec.structs.astuple(world.contracts):
