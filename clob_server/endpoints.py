@@ -24,6 +24,7 @@ from clob_server.calls import (
     Send,
     read_body,
 )
+from clob_server.log import LogFailedError
 from clob_server.problems import CONTENT_TYPE, ApiError, Headers, refusal_of
 from clob_server.transport import REPLY
 
@@ -123,7 +124,10 @@ class Endpoint:
 
     def _refuse(self, error: Exception, call: Call) -> Reply:
         """Make the answer to a request that is refused, and count it."""
-        if not isinstance(error, ClobError):
+        if isinstance(error, LogFailedError):  # the process ends, and the next one knows
+            told = "the log has failed, and nobody knows whether this was done; the server ends"
+            error = ApiError("OUTCOME_UNKNOWN", told)
+        elif not isinstance(error, ClobError):
             _LOG.error("unforeseen", exc_info=error, extra={"request_id": call.request_id})
             error = ApiError("INTERNAL", "this is our mistake")
         refusal = refusal_of(error, call.request_id)
