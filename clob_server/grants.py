@@ -61,7 +61,8 @@ class Grants:
         Raises:
             FaucetLimitError: it would be more than a wallet is granted within a day.
         """
-        if operation in self._by_operation:
+        before = self._by_operation.get(operation)
+        if before is not None and counts(before, now_ms):
             return
         counted = [each for each in self._by_user.get(user, ()) if counts(each, now_ms)]
         total = sum(each.amount for each in counted)

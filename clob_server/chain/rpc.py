@@ -86,7 +86,10 @@ class Far:
             TimeoutError: the answer takes too long.
         """
         try:
-            answer = await self._http.post(self._url, content=content)
+            try:
+                answer = await self._http.post(self._url, content=content)
+            except httpx.RemoteProtocolError:  # it may have been closed while nobody used it
+                answer = await self._http.post(self._url, content=content)
         except httpx.TimeoutException as error:
             raise TimeoutError from error
         except httpx.HTTPError as error:

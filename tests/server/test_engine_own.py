@@ -231,8 +231,10 @@ def test_what_can_wait_may_fail_and_the_engine_works_on(log):
 
 def test_acknowledgements_do_not_wait_for_what_can_wait(log):
     async def main():
-        engine, through = engine_over(log), threading.Event()
+        engine, through, begun = engine_over(log), threading.Event(), threading.Event()
         async with working(engine):
+            engine.tell(begun.set)  # what is done as it begins to work is over then
+            assert await asyncio.to_thread(begun.wait, PATIENCE_S)
             engine.afterwards.append(lambda: through.wait(PATIENCE_S))
             await ask(engine, sell, "s", 50, 1)
             later = ask(engine, sell, "t", 50, 1)

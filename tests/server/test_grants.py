@@ -54,6 +54,12 @@ def test_the_same_operation_is_granted_once():
     registry.apply(grant("b", amount=200))
 
 
+def test_an_operation_that_comes_again_after_a_day_counts_again():
+    registry = told(grant("a", amount=500), grant("a", NOW_MS + DAY_MS, amount=500))
+    with pytest.raises(FaucetLimitError):
+        registry.apply(grant("b", NOW_MS + DAY_MS, amount=1))
+
+
 def test_what_is_given_back_can_be_granted_again():
     registry = told(grant("a", amount=500), GiveBack(operation="a", now_ms=NOW_MS))
     assert registry.snapshot() == told(GiveBack(operation="z", now_ms=NOW_MS)).snapshot()

@@ -172,7 +172,8 @@ def test_a_node_that_hangs_up_is_unreachable(server, is_near):
     server.answer = lambda asked: None
     with pytest.raises(NodeUnreachableError):
         asking(server, is_near, lambda rpc: rpc.ask("a"))
-    assert len(server.asked) == 1
+    # httpx does not say whether the connection was a new one, so it is asked once more.
+    assert len(server.asked) == (1 if is_near else 2)
 
 
 def test_a_node_that_does_not_answer_in_time_is_unreachable(server, is_near):
