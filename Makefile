@@ -34,7 +34,7 @@ $(BUILT): $(INSTALLED) setup.py $(wildcard $(addprefix clob/,$(CYTHON) *_py.py s
 run: build  ## Serve a demo on 127.0.0.1:8000: a market in which two bots trade.
 	$(BIN)/python -m clob_server --demo
 
-test: build  ## Run the tests and the examples of README and docs: about three minutes.
+test: build  ## Run the tests and the examples of README and docs: some six minutes.
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 clients:  ## Install the JavaScript clients that some tests run, from npm.

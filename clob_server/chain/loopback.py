@@ -89,9 +89,9 @@ class _Connection(asyncio.Protocol):
 
     async def ask(self, data: bytes) -> tuple[int, bytes]:
         """Send a request, and wait for the answer."""
+        self.has_heard = self.stays_open = False
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("the connection was closed")
-        self.has_heard = self.stays_open = False
         self._body.clear()
         self._parser = httptools.HttpResponseParser(self)
         self._answer = asyncio.get_running_loop().create_future()
