@@ -212,9 +212,9 @@ def test_a_connection_that_was_closed_meanwhile_is_made_anew(server, is_near):
     server.hangs_up = True
 
     async def several(rpc):
-        for number in range(5):
+        for turn in range(5):
             assert await rpc.ask("a") == ["a", []]
-            await asyncio.sleep(0.05 * (number % 2))  # it is heard of, or not yet
+            await asyncio.sleep(0.05 * (turn % 2))  # it is heard of, or not yet
 
     asking(server, is_near, several)
 
