@@ -17,7 +17,7 @@ from clob.errors import (
 )
 from clob.events import RemovalReason
 from clob.order import SelfTrade, Side, maker_of
-from clob.records import SELF_TRADE_SHIFT, Flag, Kind
+from clob.records import LOTS_MAX, SELF_TRADE_SHIFT, EventRow, Flag, Kind
 from clob.units import SIZE_MAX
 
 if TYPE_CHECKING:
@@ -29,20 +29,10 @@ KNOWN_FLAGS = int(Flag.POST_ONLY | Flag.FOK | Flag.SELF_TRADE | Flag.SNAPSHOT | 
 REFERENCE_KINDS = frozenset({Kind.TRADE, Kind.FILL, Kind.BBO, Kind.SETTLE})
 
 
-class Row(NamedTuple):
-    """One event, field by field; see :data:`clob.records.EVENT_FIELDS`."""
+class Row(EventRow):
+    """One event, and what its fields mean."""
 
-    ts_ns: int
-    recv_ns: int
-    seq: int
-    order_id: int
-    size: int
-    owner: int
-    price: int
-    instrument: int
-    kind: int
-    side: int
-    flags: int
+    __slots__ = ()
 
     @property
     def now_s(self) -> int:
@@ -195,7 +185,7 @@ class BestWriter:
             return 0, self.book.lo - 1 if side is Side.BUY else self.book.hi + 1
         price, queue = levels.peekitem(0)
         lots = sum(order.remaining for order in queue.values()) // self.book.lot_wei
-        return min(lots, 2**63 - 1), price
+        return min(lots, LOTS_MAX), price
 
     def note(self, index: int, row: Row) -> None:
         """Take down what an event changed."""

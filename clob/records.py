@@ -6,7 +6,7 @@ when one of them is first asked for, so that an engine without batches does not 
 
 import enum
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clob.order import Word
 
@@ -33,6 +33,26 @@ EVENT_FIELDS = {
 """The fields of an event: exchange and local time in ns, sequence of the source, order, size in
 lots, owner (0 is nobody), price in ticks, instrument, :class:`Kind`, side, :class:`Flag`."""
 
+LOTS_MAX = 2**63 - 1
+"""The largest size that a record holds, in lots."""
+
+
+class EventRow(NamedTuple):
+    """One event as plain integers, in the sequence of :data:`EVENT_FIELDS`, where they stand."""
+
+    ts_ns: int
+    recv_ns: int
+    seq: int
+    order_id: int
+    size: int
+    owner: int
+    price: int
+    instrument: int
+    kind: int
+    side: int
+    flags: int
+
+
 FILL_FIELDS = {
     "event": "<u8",
     "resting_id": "<u8",
@@ -54,9 +74,9 @@ BEST_FIELDS = {
     "instrument": "<u2",
 }
 """The fields of a row of best prices: index of the event that changed them, its time, how much
-rests at the best bid and ask, in lots and at most ``2**63 - 1``, both prices in ticks, instrument
-of the event. A side without orders has size 0, and the price next to the end of the grid:
-``lo - 1`` as bid, ``hi + 1`` as ask."""
+rests at the best bid and ask, in lots and at most :data:`LOTS_MAX`, both prices in ticks, the
+instrument of the event. A side without orders has size 0, and the price next to the end of the
+grid: ``lo - 1`` as bid, ``hi + 1`` as ask."""
 
 _FIELDS = {"EVENT": EVENT_FIELDS, "FILL": FILL_FIELDS, "BEST": BEST_FIELDS}
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from clob.book import Book
 from clob.order import SelfTrade
 from clob.replay.checking import Checker
-from clob.replay.driver import Stop
-from clob.replay.driving import NEVER, StreamDriver
+from clob.replay.driver import NEVER, Stop
+from clob.replay.driving import StreamDriver
 from clob.replay.fees import CENTS, Fees, no_fees
 from clob.replay.latency import Latency
 from clob.replay.played import Played

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clob.errors import REFUSALS
-from clob.records import BEST, EVENT_FIELDS, Kind
+from clob.records import BEST, EventRow, Kind
 from clob.replay.comparing import (
     Rows,
     common,
@@ -181,13 +181,22 @@ class Checker:
         if len(places) and (self._first is None or played.base + int(places[0]) < self._first):
             self._first = played.base + int(places[0])
         for place in places[:KEPT].tolist():
-            ts_ns, _, _, order_id, _, _, _, instrument, *_ = played.events[place].item()
+            row = EventRow(*played.events[place].item())
             here, there = (
-                tuple((row[1], row[2], row[3]) for row in rows[rows[:, 0] == place].tolist())
+                tuple(tuple(fill[1:4]) for fill in rows[rows[:, 0] == place].tolist())
                 for rows in (produced, recorded)
             )
-            event = played.base + place
-            self._note(Divergence("own_orders", event, ts_ns, instrument, order_id, here, there))
+            self._note(
+                Divergence(
+                    "own_orders",
+                    played.base + place,
+                    row.ts_ns,
+                    row.instrument,
+                    row.order_id,
+                    here,
+                    there,
+                )
+            )
 
     def _take_refusals(self, played: Played) -> None:
         """Count the commands that were refused; those with fills were heard of already."""
@@ -195,20 +204,19 @@ class Checker:
             following = played.events["kind"][place + 1 : place + 2]
             if len(following) and following[0] == Kind.FILL:
                 continue
-            event, number = played.events[place], int(played.status[place])
+            row, number = EventRow(*played.events[place].item()), int(played.status[place])
             kind = "refused"
             if number == UNKNOWN_ORDER:
-                kind = GONE.get(Kind(int(event["kind"])), kind)
+                kind = GONE.get(Kind(row.kind), kind)
             elif number == SIZE_NOT_REDUCED:
                 kind = "not_reduced"
-            fields = dict(zip(EVENT_FIELDS, event.item(), strict=True))
             self._note(
                 Divergence(
                     kind,
                     played.base + place,
-                    fields["ts_ns"],
-                    fields["instrument"],
-                    fields["order_id"],
+                    row.ts_ns,
+                    row.instrument,
+                    row.order_id,
                     code=REFUSALS[number].code,
                 )
             )

@@ -10,6 +10,9 @@ from typing import NamedTuple, Protocol
 
 from clob.book import Book
 
+NEVER = 2**63 - 1
+"""A time that no event is later than, in ns."""
+
 
 class Stop(enum.IntEnum):
     """How far the driver may go at once."""

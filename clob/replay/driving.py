@@ -11,16 +11,13 @@ import numpy as np
 
 from clob.book import Book
 from clob.records import BEST, EVENT, FILL, Flag, Kind
-from clob.replay.driver import OwnFill, Stop
+from clob.replay.driver import NEVER, OwnFill, Stop
 from clob.replay.errors import ReplayFormatError
 from clob.replay.packing import ONE_EVENT, FillRow, fill_rows, last_rows
 from clob.replay.played import Difference, Played, recorded_behind, whole
 from clob.replay.recording import Records, join
 from clob.replay.rematch import Command, Filled, put_right, top_of
 from clob.replay.streams import CHUNK, OWN, OWN_ID, Stream
-
-NEVER = 2**63 - 1
-"""A time that no event is later than, in ns."""
 
 SPARE = 4_096
 """For how many more fills and changes of best prices than events there is room at first."""

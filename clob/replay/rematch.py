@@ -4,35 +4,21 @@ What came of the command is undone, each order back in its place of the queue, a
 fills are taken off instead, so that one difference does not bring on others. Sizes are lots.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from clob.book import Book
 from clob.errors import RejectedError
 from clob.order import Order, Side, TimeInForce, maker_of
-from clob.records import Flag, Kind
+from clob.records import LOTS_MAX, EventRow, Flag, Kind
 
 Filled: TypeAlias = tuple[int, int, int]
 """Id of the resting order, size in lots, price in ticks."""
 
 
-LOTS_MAX = 2**63 - 1
-"""The largest size a record can say, in lots."""
+class Command(EventRow):
+    """A recorded command."""
 
-
-class Command(NamedTuple):
-    """A recorded command; the fields are those of ``EVENT``."""
-
-    ts_ns: int
-    recv_ns: int
-    seq: int
-    order_id: int
-    size: int
-    owner: int
-    price: int
-    instrument: int
-    kind: int
-    side: int
-    flags: int
+    __slots__ = ()
 
     @property
     def rests(self) -> bool:

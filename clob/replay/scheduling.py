@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from clob.order import SelfTrade, Side, TimeInForce
-from clob.records import SELF_TRADE_SHIFT
+from clob.records import LOTS_MAX, SELF_TRADE_SHIFT
 from clob.replay.account import Account, EquityRow, Message, PositionRow
-from clob.replay.driver import Driver, OwnFill, Stop
+from clob.replay.driver import NEVER, Driver, OwnFill, Stop
 from clob.replay.fees import Charge
 from clob.replay.latency import Latency
 from clob.replay.orders import OwnOrder
@@ -19,12 +19,6 @@ from clob.replay.seats import Acts, Leg, Seat
 from clob.replay.strategy import Strategy
 from clob.replay.streams import OWN_ID, Instrument
 from clob.units import TICK_LIMIT
-
-NEVER = 2**63 - 1
-"""Later than any time there is, in ns."""
-
-LOTS_MAX = 2**63 - 1
-"""The largest size a record holds, in lots."""
 
 
 class Session:
