@@ -6,7 +6,6 @@ Both are real processes on a free port of loopback, with the ten accounts that e
 import contextlib
 import importlib.util
 import itertools
-import signal
 import subprocess
 import sys
 import threading
@@ -15,19 +14,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.live import environment
+from tests.server.live import END_S, Ended, environment
 
 ANVIL = "clients/js/node_modules/@foundry-rs/anvil-*/bin/anvil*"
 KINDS = ("devchain", "anvil")
 START_S = 60
-END_S = 30
 
 
 class NodeError(Exception):
     """A node refused what it was asked."""
 
 
-class Node:
+class Node(Ended):
     """A node that runs.
 
     Args:
@@ -56,17 +54,6 @@ class Node:
     def port(self):
         """The port it listens on."""
         return int(self.url.rpartition(":")[2])
-
-    def kill(self):
-        """End it as a crash would."""
-        self.process.kill()
-        self.process.wait(END_S)
-
-    def stop(self):
-        """End it as somebody would who has no more need of it, and give its exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(END_S)
 
     def close(self):
         """Leave nothing behind."""

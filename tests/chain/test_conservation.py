@@ -13,11 +13,10 @@ from collections import Counter
 import pytest
 
 from clob_server.chain.messages import Done, Failed, Refused
-from tests.chain.nodes import KINDS, running, start_node
+from tests.chain.nodes import KINDS
 from tests.chain.people import UNIT
-from tests.chain.proxy import in_front_of
 from tests.chain.test_hard_edges import QUICK, WRONG
-from tests.chain.worlds import World, answer_of, done, faucet, merge, redeem, report, split
+from tests.chain.worlds import answer_of, behind_a_proxy, done, faucet, merge, redeem, report, split
 
 DAYS = int(os.environ.get("CLOB_CHAIN_DAYS", "1"))
 ROUNDS = 8
@@ -29,13 +28,7 @@ REFUSALS = {"INSUFFICIENT_BALANCE", "NOTHING_TO_REDEEM", "CHAIN_UNAVAILABLE", "N
 
 @pytest.fixture(scope="module", params=KINDS)
 def world(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("conservation")
-    with (
-        running(start_node(request.param, folder / "devchain")) as node,
-        in_front_of(node) as proxy,
-    ):
-        world = World(node, folder / "chain", proxy.url)
-        world.proxy = proxy
+    with behind_a_proxy(request.param, tmp_path_factory.mktemp("conservation")) as world:
         yield world
 
 

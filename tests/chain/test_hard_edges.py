@@ -4,7 +4,7 @@ import pytest
 
 from clob_server.chain.messages import Ready, Refused
 from tests.chain.mishaps import calls_of_merge
-from tests.chain.nodes import KINDS, running, start_node
+from tests.chain.nodes import KINDS
 from tests.chain.proxy import (
     ESTIMATE,
     RECEIPT,
@@ -18,10 +18,9 @@ from tests.chain.proxy import (
     Since,
     Swallow,
     WrongId,
-    in_front_of,
 )
 from tests.chain.stories import Before, Stock
-from tests.chain.worlds import World
+from tests.chain.worlds import behind_a_proxy
 
 pytestmark = pytest.mark.long
 QUICK = {"rpc_timeout_s": 0.5, "bump_after_s": 0.5}
@@ -50,13 +49,7 @@ METHODS = ("eth_call", ESTIMATE, SEND, RECEIPT, "eth_getTransactionCount", "eth_
 
 @pytest.fixture(scope="module", params=KINDS)
 def world(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("edges")
-    with (
-        running(start_node(request.param, folder / "devchain")) as node,
-        in_front_of(node) as proxy,
-    ):
-        world = World(node, folder / "chain", proxy.url)
-        world.proxy = proxy
+    with behind_a_proxy(request.param, tmp_path_factory.mktemp("edges")) as world:
         yield world
         world.check_conserved()
 

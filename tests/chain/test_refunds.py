@@ -9,12 +9,11 @@ import pytest
 
 from clob_server.chain.messages import Failed
 from tests.chain.mishaps import MISHAPS
-from tests.chain.nodes import KINDS, running, start_node
+from tests.chain.nodes import KINDS
 from tests.chain.people import STABLE_UNIT
-from tests.chain.proxy import in_front_of
 from tests.chain.stories import POINTS, STEPS, Before, Stock
 from tests.chain.test_crashes import EVERY, dies
-from tests.chain.worlds import World, answer_of, hashes_of
+from tests.chain.worlds import answer_of, behind_a_proxy, hashes_of
 
 COMPANY = ("faucet", "split", "merge")
 STOCK = 6
@@ -69,13 +68,7 @@ class Case:
 
 @pytest.fixture(scope="module", params=KINDS)
 def world(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("refunds")
-    with (
-        running(start_node(request.param, folder / "devchain")) as node,
-        in_front_of(node) as proxy,
-    ):
-        world = World(node, folder / "chain", proxy.url)
-        world.proxy = proxy
+    with behind_a_proxy(request.param, tmp_path_factory.mktemp("refunds")) as world:
         yield world
         world.check_conserved()
 

@@ -19,7 +19,9 @@ from clob_server.chain.bodies import (
     SplitBody,
 )
 from clob_server.chain.messages import Done
+from tests.chain.nodes import running, start_node
 from tests.chain.people import STABLE_UNIT, UNIT, ZERO, Ledger, Person, User, read
+from tests.chain.proxy import in_front_of
 from tests.chain.workers import working
 
 WHALE = ACCOUNTS[8].private_key
@@ -29,6 +31,18 @@ NOBODY = f"0x{ZERO.hex()}"
 """Where tokens come from that are made, and where those go that are no more."""
 GIFT = 5 * 10**16
 """What the faucet gives for gas in these tests."""
+
+
+@contextlib.contextmanager
+def behind_a_proxy(kind, folder):
+    """A world on a node of some kind, whose worker speaks to it through ``world.proxy``."""
+    with (
+        running(start_node(kind, folder / "devchain")) as node,
+        in_front_of(node) as proxy,
+    ):
+        world = World(node, folder / "chain", proxy.url)
+        world.proxy = proxy
+        yield world
 
 
 class Condition(NamedTuple):

@@ -13,15 +13,8 @@ END_S = 30
 KEEP = ("CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL")
 
 
-class Live:
-    """A server that runs."""
-
-    def __init__(self, process, url, folder):
-        self.process = process
-        self.url = url
-        self.ws_url = f"{url.replace('http', 'ws', 1)}/ws"
-        self.folder = folder
-        self.http = httpx.Client(base_url=url, timeout=START_S)
+class Ended:
+    """Something with a ``process`` that is ended in one way or the other."""
 
     def kill(self):
         """End it as a crash would."""
@@ -33,6 +26,17 @@ class Live:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(END_S)
+
+
+class Live(Ended):
+    """A server that runs."""
+
+    def __init__(self, process, url, folder):
+        self.process = process
+        self.url = url
+        self.ws_url = f"{url.replace('http', 'ws', 1)}/ws"
+        self.folder = folder
+        self.http = httpx.Client(base_url=url, timeout=START_S)
 
 
 def environment():

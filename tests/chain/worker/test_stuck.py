@@ -4,22 +4,15 @@ import pytest
 
 from clob_server.chain.messages import Failed
 from tests.chain.mishaps import no_no_out
-from tests.chain.nodes import KINDS, running, start_node
+from tests.chain.nodes import KINDS
 from tests.chain.people import UNIT
-from tests.chain.proxy import in_front_of
 from tests.chain.stories import Story
-from tests.chain.worlds import World, answer_of, done, redeem, report, split
+from tests.chain.worlds import answer_of, behind_a_proxy, done, redeem, report, split
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def world(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stuck")
-    with (
-        running(start_node(request.param, folder / "devchain")) as node,
-        in_front_of(node) as proxy,
-    ):
-        world = World(node, folder / "chain", proxy.url)
-        world.proxy = proxy
+    with behind_a_proxy(request.param, tmp_path_factory.mktemp("stuck")) as world:
         yield world
         world.check_conserved()
 
