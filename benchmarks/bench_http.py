@@ -87,8 +87,7 @@ def server(folder: Path, history: str) -> Iterator[Side]:
     """The server, on a folder of its own."""
     command = [
         "taskset", "-c", SERVER_CPU, sys.executable, "-m", "clob_server", "run", "--chain", "none",
-        "--port", "0",
-        "--data-dir", str(folder), "--rate-limits", "off", "--history", history,
+        "--port", "0", "--data-dir", str(folder), "--rate-limits", "off", "--history", history,
         "--log-level", "error", "--drain-s", "0",
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

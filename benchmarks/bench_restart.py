@@ -56,8 +56,7 @@ def started(folder: Path) -> Iterator[tuple[str, float]]:
     """A server; its address, and the seconds until it listened."""
     command = [
         sys.executable, "-m", "clob_server", "run", "--chain", "none",
-        "--port", "0", "--data-dir", str(folder),
-        "--log-level", "error", "--drain-s", "0",
+        "--port", "0", "--data-dir", str(folder), "--log-level", "error", "--drain-s", "0",
     ]  # fmt: skip
     begin = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

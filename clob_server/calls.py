@@ -65,8 +65,16 @@ class Call:
     """
 
     __slots__ = (
-        "begun_s", "body", "headers", "key", "params", "request_id", "route", "scope", "service",
-    )  # fmt: skip
+        "begun_s",
+        "body",
+        "headers",
+        "key",
+        "params",
+        "request_id",
+        "route",
+        "scope",
+        "service",
+    )
 
     def __init__(self, service: "Service", route: "Route", scope: Scope) -> None:
         self.begun_s: float = time.perf_counter()

@@ -1,7 +1,7 @@
 """The end of a route: who asks, how much he may, the body, the handler, the shape of a refusal.
 
-A request is answered as ASGI has it, or at once: without a task of its own, as far as that goes. A
-signed order costs the processor a tenth less so.
+A request is answered as ASGI has it, or at once: without a task of its own, as far as that goes.
+What that saves stands in ``benchmarks/README.md``.
 """
 
 import asyncio
