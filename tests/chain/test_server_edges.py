@@ -151,13 +151,26 @@ def test_a_client_that_hangs_up_changes_nothing(venue):
 # ----- deaths --------------------------------------------------------------------------------
 
 
-def children_of(pid):
-    """The processes that a process has begun: what they run, and their ids."""
-    found = {}
+def child_of(pid, module):
+    """The process that runs a module and was begun by this one; None as long as there is none.
+
+    A child that has just been begun says its parent's words yet, and one that ended and waits
+    to be collected says none.
+    """
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        found[words[2].decode()] = int(child)
-    return found
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if module.encode() in words:
+                return int(child)
+    return None
+
+
+def kill_child(pid, module):
+    """Whether there was such a child, which is killed then."""
+    child = child_of(pid, module)
+    if child is not None:
+        os.kill(child, signal.SIGKILL)
+    return child is not None
 
 
 @pytest.mark.parametrize("module", ["clob_server.chain.worker", "clob_server.chain.devchain"])
@@ -172,8 +185,7 @@ def test_a_child_that_dies_is_begun_again_and_nothing_is_lost(tmp_path, module):
             asking = threading.Thread(target=ask, args=(live.url, "merge", body, f"{number}"))
             asking.start()
             time.sleep(0.01 * number)  # anywhere on its way: no verdict depends on it
-            wait_until(lambda: module in children_of(live.process.pid))
-            os.kill(children_of(live.process.pid)[module], signal.SIGKILL)
+            wait_until(lambda: kill_child(live.process.pid, module))
             trades_on(venue)
             asking.join()
             wait_until(lambda: venue.chain()["state"] == "ready")
