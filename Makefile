@@ -34,8 +34,9 @@ $(BUILT): $(INSTALLED) setup.py $(wildcard $(addprefix clob/,$(CYTHON) *_py.py s
 run: build  ## Serve a demo on 127.0.0.1:8000: a market in which two bots trade.
 	$(BIN)/python -m clob_server --demo
 
-test: build  ## Run the tests and the examples of README and docs: some six minutes.
-	$(BIN)/pytest $(PYTEST_ARGS)
+# A file stays whole on one processor: its tests share servers and nodes.
+test: build  ## Run the tests and the examples of README and docs, on all processors.
+	$(BIN)/pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 clients:  ## Install the JavaScript clients that some tests run, from npm.
 	npm install --prefix tests/clients/js --no-audit --no-fund --no-package-lock
