@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-NAMES: Final = ("ConditionalTokens", "TestDollar", "WrappedCollateral")
+NAMES: Final = ("ConditionalTokens", "TestDollar", "WrappedCollateral", "Exchange")
 """The contracts there are."""
 
 

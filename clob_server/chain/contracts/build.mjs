@@ -16,7 +16,7 @@ const modules = join(resolve(process.argv[2]), "node_modules");
 const target = resolve(process.argv[3] ?? here);
 const require = createRequire(join(modules, "here.js"));
 
-const OURS = ["TestDollar", "WrappedCollateral"];
+const OURS = ["TestDollar", "WrappedCollateral", "Exchange"];
 const SETTINGS = { optimizer: { enabled: true, runs: 200 }, evmVersion: "cancun" };
 const GNOSIS = "@gnosis.pm/conditional-tokens-contracts";
 const OUTPUT = ["abi", "metadata", "evm.bytecode.object", "evm.deployedBytecode.object"];

@@ -16,6 +16,8 @@ GAS = 20_000_000
 GAS_PRICE = 10**10
 NOW_S = 1_800_000_000
 CHAIN_ID = 31337
+RECOVERY = bytes(19) + b"\1"
+"""Where signatures are recovered."""
 
 
 class Outcome(NamedTuple):
@@ -31,26 +33,28 @@ class Outcome(NamedTuple):
 class Evm:
     """The state of a chain on which the ten accounts have ether."""
 
-    def __init__(self):
+    def __init__(self, chain_id=CHAIN_ID):
         base = pytest.importorskip("eth.chains.base", reason="py-evm is not installed")
         prague = pytest.importorskip("eth.vm.forks.prague")
         database = pytest.importorskip("eth.db.atomic")
         configured = base.MiningChain.configure(
-            vm_configuration=((0, prague.PragueVM),), chain_id=CHAIN_ID
+            vm_configuration=((0, prague.PragueVM),), chain_id=chain_id
         )
         rich = {"balance": 10_000 * ETHER_WEI, "nonce": 0, "code": b"", "storage": {}}
         params = {"difficulty": 0, "gas_limit": 2 * GAS, "timestamp": NOW_S}
         state = {raw(account.address): rich for account in ACCOUNTS}
+        # Without a balance it is deleted after each call, which no snapshot survives.
+        state[RECOVERY] = {**rich, "balance": 1}
         self._vm = configured.from_genesis(database.AtomicDB(), params, state).get_vm()
         self._spoof = pytest.importorskip("eth.vm.spoof").SpoofTransaction
 
-    def send(self, sender, to, data=b"", value=0):
+    def send(self, sender, to, data=b"", value=0, *, gas=GAS):
         """Send a transaction; an empty address deploys."""
         state = self._vm.state
         plain = self._vm.create_unsigned_transaction(
             nonce=state.get_nonce(raw(sender)),
             gas_price=GAS_PRICE,
-            gas=GAS,
+            gas=gas,
             to=raw(to),
             value=value,
             data=data,
@@ -60,6 +64,18 @@ class Evm:
         logs = [json_log(*entry) for entry in done.get_log_entries()]
         return Outcome(done.output, reason, logs)
 
+    def snapshot(self):
+        """Remember how everything is."""
+        return self._vm.state.snapshot()
+
+    def revert(self, snapshot):
+        """Have everything be as it was."""
+        self._vm.state.revert(snapshot)
+
+    def set_time(self, now_s):
+        """Say what time it is, in seconds, for what is sent from now on."""
+        self._vm.state.execution_context._timestamp = now_s
+
     def ask(self, to, function, *args, sender=ACCOUNTS[0].address):
         """Call a function that changes nothing, and give its one answer."""
         (answer,) = function.decode(self.call(sender, to, function.encode(*args)).output)
@@ -67,10 +83,9 @@ class Evm:
 
     def call(self, sender, to, data):
         """Try a transaction, and take back what it did."""
-        state = self._vm.state
-        before = state.snapshot()
+        before = self.snapshot()
         outcome = self.send(sender, to, data)
-        state.revert(before)
+        self.revert(before)
         return outcome
 
     def do(self, sender, to, function, *args):
@@ -98,6 +113,10 @@ class Evm:
     def code(self, address):
         """What lies at an address."""
         return self._vm.state.get_code(raw(address))
+
+    def set_code(self, address, code):
+        """Have something lie at an address."""
+        self._vm.state.set_code(raw(address), code)
 
     def deploy_all(self):
         """Deploy the three contracts as the operator does."""

@@ -1,0 +1,136 @@
+"""What settling costs in gas: the same on every node, and as the documentation says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from clob.order import Side
+from clob.signing import Domain, SignedOrder, sign
+from clob_server.chain import positions
+from clob_server.chain.abi import encode
+from clob_server.chain.accounts import ACCOUNTS, OPERATOR, create_address
+from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.chain.contracts import artifact
+from clob_server.chain.exchange import REGISTER, SETTLED, Fill, Party, settle
+from tests.chain.contracts import calls
+from tests.chain.exchange.venue import CREATION_TYPES, creation_args
+from tests.chain.people import Person
+
+PAGE = Path(__file__).parents[3] / "docs" / "internals" / "exchange.md"
+BOSS, OWNER = OPERATOR, ACCOUNTS[0]
+EXCHANGE = create_address(OWNER.address, 0)
+QUESTION = positions.question_id("What does it cost?")
+CONDITION = positions.condition_id(BOSS.address, QUESTION)
+YES, NO = positions.token_ids(DEVELOPMENT.collateral, CONDITION)
+SIZE, PRICE, GIVEN_WEI, NUM_FILLS = 100 * 0x0101010101010101, 50, 10**17, 25
+DOMAIN = Domain("clob", "1", 31337, EXCHANGE)
+
+
+class Market:
+    """The contracts and a market on a node, and makers with a wallet each."""
+
+    def __init__(self, node):
+        self.node = node
+        self.boss, self.owner = (Person(node, one.private_key) for one in (BOSS, OWNER))
+        self.gas = {}
+        self.num_trades = 0
+        dollar, wrapped = DEVELOPMENT.stablecoin, DEVELOPMENT.collateral
+        tokens = DEVELOPMENT.conditional_tokens
+        for name, args in (
+            ("ConditionalTokens", b""),
+            ("TestDollar", b""),
+            ("WrappedCollateral", encode(["address"], [dollar])),
+        ):
+            self.boss.send("", artifact(name).creation + args, gas=6_000_000)
+        args = creation_args("clob", "1", DEVELOPMENT)
+        creation = artifact("Exchange").creation + encode(CREATION_TYPES, args)
+        self.keep("deploy: Exchange", self.owner.send("", creation, gas=6_000_000))
+        for to, call in (
+            (dollar, calls.APPROVE.encode(wrapped, calls.MAX)),
+            (wrapped, calls.APPROVE.encode(tokens, calls.MAX)),
+            (tokens, calls.PREPARE.encode(BOSS.address, QUESTION, 2)),
+            (dollar, calls.MINT.encode(BOSS.address, 10**13)),
+            (wrapped, calls.WRAP.encode(BOSS.address, 10**13)),
+            (tokens, calls.SPLIT.encode(wrapped, calls.ROOT, CONDITION, [1, 2], 10**5 * SIZE)),
+        ):
+            self.boss.send(to, call)
+        learnt = self.boss.send(EXCHANGE, REGISTER.encode(CONDITION))
+        self.keep("settle: registerCondition", learnt)
+
+    def keep(self, name, receipt, trades=1):
+        """Take down what a transaction cost, for each of its trades."""
+        self.gas[name] = int(receipt["gasUsed"], 16) // trades
+
+    def maker(self, number):
+        """Somebody who has 1,000 times what he needs, and has approved the exchange."""
+        person = Person(self.node, f"0x{0xC10B << 64 | number:064x}")
+        self.boss.send(person.address, value=GIVEN_WEI)
+        wrapped, tokens = DEVELOPMENT.collateral, DEVELOPMENT.conditional_tokens
+        self.boss.send(wrapped, calls.TRANSFER.encode(person.address, 1_000 * SIZE))
+        for token in (YES, NO):
+            move = (BOSS.address, person.address, token, 1_000 * SIZE, b"")
+            self.boss.send(tokens, calls.SEND_TOKENS.encode(*move))
+        person.send(wrapped, calls.APPROVE.encode(EXCHANGE, calls.MAX))
+        person.send(tokens, calls.APPROVE_ALL.encode(EXCHANGE, True))
+        return person
+
+    def order(self, maker, side, token=YES):
+        """A signed order for four times what a fill takes."""
+        made = SignedOrder.from_price_size(
+            side=side, price=PRICE, size=4 * SIZE, maker=maker.address, token_id=token,
+            salt=0x0101010101010101,
+        )  # fmt: skip
+        return Party(order=sign(made, DOMAIN, maker.key))
+
+    def settle(self, name, pairs):
+        """Settle a fill of each pair of orders in one transaction."""
+        fills = []
+        for resting, incoming in pairs:
+            self.num_trades += 1
+            price = {"price": PRICE, "size": SIZE}
+            ends = {"resting": resting, "incoming": incoming}
+            fills.append(Fill(trade_id=0x010101 + self.num_trades, **price, **ends))
+        receipt = self.boss.send(EXCHANGE, settle(fills), gas=16_000_000)
+        settled = [SETTLED.decode(log)[0] for log in receipt["logs"] if SETTLED.is_in(log)]
+        assert settled == [fill.trade_id for fill in fills]
+        self.keep(f"settle: {name}", receipt, len(fills))
+
+
+def costs(node):
+    """Settle trades of wallets that are all different, and give what each cost."""
+    market = Market(node)
+    makers = [market.maker(number) for number in range(1, 2 * NUM_FILLS + 1)]
+    buyers, sellers = makers[:NUM_FILLS], makers[NUM_FILLS:]
+    pairs = [
+        (market.order(buyer, Side.BUY), market.order(seller, Side.SELL))
+        for buyer, seller in zip(buyers, sellers, strict=True)
+    ]
+    market.settle("two fresh orders, of 25", pairs)
+    market.settle("two orders partly filled, of 25", pairs)
+    market.settle("two orders partly filled, alone", pairs[:1])
+    for name, side in (("mint", Side.BUY), ("merge", Side.SELL)):
+        pair = market.order(buyers[0], side), market.order(sellers[0], side, NO)
+        if side is Side.BUY:
+            pair = market.order(sellers[0], side), market.order(buyers[0], side, NO)
+        market.settle(f"{name}, two fresh orders, alone", [pair])
+    return market.gas
+
+
+def written():
+    """Give the table of the page."""
+    rows = re.findall(r"^\| `(\w+: .+?)` \| ([\d,]+) \|", PAGE.read_text(), re.MULTILINE)
+    return {name: int(gas.replace(",", "")) for name, gas in rows}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not PAGE.exists(), reason="not here: the documentation")
+def test_settling_costs_what_the_documentation_says(node):
+    assert costs(node) == written()
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="not here: the documentation")
+def test_settling_costs_no_more_than_was_promised():
+    gas = written()
+    assert gas["settle: two fresh orders, of 25"] <= 130_000
+    assert gas["settle: two orders partly filled, of 25"] <= 95_000

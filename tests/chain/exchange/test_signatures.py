@@ -1,0 +1,156 @@
+"""The contract believes exactly the signatures that clob.signing believes."""
+
+import json
+
+import msgspec
+import pytest
+from eth_account import Account
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clob.errors import ClobError
+from clob.signing import Domain, SignedOrder, order_hash, personal_hash, secp, sign, verify
+from clob_server.chain.abi import revert_reason
+from clob_server.chain.contracts import artifact
+from clob_server.chain.exchange import AUTHORISED, HASH_ORDER, order_values, signature_bytes
+from tests.chain.contracts.evm import CHAIN_ID, Evm
+from tests.chain.exchange.venue import (
+    BUY,
+    CREATION_TYPES,
+    KEYS,
+    MAKERS,
+    ONE,
+    OWNER,
+    SELL,
+    creation_args,
+)
+from tests.signing.helpers import domain_of
+from tests.signings import vectors
+
+ALICE, BOB = (maker.address for maker in MAKERS[:2])
+N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+class Judge:
+    """An exchange for a domain, which lies where the domain says."""
+
+    def __init__(self, domain):
+        self.domain = domain
+        self.evm = Evm(domain.chain_id)
+        addresses = self.evm.deploy_all()
+        args = creation_args(domain.name, domain.version, addresses)
+        made = self.evm.deploy(OWNER, "Exchange", CREATION_TYPES, args)
+        self.evm.set_code(domain.verifying_contract, self.evm.code(made))
+
+    def hash(self, order):
+        """What the contract says the hash of an order is."""
+        return self.evm.ask(self.domain.verifying_contract, HASH_ORDER, order_values(order))
+
+    def believes(self, order):
+        """If the contract believes a signature."""
+        data = AUTHORISED.encode(order_values(order), signature_bytes(order))
+        outcome = self.evm.call(ALICE, self.domain.verifying_contract, data)
+        if outcome.reason:
+            assert outcome.reason == revert_reason(outcome.output)
+            return False
+        assert AUTHORISED.decode(outcome.output) == (order_hash(order, self.domain),)
+        return True
+
+
+def is_believed(order, domain):
+    """If clob.signing believes a signature."""
+    try:
+        verify(order, domain)
+    except ClobError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def judge():
+    return Judge(Domain("clob", "1", CHAIN_ID, "0x5FbDB2315678afecb367f032d93F642f64180aa3"))
+
+
+def order(**fields):
+    """An order of Alice's, not signed yet."""
+    given = {"side": BUY, "price": 50, "size": ONE, "maker": ALICE, "token_id": 7, "salt": 1}
+    return SignedOrder.from_price_size(**{**given, **fields})
+
+
+def with_signature(one, signature):
+    """The same order with another signature."""
+    return msgspec.structs.replace(one, signature=f"0x{signature.hex()}")
+
+
+def test_every_vector_has_the_same_hash_and_the_same_verdict():
+    for vector in vectors("order_eip712"):
+        domain = domain_of(vector["domain"])
+        judge = Judge(domain)
+        one = SignedOrder.from_json({**vector["order"], "signature": vector["signature"]})
+        assert judge.hash(one) == order_hash(one, domain), vector["id"]
+        assert judge.believes(one) == is_believed(one, domain), vector["id"]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_every_odd_signature_has_the_same_verdict(judge, kind):
+    """What is odd of a vector is put on a good signature: its length, its v, its s or its r."""
+    one = sign(order(signature_type=kind), judge.domain, KEYS[ALICE])
+    good = signature_bytes(one)
+    for vector in vectors("recover"):
+        try:
+            odd = bytes.fromhex(vector["signature"].removeprefix("0x"))
+        except ValueError:
+            continue  # no bytes, so that no contract gets to see it
+        for spoilt in (odd, good[:64] + odd[64:], good[:32] + odd[32:], odd[:32] + good[32:]):
+            changed = with_signature(one, spoilt)
+            assert judge.believes(changed) == is_believed(changed, judge.domain), vector["id"]
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+@pytest.mark.parametrize("way", ["typed", "personal", "personal of text"])
+@pytest.mark.parametrize("v", ["27", "0", "other", "high s"])
+def test_a_type_and_a_way_of_signing_have_the_same_verdict(judge, kind, way, v):
+    one = order(signature_type=kind)
+    digest = order_hash(one, judge.domain)
+    if way == "personal":
+        digest = personal_hash(digest)
+    elif way == "personal of text":
+        digest = personal_hash(secp.keccak256(digest.hex().encode()))
+    signed = bytearray(Account.from_key(KEYS[ALICE]).unsafe_sign_hash(digest).signature)
+    if v == "0":
+        signed[64] -= 27
+    elif v == "other":
+        signed[64] ^= 1
+    elif v == "high s":
+        signed[32:64] = (N - int.from_bytes(signed[32:64])).to_bytes(32)
+        signed[64] = 55 - signed[64]
+    changed = with_signature(one, bytes(signed))
+    assert judge.believes(changed) == is_believed(changed, judge.domain)
+    fine = v in ("27", "0") and ((way == "typed" and kind < 2) or (way == "personal" and kind == 0))
+    assert judge.believes(changed) == fine
+
+
+WORD = st.integers(0, 2**256 - 1)
+ADDRESS = st.binary(min_size=20, max_size=20).map(lambda raw: f"0x{raw.hex()}")
+
+
+@given(
+    salt=WORD, taker=ADDRESS, token_id=WORD, maker_amount=WORD, taker_amount=WORD,
+    expiration_s=WORD, nonce=WORD, fee_rate_bps=WORD, side=st.sampled_from([BUY, SELL]),
+    signature_type=st.integers(0, 255), maker=st.sampled_from([ALICE, BOB]),
+)  # fmt: skip
+def test_any_order_has_the_same_hash_and_the_same_verdict(judge, maker, **fields):
+    one = sign(SignedOrder(maker=maker, signer=ALICE, **fields), judge.domain, KEYS[ALICE])
+    assert judge.hash(one) == order_hash(one, judge.domain)
+    assert judge.believes(one) == is_believed(one, judge.domain)
+
+
+@given(signature=st.binary(max_size=70).filter(any))
+def test_noise_is_no_signature(judge, signature):
+    one = with_signature(order(), signature)
+    assert judge.believes(one) is is_believed(one, judge.domain) is False
+
+
+def test_the_type_is_that_of_the_ctf_exchange():
+    source = json.dumps(artifact("Exchange").creation.hex())
+    assert "a852566c4e14d00869b6db0220888a9090a13eccdaea03713ff0a3d27bf9767c" in source

@@ -1,0 +1,170 @@
+"""An exchange on a virtual machine of its own, and four makers who traded there before."""
+
+from clob.order import Side
+from clob.signing import Domain, SignedOrder, order_hash, sign
+from clob_server.chain import positions
+from clob_server.chain.abi import Function, revert_reason
+from clob_server.chain.accounts import ACCOUNTS, OPERATOR, WALLETS
+from clob_server.chain.exchange import (
+    FAILED,
+    REGISTER,
+    SETTLED,
+    SETTLED_BEFORE,
+    Fill,
+    Party,
+    settle,
+)
+from tests.chain.contracts.calls import (
+    APPROVE,
+    APPROVE_ALL,
+    BALANCE,
+    MAX,
+    MINT,
+    PREPARE,
+    ROOT,
+    SEND_TOKENS,
+    SPLIT,
+    TOKENS,
+    TRANSFER,
+    WRAP,
+)
+from tests.chain.contracts.evm import CHAIN_ID, Evm
+
+BOSS = OPERATOR.address
+OWNER = ACCOUNTS[0].address
+FEES = ACCOUNTS[8].address
+MAKERS = WALLETS[:4]
+KEYS = {account.address: account.private_key for account in ACCOUNTS}
+ONE = 10**18
+START = 1_000 * ONE
+BUY, SELL = Side.BUY, Side.SELL
+SET_FEES = Function("setFeeWallet(address)")
+
+CREATION_TYPES = ["string", "string", "address", "address", "address", "address"]
+
+
+def creation_args(name, version, addresses):
+    """What the constructor is given: the domain, the contracts, the owner and the operator."""
+    return [name, version, addresses.collateral, addresses.conditional_tokens, OWNER, BOSS]
+
+
+class Venue:
+    """The contracts, a condition with both tokens, and makers who hold some of everything."""
+
+    def __init__(self):
+        self.evm = Evm()
+        self.addresses = self.evm.deploy_all()
+        self.tokens = self.addresses.conditional_tokens
+        self.wrapped = self.addresses.collateral
+        args = creation_args("clob", "1", self.addresses)
+        self.exchange = self.evm.deploy(OWNER, "Exchange", CREATION_TYPES, args)
+        self.domain = Domain("clob", "1", CHAIN_ID, self.exchange)
+        self.question = positions.question_id("Will it be so?")
+        self.condition = positions.condition_id(BOSS, self.question)
+        self.yes, self.no = positions.token_ids(self.wrapped, self.condition)
+        self.trades = 0
+        self.salt = 0
+        self._begin()
+
+    def _begin(self):
+        """Open the market, and give the makers collateral and tokens."""
+        dollar = self.addresses.stablecoin
+        self.do(BOSS, self.tokens, PREPARE, BOSS, self.question, 2)
+        self.do(BOSS, self.exchange, REGISTER, self.condition)
+        self.do(OWNER, self.exchange, SET_FEES, FEES)
+        self.do(BOSS, dollar, APPROVE, self.wrapped, MAX)
+        self.do(BOSS, self.wrapped, APPROVE, self.tokens, MAX)
+        self.do(BOSS, dollar, MINT, BOSS, 10_000 * 10**6)
+        self.do(BOSS, self.wrapped, WRAP, BOSS, 10_000 * 10**6)
+        args = (self.wrapped, ROOT, self.condition, [1, 2], 4 * START)
+        self.do(BOSS, self.tokens, SPLIT, *args)
+        for maker in MAKERS:
+            self.do(BOSS, self.wrapped, TRANSFER, maker.address, START)
+            for token in (self.yes, self.no):
+                move = (BOSS, maker.address, token, START, b"")
+                self.do(BOSS, self.tokens, SEND_TOKENS, *move)
+            self.do(maker.address, self.wrapped, APPROVE, self.exchange, MAX)
+            self.do(maker.address, self.tokens, APPROVE_ALL, self.exchange, True)
+
+    def do(self, *call):
+        """Send a call that has to be a success, and give its logs."""
+        return self.evm.do(*call).logs
+
+    def at(self, now_s):
+        """Set the clock."""
+        self.evm.set_time(now_s)
+
+    # ----- orders ----------------------------------------------------------------------------
+
+    def order(self, maker, side, price, size, token=None, *, key=None, **fields):
+        """Make an order and sign it."""
+        self.salt += 1
+        fields = {"signature_type": 1, **fields}
+        made = SignedOrder.from_price_size(
+            side=side,
+            price=price,
+            size=size,
+            maker=maker,
+            token_id=self.yes if token is None else token,
+            salt=self.salt,
+            **fields,
+        )
+        return sign(made, self.domain, key or KEYS[fields.get("signer", maker)])
+
+    def order_hash(self, order):
+        """What names an order on the chain."""
+        return order_hash(order, self.domain)
+
+    def fill(self, resting, incoming, price, size, **more):
+        """Say what is to be settled; orders or parties."""
+        self.trades += 1
+        resting, incoming = (
+            one if isinstance(one, Party) else Party(order=one) for one in (resting, incoming)
+        )
+        more = {"trade_id": self.trades, **more}
+        return Fill(price=price, size=size, resting=resting, incoming=incoming, **more)
+
+    def settle(self, *fills, sender=BOSS):
+        """Settle fills, and give what became of each: nothing, or the reason why it failed."""
+        outcome = self.evm.send(sender, self.exchange, settle(fills))
+        assert outcome.reason == "", outcome.reason
+        return [self._verdict(fill, outcome.logs) for fill in fills]
+
+    def _verdict(self, fill, logs):
+        """Say what the logs tell of a fill, in words; empty when it settled."""
+        said = []
+        for log in logs:
+            for event in (SETTLED, FAILED, SETTLED_BEFORE):
+                if event.is_in(log):
+                    found = event.decode(log)
+                    if found[0] == fill.trade_id:
+                        said.append((event, found))
+        [(event, found)] = said
+        if event is SETTLED:
+            assert found[3:] == (fill.price, fill.size)
+            return ""
+        return revert_reason(found[1]) if event is FAILED else event.name
+
+    # ----- balances --------------------------------------------------------------------------
+
+    def holds(self, who):
+        """What somebody has: collateral, YES, NO."""
+        return (
+            self.evm.ask(self.wrapped, BALANCE, who),
+            self.evm.ask(self.tokens, TOKENS, who, self.yes),
+            self.evm.ask(self.tokens, TOKENS, who, self.no),
+        )
+
+    def everybody(self):
+        """What each of them has, the contracts among them."""
+        people = (*[maker.address for maker in MAKERS], BOSS, FEES, self.exchange, self.tokens)
+        return {who: self.holds(who) for who in people}
+
+    def changes(self, before):
+        """By how much what each of them has is another now."""
+        now = self.everybody()
+        changed = {
+            who: tuple(new - old for new, old in zip(now[who], before[who], strict=True))
+            for who in now
+        }
+        return {who: change for who, change in changed.items() if any(change)}
