@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.24;
 
-import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
 import {IERC1155Receiver} from "@openzeppelin/contracts/token/ERC1155/IERC1155Receiver.sol";
@@ -10,22 +9,16 @@ import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
 import {BitMaps} from "@openzeppelin/contracts/utils/structs/BitMaps.sol";
 import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
-import {Pausable} from "@openzeppelin/contracts/utils/Pausable.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {IConditionalTokens} from "./IConditionalTokens.sol";
+import {Operated} from "./Operated.sol";
 import {SignedOrders} from "./SignedOrders.sol";
 
 /// @title Settles trades that the operator matched, as far as both makers signed for them.
 /// @notice A fill moves what it says from one maker to the other, or nothing. The operator chooses
 /// which orders meet, when, and at which price within what both signed; nothing else. This contract
 /// holds nothing between transactions.
-contract Exchange is
-    SignedOrders,
-    Ownable2Step,
-    Pausable,
-    ReentrancyGuardTransient,
-    IERC1155Receiver
-{
+contract Exchange is SignedOrders, Operated, ReentrancyGuardTransient, IERC1155Receiver {
     using BitMaps for BitMaps.BitMap;
     using SafeCast for uint256;
     using SafeERC20 for IERC20;
@@ -72,10 +65,7 @@ contract Exchange is
     /// @notice A fill had been settled before, and moved nothing.
     event SettledBefore(uint256 indexed tradeId);
     event ConditionRegistered(bytes32 indexed conditionId, uint256 yes, uint256 no);
-    event OperatorSet(address operator);
-    event FeeWalletSet(address wallet);
 
-    error NotOperator(address sender);
     error TooManyFills(uint256 count, uint256 most);
     error TooLittleGas(uint256 left, uint256 needed);
     error PriceOutOfRange(uint256 price);
@@ -110,10 +100,6 @@ contract Exchange is
     IERC20 public immutable collateral;
     /// @notice What is traded.
     IConditionalTokens public immutable tokens;
-    /// @notice Who may settle.
-    address public operator;
-    /// @notice Who gets the fees.
-    address public feeWallet;
     BitMaps.BitMap private _settled;
     /// @notice The other outcome of a token, where its condition was registered.
     mapping(uint256 tokenId => Outcome) public outcomes;
@@ -125,11 +111,9 @@ contract Exchange is
         IConditionalTokens tokens_,
         address owner_,
         address operator_
-    ) EIP712(name, version) Ownable(owner_) {
+    ) EIP712(name, version) Operated(owner_, operator_) {
         collateral = collateral_;
         tokens = tokens_;
-        _setOperator(operator_);
-        _setFeeWallet(operator_);
         collateral_.forceApprove(address(tokens_), type(uint256).max);
     }
 
@@ -182,28 +166,6 @@ contract Exchange is
         outcomes[yes] = Outcome(conditionId, no);
         outcomes[no] = Outcome(conditionId, yes);
         emit ConditionRegistered(conditionId, yes, no);
-    }
-
-    // ----- the owner -----------------------------------------------------------------------------
-
-    /// @notice Stops settling; cancelling and taking back go on.
-    function pause() external onlyOwner {
-        _pause();
-    }
-
-    /// @notice Lets settling go on.
-    function unpause() external onlyOwner {
-        _unpause();
-    }
-
-    /// @notice Says who may settle.
-    function setOperator(address operator_) external onlyOwner {
-        _setOperator(operator_);
-    }
-
-    /// @notice Says who gets the fees.
-    function setFeeWallet(address wallet) external onlyOwner {
-        _setFeeWallet(wallet);
     }
 
     // ----- tokens that come in -------------------------------------------------------------------
@@ -402,15 +364,5 @@ contract Exchange is
     function _position(bytes32 conditionId, uint256 indexSet) private view returns (uint256) {
         bytes32 collection = tokens.getCollectionId(bytes32(0), conditionId, indexSet);
         return tokens.getPositionId(collateral, collection);
-    }
-
-    function _setOperator(address operator_) private {
-        operator = operator_;
-        emit OperatorSet(operator_);
-    }
-
-    function _setFeeWallet(address wallet) private {
-        feeWallet = wallet;
-        emit FeeWalletSet(wallet);
     }
 }
