@@ -14,6 +14,7 @@ from clob_server.openapi import document
 from clob_server.problems import ApiError
 from clob_server.routes import admin, gasless, markets, meta, orders
 from clob_server.service import Service
+from clob_server.transport import Way
 
 ROUTES: Final[tuple[Route, ...]] = (
     *orders.ROUTES,
@@ -65,12 +66,13 @@ class App:
         else:
             await self._rest(scope, receive, send)
 
-    def at_once(self, scope: Scope, body: bytes) -> bool:
-        """Answer a request that is there whole, by ``clob.reply`` and without a task of its own.
+    def at_once(self, scope: Scope, body: bytes, way: Way) -> bool:
+        """Answer a request that is there whole, without a task of its own.
 
         Args:
             scope: what ASGI tells of it.
             body: all of its body.
+            way: takes the answer.
 
         Returns:
             False where it is to be answered as ASGI has it, and nothing was done.
@@ -78,7 +80,7 @@ class App:
         hot = self._hot_end(scope)
         if hot is None or len(body) > self._body_max:
             return False
-        hot.at_once(scope, body)
+        hot.at_once(scope, body, way)
         return True
 
     def _hot_end(self, scope: Scope) -> Endpoint | None:

@@ -16,6 +16,7 @@ from clob_server.problems import ApiError, Headers
 if TYPE_CHECKING:
     from clob_server.engine import Done, Make
     from clob_server.service import Service
+    from clob_server.transport import Way
 
 Scope: TypeAlias = MutableMapping[str, Any]
 """What ASGI tells of a request."""
@@ -74,6 +75,7 @@ class Call:
         "route",
         "scope",
         "service",
+        "way",
     )
 
     def __init__(self, service: "Service", route: "Route", scope: Scope) -> None:
@@ -92,6 +94,8 @@ class Call:
         """The body."""
         self.request_id: str = service.request_id(self.headers.get(b"x-request-id"))
         """What the logs call it."""
+        self.way: Way | None = None
+        """Takes the answer at once; None where it goes as ASGI has it."""
 
     @property
     def address(self) -> str:

@@ -7,7 +7,7 @@ What that saves stands in ``benchmarks/README.md``.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +31,7 @@ from clob_server.transport import REPLY
 if TYPE_CHECKING:
     from clob_server.engine import Done
     from clob_server.service import Service
+    from clob_server.transport import Way
 
 _LOG: Final = logging.getLogger("clob_server.requests")
 
@@ -73,39 +74,51 @@ class Endpoint:
 
     # ----- at once -----------------------------------------------------------------------------
 
-    def at_once(self, scope: Scope, body: bytes) -> None:
-        """Answer one request, whose body is there, through ``clob.reply`` alone."""
+    def at_once(self, scope: Scope, body: bytes, way: "Way") -> None:
+        """Answer one request, whose body is there.
+
+        Args:
+            scope: what ASGI tells of it.
+            body: its body.
+            way: takes the answer.
+        """
         call = Call(self._service, self._route, scope)
-        call.body = body
-        self._go_on(call, partial(self._begin, call))
-
-    def _begin(self, call: Call) -> Outcome:
-        """Let a request in, and have it handled."""
-        self._service.guard.admit(call)
-        return self._route.handler(call)
-
-    def _go_on(self, call: Call, work: Callable[[], Outcome]) -> None:
-        """Do what can be done by now, and answer, or see to it that it goes on later."""
+        call.body, call.way = body, way
         try:
-            outcome = work()
+            self._service.guard.admit(call)
+            outcome = self._route.handler(call)
             if isinstance(outcome, Ask):
-                self._service.engine.put(outcome.make, partial(self._hear, call, outcome))
+                self._ask(call, outcome)
                 return
         except Exception as error:
             outcome = self._refuse(error, call)
+        self._answer(call, outcome)
+
+    def _ask(self, call: Call, asked: Ask) -> None:
+        """Ask the engine, and go on when it has answered."""
+        self._service.engine.put(asked.make, partial(self._hear, call, asked))
+
+    def _hear(self, call: Call, asked: Ask, came: "Done | Exception") -> None:
+        """Go on with what came of a command."""
+        try:
+            if isinstance(came, Exception):
+                raise came
+            outcome = asked.then(came)
+            if isinstance(outcome, Ask):
+                self._ask(call, outcome)
+                return
+        except Exception as error:
+            outcome = self._refuse(error, call)
+        self._answer(call, outcome)
+
+    def _answer(self, call: Call, outcome: Reply | Awaitable[Reply]) -> None:
+        """Answer, or see to it that it is done when something else has come."""
         if isinstance(outcome, Reply):
             self._send(call, outcome)
         else:
             task = asyncio.get_running_loop().create_task(self._wait(call, outcome))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-
-    def _hear(self, call: Call, asked: Ask, came: "Done | Exception") -> None:
-        """Go on with what came of a command."""
-        if isinstance(came, Exception):
-            self._send(call, self._refuse(came, call))
-        else:
-            self._go_on(call, partial(asked.then, came))
 
     async def _wait(self, call: Call, awaited: Awaitable[Reply]) -> None:
         """Answer when something else has come."""
@@ -117,7 +130,8 @@ class Endpoint:
 
     def _send(self, call: Call, answer: Reply) -> None:
         """Send an answer in one go; where that fails, nobody is there to take it."""
-        call.scope["extensions"][REPLY](answer.status, headers_of(answer, call), answer.body)
+        assert call.way is not None
+        call.way(answer.status, lines_of(answer, call), answer.body)
         self._finish(call, answer)
 
     # ----- either way --------------------------------------------------------------------------
@@ -144,9 +158,10 @@ class Endpoint:
 
 async def send_reply(call: Call, send: Send, answer: Reply) -> None:
     """Send an answer, in one go where the transport takes it so."""
-    status, body, headers = answer.status, answer.body, headers_of(answer, call)
-    whole = call.scope["extensions"].get(REPLY) if "extensions" in call.scope else None
-    if whole is None or answer.headers == CLOSE or not whole(status, headers, body):
+    status, body = answer.status, answer.body
+    way = call.scope["extensions"].get(REPLY) if "extensions" in call.scope else None
+    if way is None or answer.headers == CLOSE or not way(status, lines_of(answer, call), body):
+        headers = headers_of(answer, call)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -158,6 +173,18 @@ def headers_of(answer: Reply, call: Call) -> Headers:
         (b"content-length", b"%d" % len(answer.body)),
         (b"x-request-id", call.request_id.encode()),
         *answer.headers,
+    )
+
+
+def lines_of(answer: Reply, call: Call) -> bytes:
+    """Write all headers of an answer, each with the end of its line."""
+    body, _, headers, content_type = answer
+    more = b"".join([b"%b: %b\r\n" % header for header in headers]) if headers else b""
+    return b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b" % (
+        content_type,
+        len(body),
+        call.request_id.encode(),
+        more,
     )
 
 

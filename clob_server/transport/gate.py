@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from uvicorn.server import ServerState
 
+from clob_server.transport.heads import Heads
 from clob_server.transport.limits import TransportConfig, TransportLimits
 
 NEVER: Final = math.inf
@@ -34,9 +35,22 @@ class Gate(ServerState):
         super().__init__()
         self.refused: Final[Counter[str]] = Counter()
         """How often something was refused here, by code."""
+        self.heads: Final = Heads()
+        """The heads of requests that are known."""
         self._config = config
         self._addresses: Counter[str] = Counter()
         self._num_open = 0
+        self._written: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
+
+    @property
+    def default_lines(self) -> bytes:
+        """The headers that every answer has, each with the end of its line."""
+        headers, lines = self._written
+        if headers is not self.default_headers:  # there are others each second
+            headers = self.default_headers
+            lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+            self._written = headers, lines
+        return lines
 
     @property
     def num_open(self) -> int:

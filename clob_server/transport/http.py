@@ -5,36 +5,26 @@ asked before on the same connection has been answered. Then the connection ends.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import httptools
-from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from clob_server.problems import Refusal
-from clob_server.transport.answers import HeldFlow, Joined
-from clob_server.transport.gate import NEVER, PIECE_BYTES, Gate, Watched, write_eof
+from clob_server.transport.answering import Answering
+from clob_server.transport.answers import HeldFlow
+from clob_server.transport.gate import NEVER, PIECE_BYTES, Gate, write_eof
 from clob_server.transport.limits import TransportConfig
 from clob_server.transport.refusals import as_http, refusal
 
-REPLY: Final = "clob.reply"
-"""Where an application finds :meth:`HttpProtocol.reply`, in ``scope["extensions"]``."""
-Header: TypeAlias = tuple[bytes, bytes]
-"""The name and the value of a header."""
 USELESS_MAX: Final = 65_536
 """How many bytes a client may send with a request that are no body anybody takes."""
 WAITING_MAX: Final = 65_536
 """How many bytes of a client may wait behind his requests before no more are read."""
 
 
-class HttpProtocol(Watched, HttpToolsProtocol):
+class HttpProtocol(Answering):
     """A connection.
 
     Args:
@@ -42,12 +32,6 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         server_state: what all connections share.
         app_state: what the lifespan of the application left for its requests.
     """
-
-    flow: HeldFlow
-    is_inside: bool
-    deadline: float
-    # The last request that was begun; None before the first, which uvicorn's own type leaves out.
-    cycle: Any
 
     def __init__(
         self,
@@ -57,25 +41,11 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.keep_alive_s: float = config.limits.keep_alive_s
         self.piece_max: int = min(PIECE_BYTES, config.limits.headers_max_bytes)
-        self.is_deaf: bool = False
-        """If nothing more is parsed."""
-        self.at_once: Callable[[Any, bytes], bool] | None = getattr(self.app, "at_once", None)
-        """Answers a request that is there whole, if the application can."""
-        self.running: RequestResponseCycle | None = None
-        """The request that is being answered, or was last."""
-        self.starting: ASGI3Application | None = None
-        """What is to answer it, as soon as all that came with it is parsed."""
-        self.is_over: bool = False
-        """If the client has closed his side."""
         self.unparsed: bytes = b""
-        self.is_head_open: bool = False
         self.num_head: int = 0
         self.num_useless: int = 0
         self.body_of: RequestResponseCycle | None = None
-        self.refusal: Refusal | None = None
-        """What is said when everything before it is answered."""
 
     # ----- the connection --------------------------------------------------------------------
 
@@ -128,11 +98,6 @@ class HttpProtocol(Watched, HttpToolsProtocol):
     # ----- what comes in ---------------------------------------------------------------------
 
     @property
-    def is_answering(self) -> bool:
-        """If a request is being answered."""
-        return self.running is not None and not self.running.response_complete
-
-    @property
     def is_body_open(self) -> bool:
         """If the body of the last request is wanted and has not come whole."""
         cycle = self.cycle
@@ -142,10 +107,17 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         """Parse what came."""
         if self.is_deaf:
             return
+        cycle = self.cycle
         if self.is_head_open or self.pipeline or len(data) > self.piece_max:
             self._parse_long(data)
-        else:
+        elif cycle is not None and (cycle.more_body or not cycle.response_complete):
             self._parse(data)
+        else:
+            head = self.gate.heads.find(data)
+            if head is None or not self.start_whole(head, data):
+                self.unknown = data
+                self._parse(data)
+                self.unknown = None
 
     def _parse_long(self, data: bytes) -> None:
         """Parse piece by piece; what comes behind a waiting request waits, too."""
@@ -164,7 +136,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         """Parse a piece, and answer the request that has begun with it."""
         self._take_in(data)
         if self.starting is not None:
-            self._start(cast("RequestResponseCycle", self.running), self.starting)
+            self.start(cast("RequestResponseCycle", self.running), self.starting)
 
     def _take_in(self, data: bytes) -> None:
         """Parse a piece, and see what the client owes after it."""
@@ -270,81 +242,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         lines += [b"%b: %b" % header for header in self.headers]
         protocol.begin(b"\r\n".join([*lines, b"", b""]))
 
-    # ----- what goes out ---------------------------------------------------------------------
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Have a request answered; its body may be in what is being parsed."""
-        self.running, self.starting = cycle, app
-
-    def _start(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        """Answer a request: at once if it came whole and alone, else as ASGI has it.
-
-        Each of many in a row has a task, so that no client holds the loop with them.
-        """
-        self.running, self.starting = cycle, None
-        cycle.transport = cast("asyncio.Transport", Joined(cycle, self.transport))
-        scope = cast("dict[str, Any]", cycle.scope)
-        if cycle.keep_alive and scope["method"] != "HEAD":
-            scope["extensions"] = {REPLY: partial(self.reply, cycle)}
-            is_alone = not (cycle.more_body or self.pipeline or self.flow.write_paused)
-            if is_alone and self.at_once is not None and self.at_once(scope, bytes(cycle.body)):
-                return
-        task = self.loop.create_task(cycle.run_asgi(app))
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
-
-    def reply(
-        self, cycle: RequestResponseCycle, status: int, headers: Iterable[Header], body: bytes
-    ) -> bool:
-        """Send an answer that is whole, in one go; a third of what two messages of ASGI cost.
-
-        Args:
-            cycle: the request that is answered.
-            status: how it went.
-            headers: without line breaks; the length among them, and no ``connection``.
-            body: what it says.
-
-        Returns:
-            False where it has to be sent as ASGI has it, since the client is slow or has gone.
-        """
-        if cycle.response_started or cycle.disconnected or self.flow.write_paused:
-            return False
-        parts = [STATUS_LINE[status]]
-        for name, value in self.server_state.default_headers:
-            parts += (name, b": ", value, b"\r\n")
-        for name, value in headers:
-            parts += (name, b": ", value, b"\r\n")
-        if not cycle.keep_alive:  # the server has begun to end
-            parts.append(b"connection: close\r\n")
-        parts += (b"\r\n", body)
-        cycle.response_started = cycle.response_complete = True
-        self.transport.write(b"".join(parts))
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.message_event.set()
-        cycle.on_response()
-        return True
-
-    def on_response_complete(self) -> None:
-        """Go on with what waits, or wait for the next request."""
-        cast("Joined", self.running.transport).flush()  # type: ignore[union-attr]
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        if self.pipeline:
-            self._start(*self.pipeline.pop())
-            if not self.pipeline:
-                self._parse_on()
-        elif self.refusal is not None:
-            self._answer(self.refusal)
-        elif self.is_over:
-            self.transport.close()
-        else:
-            self.flow.resume_reading()
-            if not self.is_head_open:
-                self.deadline = self.loop.time() + self.keep_alive_s
-
-    def _parse_on(self) -> None:
+    def parse_on(self) -> None:
         """Parse what waited, and read on."""
         self.flow.is_held = False
         self.flow.resume_reading()
@@ -366,7 +264,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         has_begun: bool = cycle is self.running
         if not self.is_body_open:
             if not self.is_answering:
-                self._answer(self.refusal)
+                self.say(self.refusal)
         elif not has_begun:
             self.pipeline.popleft()  # it has not begun, and never will
         else:
@@ -375,9 +273,11 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             if cycle.response_started:
                 self.transport.abort()
             else:
-                self._answer(self.refusal)
+                self.say(self.refusal)
 
-    def _answer(self, made: Refusal) -> None:
+    # ----- refusals --------------------------------------------------------------------------
+
+    def say(self, made: Refusal) -> None:
         """Send a refusal, and end."""
         self.transport.write(as_http(made, self.server_state.default_headers))
         self._finish()

@@ -44,12 +44,11 @@ class App:
         else:
             await getattr(self, scope["path"].strip("/") or "hello")(scope, receive, send)
 
-    def at_once(self, scope, body):
+    def at_once(self, scope, body, way):
         """Answers /once, with its body, and /later with it as soon as the gate opens."""
         if scope["path"] not in ("/once", "/later"):
             return False
-        length = (b"content-length", str(len(body)).encode())
-        answer = functools.partial(scope["extensions"][REPLY], 200, [length], body)
+        answer = functools.partial(way, 200, b"content-length: %d\r\n" % len(body), body)
         if scope["path"] == "/once":
             tell("once", answer())
         else:
@@ -90,13 +89,13 @@ class App:
     async def whole(self, scope, receive, send):
         """Answers as /hello does, in one go where it may."""
         body = b"hello " + scope["query_string"]
-        length = (b"content-length", str(len(body)).encode())
         reply = scope.get("extensions", {}).get(REPLY)
         if reply is None:
             tell("in parts")
             await self.answer(send, body)
         else:
-            tell("whole", reply(200, [length], body), reply(200, [length], body))
+            line = b"content-length: %d\r\n" % len(body)
+            tell("whole", reply(200, line, body), reply(200, line, body))
 
     async def ready(self, scope, receive, send):
         await self.answer(send, b"", 503 if self.is_draining else 200)
@@ -107,6 +106,10 @@ class App:
     async def refused(self, scope, receive, send):
         counts = self.server.server_state.refused
         await self.answer(send, msgspec.json.encode(dict(counts)))
+
+    async def heads(self, scope, receive, send):
+        """Tells how many heads are known."""
+        await self.answer(send, b"%d" % len(self.server.server_state.heads))
 
     async def unparsed(self, scope, receive, send):
         """Tells how much of what clients sent waits to be parsed."""

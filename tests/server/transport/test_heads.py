@@ -1,0 +1,171 @@
+"""Heads that came before: what they mean is known, and nothing else is taken for them."""
+
+import pytest
+
+from clob_server.transport.heads import HEAD_MAX, HEADS_MAX, Heads
+from tests.server.transport.conftest import LOOPS
+from tests.server.transport.process import Process
+
+GET = b"GET /%s HTTP/1.1\r\nhost: x\r\n\r\n"
+SCOPE = {"method": "POST", "path": "/a", "headers": [(b"host", b"x")], "client": ("1.2.3.4", 5)}
+HEAD = b"POST /a HTTP/1.1\r\ncontent-length: 4\r\n\r\n"
+
+
+def post(path, body, more=b""):
+    """A request with a body."""
+    head = b"POST /%s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%b\r\n"
+    return head % (path, len(body), more) + body
+
+
+@pytest.fixture
+def known(server):
+    """A request that the server knows the head of, and a client that may send it again."""
+    request = post(b"once", b"0123")
+    with server.open() as client:
+        client.send(request)
+        assert client.answer()[2] == b"0123"
+        yield request, client
+
+
+# ----- what is kept ------------------------------------------------------------------------------
+
+
+def test_the_same_head_means_the_same_whatever_the_body_is():
+    heads = Heads()
+    assert heads.find(HEAD + b"abcd") is None
+    heads.keep(HEAD + b"abcd", 4, SCOPE)
+    found = heads.find(HEAD + b"efgh")
+    assert (found.num_head, found.num_bytes) == (len(HEAD), len(HEAD) + 4)
+    assert found.scope == {"method": "POST", "path": "/a", "headers": [(b"host", b"x")]}
+
+
+@pytest.mark.parametrize("data", [HEAD, HEAD + b"abc", HEAD + b"abcde", HEAD[1:] + b"abcd", b""])
+def test_what_is_not_one_whole_request_is_not_known(data):
+    heads = Heads()
+    heads.keep(HEAD + b"abcd", 4, SCOPE)
+    assert heads.find(data) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "num_body"),
+    [
+        (b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n", 4),
+        (b"POST /a HTTP/1.1\ncontent-length: 4\n\nabcd", 4),
+        (b"GET /a HTTP/1.1\r\nx: " + HEAD_MAX * b"y" + b"\r\n\r\n", 0),
+    ],
+)
+def test_a_head_that_is_long_or_not_all_there_is_beside_the_body_is_not_kept(data, num_body):
+    heads = Heads()
+    heads.keep(data, num_body, SCOPE)
+    assert not len(heads)
+
+
+def test_so_many_are_kept_and_not_more():
+    heads = Heads()
+    for number in range(3 * HEADS_MAX):
+        heads.keep(GET % (b"%d" % number), 0, SCOPE)
+        assert 0 < len(heads) <= HEADS_MAX
+        assert heads.find(GET % (b"%d" % number)) is not None
+
+
+# ----- what comes in -----------------------------------------------------------------------------
+
+
+def test_a_head_is_known_on_every_connection_once_it_came(server):
+    before = int(server.get("/heads")[1])
+    for number in range(3):
+        with server.open() as client:
+            for turn in range(3):
+                body = b"%d %d" % (number, turn)
+                client.send(post(b"once", body, b"x-of: this test\r\n"))
+                assert client.answer()[2] == body
+                assert server.line("once") == "once True"
+    assert int(server.get("/heads")[1]) == before + 1
+
+
+def test_the_answer_is_the_same_but_for_its_time(server, known):
+    request, client = known
+    answers = []
+    for prefix in (b"", b"\r\n"):  # the second one is parsed
+        client.send(prefix + request)
+        answers.append(client.answer())
+    for _, headers, _ in answers:
+        headers.pop("date")
+    assert answers[0] == answers[1]
+
+
+def test_a_known_head_that_comes_in_parts_or_with_others_is_parsed(server, known):
+    request, client = known
+    client.send(request[:-2])
+    server.line("in parts")
+    client.send(request[-2:] + request + request[:30])
+    client.send(request[30:])
+    assert [client.answer()[2] for _ in range(3)] == 3 * [b"0123"]
+    client.send(request)
+    assert client.answer()[2] == b"0123"
+    assert server.line("once") == "once True"
+
+
+def test_a_known_head_behind_one_that_is_not_answered_waits(server, known):
+    request, client = known
+    for body in (b"abcd", b"efgh"):  # the second one's head is known
+        client.send(post(b"later", body))
+        server.line("waiting")
+        client.send(request)
+        client.send(GET % b"hello?3")
+        assert server.get("/go") == (200, b"go")
+        assert [client.answer()[2] for _ in range(3)] == [body, b"0123", b"hello 3"]
+
+
+def test_a_known_request_within_a_body_is_a_body(server, known):
+    request, client = known
+    head = post(b"hello?1", request)[: -len(request)]
+    client.send(head)
+    assert client.answer()[2] == b"hello 1"  # its body is not waited for
+    client.send(request)
+    client.send(GET % b"hello?2")
+    assert client.answer()[2] == b"hello 2"
+
+
+def test_a_known_head_within_a_head_is_a_part_of_it(server, known):
+    _, client = known
+    client.send(GET % b"once")
+    assert client.answer()[2] == b""
+    client.send(b"GET /hello?7 HTTP/1.1\r\nx: ")
+    client.send(GET % b"once")
+    assert client.answer()[2] == b"hello 7"
+    client.send(GET % b"hello?8")
+    assert client.answer()[2] == b"hello 8"
+
+
+def test_a_client_that_has_gone_gets_no_answer(server, known):
+    for _ in range(2):  # the second time the head is known
+        with server.open() as client:
+            client.send(post(b"later", b"first"))
+            server.line("waiting")
+            client.reset()
+        with server.open() as client:  # the loop has heard of the one that is gone
+            client.send(GET % b"hello")
+            client.answer()
+        assert server.get("/go") == (200, b"go")
+        assert server.line("later") == "later False"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_server_that_ends_says_so_with_the_answer_it_owes(loop):
+    with Process(loop=loop) as process, process.open() as idle, process.open() as client:
+        for body in (b"abcd", b"efgh"):
+            client.send(post(b"once", body))
+            assert client.answer()[2] == body
+        client.send(post(b"later", b"abcd"))
+        process.line("waiting")
+        process.open_gate()
+        assert client.answer()[2] == b"abcd"
+        client.send(post(b"later", b"efgh"))
+        process.line("waiting")
+        process.signal()
+        assert idle.rest() == b""  # it has begun to close connections
+        process.open_gate()
+        status, headers, body = client.answer()
+        assert (status, headers["connection"], body) == (200, "close", b"efgh")
+        assert client.rest() == b""
