@@ -93,6 +93,7 @@ class Resting:
     def _follow(self, command: AnyCommand, events: Sequence[object]) -> None:
         """Follow what came of a command."""
         moved: Names = {}
+        makers: dict[str | int, str] | None = None
         for event in events:
             if type(event) is OrderRemoved:
                 if event.reason is RemovalReason.REPLACED:
@@ -103,7 +104,8 @@ class Resting:
                 name = str(event.order_id)
                 moved.pop(name, None)
                 if name not in self._all:
-                    self._add(name, event.market, maker_of(command, name))
+                    makers = makers_of(command) if makers is None else makers
+                    self._add(name, event.market, makers[event.order_id])
         for name in moved:  # replaced, and traded away
             self._drop(name)
 
@@ -123,13 +125,7 @@ class Resting:
                 del names[key]
 
 
-def maker_of(command: AnyCommand, name: str) -> str:
-    """Tell whose order came to rest by a command."""
-    if type(command) is Submit:
-        return command.order.maker
-    assert type(command) is Batch
-    return next(
-        each.order.maker
-        for each in command.commands
-        if type(each) is Submit and each.order.id == name
-    )
+def makers_of(command: AnyCommand) -> dict[str | int, str]:
+    """Tell whose orders a command brings in, by their ids."""
+    submits = command.commands if type(command) is Batch else (command,)
+    return {each.order.id: each.order.maker for each in submits if type(each) is Submit}

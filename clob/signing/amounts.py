@@ -56,10 +56,13 @@ def price_and_size(
     PriceSize(price=50, size=60000000000000000000)
     """
     buys = is_buy(side)
-    for path, amount in (("makerAmount", maker_amount), ("takerAmount", taker_amount)):
-        check_amount(path, amount)
+    if type(maker_amount) is not int or maker_amount <= 0:
+        refuse_amount("makerAmount", maker_amount)
+    if type(taker_amount) is not int or taker_amount <= 0:
+        refuse_amount("takerAmount", taker_amount)
     collateral, size = (maker_amount, taker_amount) if buys else (taker_amount, maker_amount)
-    check_size("takerAmount" if buys else "makerAmount", size)
+    if size > SIZE_MAX:
+        refuse_size("takerAmount" if buys else "makerAmount", size)
     hundredfold = 100 * collateral
     cent = (2 * hundredfold + size) // (2 * size)
     apart = abs(hundredfold - cent * size)
@@ -97,8 +100,10 @@ def amounts_of(side: int, price: int, size: int) -> tuple[int, int]:
         raise at("price", PriceOutOfRangeError(
             f"price must be an integer from {PRICE_MIN} to {PRICE_MAX}, not {show(price)}"
         ))  # fmt: skip
-    check_amount("size", size)
-    check_size("size", size)
+    if type(size) is not int or size <= 0:
+        refuse_amount("size", size)
+    if size > SIZE_MAX:
+        refuse_size("size", size)
     collateral = collateral_of(size, price)
     if not collateral:
         raise at("size", InvalidAmountError(
@@ -110,25 +115,23 @@ def amounts_of(side: int, price: int, size: int) -> tuple[int, int]:
 
 def is_buy(side: object) -> bool:
     """Say whether a side is that of a buyer; refuse what is no side."""
-    if type(side) not in (int, Side) or side not in (Side.BUY, Side.SELL):
+    if type(side) is not Side and (type(side) is not int or side not in (Side.BUY, Side.SELL)):
         raise at("side", InvalidSideError(f"side must be 0 (buy) or 1 (sell), not {show(side)}"))
     return side == Side.BUY
 
 
-def check_amount(path: str, amount: object) -> None:
+def refuse_amount(path: str, amount: object) -> NoReturn:
     """Refuse what is no positive integer."""
-    if type(amount) is not int or amount <= 0:
-        raise at(path, InvalidAmountError(
-            f"{path} must be a positive integer in wei, not {show(amount)}"
-        ))  # fmt: skip
+    raise at(path, InvalidAmountError(
+        f"{path} must be a positive integer in wei, not {show(amount)}"
+    ))  # fmt: skip
 
 
-def check_size(path: str, size: int) -> None:
+def refuse_size(path: str, size: int) -> NoReturn:
     """Refuse more tokens than the engine holds."""
-    if size > SIZE_MAX:
-        raise at(path, AmountTooLargeError(
-            f"{path} must be at most {SIZE_MAX} wei of tokens, not {show(size)}"
-        ))  # fmt: skip
+    raise at(path, AmountTooLargeError(
+        f"{path} must be at most {SIZE_MAX} wei of tokens, not {show(size)}"
+    ))  # fmt: skip
 
 
 def refuse_price(collateral: int, size: int, cent: int) -> NoReturn:

@@ -1,6 +1,8 @@
 """From a signed order to the engine's."""
 
+import functools
 from collections.abc import Container
+from typing import Final
 
 from clob._checks import show
 from clob.errors import InvalidFeeRateError
@@ -12,6 +14,15 @@ from clob.signing.fields import at
 from clob.signing.order import ZERO_ADDRESS, SignedOrder
 from clob.signing.signed import read_address
 from clob.units import FEE_RATE_MAX_BPS
+
+TOKENS_MAX: Final = 4_096
+"""Of how many tokens the digits are remembered."""
+
+
+@functools.lru_cache(TOKENS_MAX)
+def digits(token_id: int) -> str:
+    """Write the id of a token in decimal digits; the same ones come again and again."""
+    return str(token_id)
 
 
 def to_order(
@@ -48,11 +59,12 @@ def to_order(
             :func:`price_and_size` raises them.
     """
     maker = read_address("maker", order.maker)
-    taker = read_address("taker", order.taker)
-    if taker != ZERO_ADDRESS and taker not in operators:
-        raise at("taker", TakerNotSupportedError(
-            f"taker must be {ZERO_ADDRESS} (anybody) or the operator, not {taker}"
-        ))  # fmt: skip
+    if order.taker != ZERO_ADDRESS:
+        taker = read_address("taker", order.taker)
+        if taker != ZERO_ADDRESS and taker not in operators:
+            raise at("taker", TakerNotSupportedError(
+                f"taker must be {ZERO_ADDRESS} (anybody) or the operator, not {taker}"
+            ))  # fmt: skip
     if not 0 <= order.fee_rate_bps <= FEE_RATE_MAX_BPS:
         raise at("feeRateBps", InvalidFeeRateError(
             f"feeRateBps must be 0 to {FEE_RATE_MAX_BPS}, not {show(order.fee_rate_bps)}"
@@ -61,10 +73,10 @@ def to_order(
     price, size = price_and_size(
         order.side, order.maker_amount, order.taker_amount, strict=strict, settles=settles
     )
-    side = Side(order.side)
+    side = order.side if type(order.side) is Side else Side(order.side)
     return Order(
         id=id,
-        token=str(token_id),
+        token=digits(token_id),
         maker=maker,
         side=side,
         price=price,
