@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Refused, RejectedError, Submit, Trade
 from clob.signing import SignedOrder, verify_batch
+from clob.status import OrderStatus
 from clob_server.cancelling import (
     Wish,
     check_authority,
@@ -23,6 +24,7 @@ from clob_server.trading import (
     accepted_as,
     check_signature,
     first_answer,
+    just_rests,
     read_order,
     status_after,
 )
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 Results: TypeAlias = dict[int, CreatedBody | OrderBody | ClobError]
 """What came of each, by its place in the request."""
+OPEN: Final = OrderStatus.OPEN.value
+"""What most orders are when they have come in."""
 
 
 class NothingLeftError(ClobError):
@@ -216,10 +220,15 @@ def created_by(service: "Service", done: Done) -> list[CreatedBody | ClobError]:
                     order_id=str(order_id),
                     matched=order_id in trades,
                     trades=trades.get(order_id, []),
-                    status=status_after(own[order_id]).value,
+                    status=status_in(own[order_id]),
                 )
             )
     return created
+
+
+def status_in(events: Sequence[Event | Refused]) -> str:
+    """Give the status of an order from its own events, as JSON writes it."""
+    return OPEN if just_rests(events) else status_after(events).value
 
 
 def own_events(events: Sequence[Event | Refused]) -> Mapping[str | int, list[Event]]:

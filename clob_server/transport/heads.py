@@ -53,13 +53,16 @@ class Heads:
     def keep(self, data: bytes, num_body: int, scope: dict[str, Any]) -> None:
         """Keep what a head means, unless there was something else beside head and body.
 
+        One that asks for a head alone is not kept: its answer has no body.
+
         Args:
             data: what came when no request was open, and was one whole request.
             num_body: how many bytes its body has.
             scope: what ASGI tells of it.
         """
         num_head = data.find(END, 0, HEAD_MAX) + len(END)
-        if num_head < len(END) or num_head + num_body != len(data):  # a body in chunks
+        is_whole = num_head >= len(END) and num_head + num_body == len(data)  # not in chunks
+        if not is_whole or scope["method"] == "HEAD":
             return
         if len(self._kept) >= HEADS_MAX:
             self._kept.clear()

@@ -98,6 +98,13 @@ class HttpProtocol(Answering):
     # ----- what comes in ---------------------------------------------------------------------
 
     @property
+    def is_idle(self) -> bool:
+        """If no request has begun to come, and none waits for its answer."""
+        cycle = self.cycle
+        is_done = cycle is None or (cycle.response_complete and not cycle.more_body)
+        return is_done and not self.is_head_open
+
+    @property
     def is_body_open(self) -> bool:
         """If the body of the last request is wanted and has not come whole."""
         cycle = self.cycle
@@ -107,17 +114,34 @@ class HttpProtocol(Answering):
         """Parse what came."""
         if self.is_deaf:
             return
-        cycle = self.cycle
-        if self.is_head_open or self.pipeline or len(data) > self.piece_max:
+        is_long = len(data) > self.piece_max
+        if not self.is_idle:
+            (self._parse_long if is_long or self.is_head_open or self.pipeline else self._parse)(
+                data
+            )
+            return
+        head = self.gate.heads.find(data)
+        if head is not None and self.start_whole(head, data):
+            return
+        if is_long:
+            before = self.cycle
             self._parse_long(data)
-        elif cycle is not None and (cycle.more_body or not cycle.response_complete):
-            self._parse(data)
+            if self.cycle is not before:
+                self._get_to_know(data)
         else:
-            head = self.gate.heads.find(data)
-            if head is None or not self.start_whole(head, data):
-                self.unknown = data
-                self._parse(data)
-                self.unknown = None
+            self.unknown = data
+            self._parse(data)
+            self.unknown = None
+
+    def _get_to_know(self, data: bytes) -> None:
+        """Keep the head of a long request that came whole, so that the next is answered at once.
+
+        This one is not, since it began to be answered before its body was there.
+        """
+        cycle = self.cycle
+        is_alone = not (self.is_deaf or self.is_head_open or self.pipeline)
+        if is_alone and cycle.keep_alive and not cycle.more_body:
+            self.gate.heads.keep(data, len(cycle.body), cycle.scope)
 
     def _parse_long(self, data: bytes) -> None:
         """Parse piece by piece; what comes behind a waiting request waits, too."""

@@ -39,6 +39,12 @@ def test_the_same_head_means_the_same_whatever_the_body_is():
     assert found.scope == {"method": "POST", "path": "/a", "headers": [(b"host", b"x")]}
 
 
+def test_one_that_asks_for_a_head_alone_is_not_kept():
+    heads = Heads()
+    heads.keep(HEAD.replace(b"POST", b"HEAD"), 0, SCOPE | {"method": "HEAD"})
+    assert not len(heads)
+
+
 @pytest.mark.parametrize("data", [HEAD, HEAD + b"abc", HEAD + b"abcde", HEAD[1:] + b"abcd", b""])
 def test_what_is_not_one_whole_request_is_not_known(data):
     heads = Heads()
@@ -104,6 +110,28 @@ def test_a_known_head_that_comes_in_parts_or_with_others_is_parsed(server, known
     client.send(request)
     assert client.answer()[2] == b"0123"
     assert server.line("once") == "once True"
+
+
+def test_a_long_request_is_answered_at_once_when_its_head_is_known(server):
+    with server.open() as client:
+        for number in range(20):
+            body = b"%016d" % number * 2_000
+            client.send(post(b"once", body))
+            assert client.answer()[2] == body
+            if number and server.line("") == "once True":
+                return  # it may come in several pieces, now and then
+            if not number:
+                server.line("in parts")
+        pytest.fail("it never was")
+
+
+def test_empty_lines_before_a_request_are_none(server):
+    with server.open() as client:
+        client.send(post(b"once", b"0123"))
+        assert client.answer()[2] == b"0123"
+        client.send(3_000 * b"\r\n")
+        client.send(post(b"hello?1", 5_000 * b"x"))
+        assert client.answer()[2] == b"hello 1"
 
 
 def test_a_known_head_behind_one_that_is_not_answered_waits(server, known):
