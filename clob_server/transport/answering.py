@@ -97,8 +97,17 @@ class Answering(Watched, HttpToolsProtocol):
             scope["extensions"] = {REPLY: way}
         cycle.transport = cast("asyncio.Transport", Joined(cycle, self.transport))
         task = self.loop.create_task(cycle.run_asgi(app))
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(partial(self._let_go, cycle))
         self.tasks.add(task)
+
+    def _let_go(self, cycle: RequestResponseCycle, task: "asyncio.Task[None]") -> None:
+        """Take a request apart that is done with.
+
+        Its parts hold each other, and the collector would have to find them one by one.
+        """
+        self.tasks.discard(task)
+        cycle.scope.pop("extensions", None)
+        cycle.transport = self.transport
 
     def start_whole(self, head: Head, data: bytes) -> bool:
         """Answer a request at once whose head is known; say if that could be done."""

@@ -5,6 +5,7 @@ Each line that it writes to standard output is a fact a test waits for.
 
 import asyncio
 import functools
+import gc
 import signal
 import sys
 import time
@@ -106,6 +107,11 @@ class App:
     async def refused(self, scope, receive, send):
         counts = self.server.server_state.refused
         await self.answer(send, msgspec.json.encode(dict(counts)))
+
+    async def garbage(self, scope, receive, send):
+        """Tells how many objects the collector alone could free, since this was asked last."""
+        gc.disable()
+        await self.answer(send, b"%d" % gc.collect())
 
     async def heads(self, scope, receive, send):
         """Tells how many heads are known."""

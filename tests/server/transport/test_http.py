@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.server.transport.process import parse, problem
+from tests.server.transport.conftest import LOOPS
+from tests.server.transport.process import Process, parse, problem
 
 GET = b"GET /%s HTTP/1.1\r\nhost: x\r\n\r\n"
 LAST = b"GET /%s HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
@@ -89,6 +90,19 @@ def test_an_answer_at_once_for_a_client_that_has_gone_is_not_sent(server):
         client.answer()
     assert server.get("/go") == (200, b"go")
     assert server.line("later") == "later False"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("path", [b"hello", b"whole", b"once", b"echo"])
+def test_a_request_that_was_answered_is_gone_without_the_collector(loop, path):
+    with Process(loop=loop) as process, process.open() as client:
+        for turn in range(2):  # first what is made but once
+            process.get("/garbage")
+            for number in range(50):
+                client.send(post(path, b"%d" % number))
+                client.answer()
+            count = int(process.get("/garbage")[1])
+            assert not turn or count < 50
 
 
 def test_requests_behind_a_slow_one_wait_for_it(server):
