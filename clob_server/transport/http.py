@@ -140,7 +140,7 @@ class HttpProtocol(Answering):
         """
         cycle = self.cycle
         is_alone = not (self.is_deaf or self.is_head_open or self.pipeline)
-        if is_alone and cycle.keep_alive and not cycle.more_body:
+        if self.at_once and is_alone and cycle.keep_alive and not cycle.more_body:
             self.gate.heads.keep(data, len(cycle.body), cycle.scope)
 
     def _parse_long(self, data: bytes) -> None:
