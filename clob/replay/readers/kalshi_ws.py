@@ -1,0 +1,349 @@
+"""Reads dumps of Kalshi's WebSocket feed: books, their changes and trades, as JSON lines.
+
+The messages ``orderbook_snapshot``, ``orderbook_delta`` and ``trade`` are read, in dollars and in
+cents as before 2026; the answers to subscriptions only count. Read so:
+
+- A market has bids for YES and bids for NO. A bid for NO at *q* is an offer of YES at one less *q*,
+  so each market is one book of YES; ``mirror=False`` keeps the bids for NO in a book of their own.
+- ``use_yes_price`` says that the feed was asked to state the bids for NO as prices of YES.
+- A delta is added to its level. The numbers of each subscription (``sid``) rise by one: where one
+  is missing, the books of its markets are cleared, and what changes of them is left out until there
+  is a snapshot. Trades have no numbers, and may be told of late.
+- The ticks are of the finest tick that occurs, 0.01, 0.001 or 0.0001. A lot is a hundredth of a
+  contract.
+- A message without a time is of the time before it.
+- A trade is taken from the bids of the side that its taker did not buy.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from clob.replay.digits import date_ns, places_of, units
+from clob.replay.errors import ReplayFormatError
+from clob.replay.files import FilePath, Progress, plain_name
+from clob.replay.levels import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
+from clob.replay.problems import Ignored, Policy, Problems
+from clob.replay.readers.json_lines import BROKEN, Message, messages
+from clob.replay.recording import Records
+from clob.replay.streams import Instrument, Stream
+
+LOT_WEI = 10**16
+"""A lot is a hundredth of a contract."""
+
+SIZE_PLACES = 2
+PLACES = (2, 4)
+"""A tick has from two to four digits behind the point."""
+
+WINDOW_NS = 10**9
+"""How far apart a trade and what it took may be told of."""
+
+SECOND_NS, MS_NS = 10**9, 10**6
+MS_LEAST = 10**11
+"""A time below this is of seconds."""
+
+SIDES = {"yes": 0, "no": 1}
+"""Whose bids they are."""
+
+BOOKS = ("orderbook_snapshot", "orderbook_delta")
+"""The messages that are numbered and say something of a book."""
+
+LADDERS = {
+    "yes_dollars_fp": (0, False),
+    "no_dollars_fp": (1, False),
+    "yes_dollars": (0, False),
+    "no_dollars": (1, False),
+    "yes": (0, True),
+    "no": (1, True),
+}
+"""Whose bids a ladder of a snapshot has, and whether in cents."""
+
+
+class Survey(NamedTuple):
+    """What has to be known of a dump beforehand."""
+
+    numbers: dict[str, int]
+    """The instrument of YES of each market."""
+    places: int
+    """How many digits behind the point a tick is."""
+    start_ns: int
+    """The first time that is stated."""
+
+
+def read_kalshi_ws(
+    path: FilePath,
+    *,
+    mirror: bool = True,
+    use_yes_price: bool = False,
+    level_rule: LevelRule = "tail",
+    window_ns: int = WINDOW_NS,
+    on_problem: Policy = "raise",
+) -> Stream:
+    """Read a dump of the feed. It is read twice, first for its markets and its ticks.
+
+    Args:
+        path: the file, JSON lines, compressed or not.
+        mirror: whether bids for NO are offers in the book of YES; False makes two books of bids.
+        use_yes_price: whether the feed states bids for NO as prices of YES.
+        level_rule: whose order it was that left a level without a trade.
+        window_ns: how far apart a trade and what it took may be told of.
+        on_problem: what becomes of lines that cannot be read, missing numbers, changes without a
+            snapshot, levels below nothing, prices off the grid, books that cross and clocks that
+            run backwards.
+
+    Returns:
+        The stream.
+
+    Raises:
+        OSError: the file cannot be read.
+        ReplayFormatError: there is no snapshot in it.
+    """
+    survey = _survey(path)
+    problems, progress = Problems(on_problem), Progress()
+    hi: int = 10**survey.places - 1
+    books = ((0, "YES"),) if mirror else ((0, "YES"), (1, "NO"))
+    progress.expect(path)
+
+    def blocks() -> Iterator[Records]:
+        """Read the dump anew."""
+        progress.expect(path)
+        reader = _Reader(path, survey, problems, mirror=mirror, use_yes_price=use_yes_price)
+        levels = Levels(
+            lo=1, hi=hi, rule=level_rule, window_ns=window_ns, file=path, problems=problems
+        )
+        return levels.events(reader.moments(messages(path, problems, progress)))
+
+    Levels(lo=1, hi=hi, rule=level_rule)
+    return Stream(
+        blocks,
+        lo=1,
+        hi=hi,
+        lot_wei=LOT_WEI,
+        instruments=[
+            Instrument(number + offset, market, outcome)
+            for market, number in survey.numbers.items()
+            for offset, outcome in books
+        ],
+        name=plain_name(path),
+        note="Kalshi WebSocket feed",
+        problems=problems,
+        progress=progress,
+    )
+
+
+def _survey(path: FilePath) -> Survey:
+    """Find the markets, the finest tick and the first time."""
+    numbers: dict[str, int] = {}
+    places, start_ns = PLACES[0], 0
+    for _, message in messages(path, Ignored()):
+        body = message.get("msg")
+        if not isinstance(body, dict):
+            continue
+        try:
+            time_ns = _time_ns(body)
+            start_ns = start_ns or time_ns or 0
+            if message.get("type") == BOOKS[0]:
+                numbers.setdefault(str(body["market_ticker"]), 2 * len(numbers))
+            if message.get("type") in BOOKS:
+                for price in _dollars(body):
+                    places = max(places, min(places_of(price), PLACES[1]))
+        except BROKEN:
+            continue
+    if not numbers:
+        raise ReplayFormatError(f"{plain_name(path)}: no snapshot of any market")
+    return Survey(numbers, places, start_ns)
+
+
+def _dollars(body: Message) -> Iterator[str | int]:
+    """Give the prices of a message that are written in dollars."""
+    for ladder, (_, cents) in LADDERS.items():
+        if not cents:
+            yield from (row[0] for row in body.get(ladder) or ())
+    if "price_dollars" in body:
+        yield body["price_dollars"]
+
+
+def _time_ns(body: Message) -> int | None:
+    """Read the time of a message, in whichever form it has one."""
+    if "ts_ms" in body:
+        return units(body["ts_ms"], 0) * MS_NS
+    time: Any = body.get("ts")
+    if time is None:
+        return None
+    if isinstance(time, str) and "-" in time:
+        return date_ns(time)
+    stated = units(time, 0)
+    return stated * (MS_NS if stated >= MS_LEAST else SECOND_NS)
+
+
+class _Reader:
+    """Turns the messages of one dump into moments, once."""
+
+    def __init__(
+        self,
+        path: FilePath,
+        survey: Survey,
+        problems: Problems,
+        *,
+        mirror: bool,
+        use_yes_price: bool,
+    ) -> None:
+        self._path, self._problems = path, problems
+        self._numbers, self._places = survey.numbers, survey.places
+        self._whole: int = 10**survey.places
+        self._mirror, self._use_yes_price = mirror, use_yes_price
+        self._line, self._now_ns = 0, survey.start_ns
+        self._levels: dict[str, dict[tuple[int, int], int]] = {}
+        self._seqs: dict[str, int] = {}
+        self._members: dict[str, set[str]] = {}
+
+    def moments(self, found: Iterator[tuple[int, Message]]) -> Iterator[Moment]:
+        """Go through the messages."""
+        for line, message in found:
+            self._line = line
+            if "seq" in message and not isinstance(message["seq"], int):
+                self._report("unreadable message", f"a number of {message['seq']!r}")
+                continue
+            if "seq" in message:
+                yield from self._numbered(message)
+            if message.get("type") not in (*BOOKS, "trade"):
+                self._problems.remark("message that says nothing of a book")
+                continue
+            try:
+                moment = self._moment(message)
+            except BROKEN as error:
+                self._report("unreadable message", f"{type(error).__name__}: {error}")
+                continue
+            if moment is not None:
+                yield moment
+
+    def _report(self, kind: str, text: str) -> None:
+        """Report a problem of the line that is being read."""
+        self._problems.report(kind, text, self._path, self._line)
+
+    def _numbered(self, message: Message) -> Iterator[Moment]:
+        """Follow the numbers of a subscription; where one is missing, clear its books."""
+        sid, seq = str(message.get("sid")), message["seq"]
+        before = self._seqs.get(sid)
+        self._seqs[sid] = seq
+        if before is None or seq == before + 1 or (seq == 1 and message.get("type") == BOOKS[0]):
+            return
+        self._report("missing number", f"{seq} comes after {before} in subscription {sid}")
+        lost = sorted(self._members.pop(sid, set()) & self._levels.keys())
+        for market in lost:
+            del self._levels[market]
+        if lost:
+            fresh = tuple(one for market in lost for one in self._instruments(market))
+            yield Moment(self._now_ns, self._line, fresh=fresh)
+
+    def _instruments(self, market: str) -> tuple[int, ...]:
+        """Give the books of a market."""
+        number = self._numbers[market]
+        return (number,) if self._mirror else (number, number + 1)
+
+    # ----- messages ----------------------------------------------------------------------------
+
+    def _moment(self, message: Message) -> Moment | None:
+        """Give what a message means; None for nothing."""
+        body = message["msg"]
+        market = str(body["market_ticker"])
+        stated = _time_ns(body)
+        moment: Moment | None
+        if message["type"] == BOOKS[0]:
+            moment = self._snapshot(market, body)
+            self._members.setdefault(str(message.get("sid")), set()).add(market)
+        elif market not in self._levels:
+            self._early(message, market)
+            return None
+        elif message["type"] == BOOKS[1]:
+            moment = self._delta(market, body)
+        else:
+            moment = self._trade(market, body)
+        if stated is not None:
+            self._follow(stated, trade=message["type"] == "trade")
+        return moment._replace(ts_ns=self._now_ns) if moment is not None else None
+
+    def _follow(self, stated: int, *, trade: bool) -> None:
+        """Go on to the time of a message, unless it is in the past."""
+        if stated < self._now_ns and trade:
+            self._problems.remark("trade told of late")
+        elif stated < self._now_ns:
+            self._report("clock backwards", f"{stated} ns comes after {self._now_ns} ns")
+        self._now_ns = max(self._now_ns, stated)
+
+    def _early(self, message: Message, market: str) -> None:
+        """Leave out what is told of a market without a book."""
+        if message["type"] == "trade" or market in self._numbers:
+            self._problems.remark("message of a market that waits for a snapshot")
+        else:
+            self._report("change without a snapshot", f"market {market[:40]!r}")
+
+    def _at(self, bids: int, price: int) -> tuple[int, int, int]:
+        """Give the instrument offset, the side and the tick of a bid."""
+        if self._mirror:
+            return 0, bids, self._whole - price if bids else price
+        return bids, 0, price
+
+    def _price(self, text: str | int, bids: int, *, cents: bool) -> int:
+        """Read a price as ticks of the outcome that is bid for."""
+        price = units(text, self._places - 2 if cents else self._places)
+        if not 0 < price < self._whole:
+            raise ValueError(f"a price of {text}")
+        return self._whole - price if bids and self._use_yes_price else price
+
+    def _snapshot(self, market: str, body: Message) -> Moment:
+        """Take a whole book in."""
+        levels: dict[tuple[int, int], int] = {}
+        for ladder, (bids, cents) in LADDERS.items():
+            if any(at[0] == bids for at in levels):
+                continue
+            for price, size in body.get(ladder) or ():
+                levels[bids, self._price(price, bids, cents=cents)] = self._size(size)
+        self._levels[market] = levels
+        updates = tuple(self._update(market, at, size) for at, size in levels.items())
+        return Moment(0, self._line, updates, fresh=self._instruments(market))
+
+    def _size(self, text: str | int) -> int:
+        """Read a size as lots."""
+        size = units(text, SIZE_PLACES)
+        if size < 0:
+            raise ValueError(f"a size of {text}")
+        return size
+
+    def _update(self, market: str, at: tuple[int, int], size: int) -> LevelUpdate:
+        """State a level."""
+        offset, side, price = self._at(*at)
+        return LevelUpdate(self._numbers[market] + offset, side, price, size)
+
+    def _delta(self, market: str, body: Message) -> Moment:
+        """Take the change of a level in."""
+        bids = SIDES[body["side"]]
+        cents = "price_dollars" not in body
+        price = self._price(body["price" if cents else "price_dollars"], bids, cents=cents)
+        delta = units(body["delta_fp"] if "delta_fp" in body else body["delta"], SIZE_PLACES)
+        levels = self._levels[market]
+        size = levels.get((bids, price), 0) + delta
+        if size < 0:
+            self._report("level below nothing", f"{delta} lots of {size - delta}")
+            size = 0
+        levels[bids, price] = size
+        return Moment(0, self._line, (self._update(market, (bids, price), size),))
+
+    def _trade(self, market: str, body: Message) -> Moment | None:
+        """Take a trade in: the taker of one outcome meets the bids for the other."""
+        taken = (
+            1 - SIDES[body["taker_side"] if "taker_side" in body else body["taker_outcome_side"]]
+        )
+        name = ("yes", "no")[taken]
+        cents = f"{name}_price_dollars" not in body
+        text = body[f"{name}_price" if cents else f"{name}_price_dollars"]
+        try:
+            price = units(text, self._places - 2 if cents else self._places)
+        except ValueError:
+            self._problems.remark("trade between two ticks")
+            return None
+        size = self._size(body["count_fp"] if "count_fp" in body else body["count"])
+        offset, side, tick = self._at(taken, price)
+        if not 0 < tick < self._whole or not size:
+            raise ValueError(f"a trade of {size} lots at {text}")
+        trade = LevelTrade(self._numbers[market] + offset, 1 - side, tick, size)
+        return Moment(0, self._line, (), (trade,))

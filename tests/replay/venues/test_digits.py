@@ -1,0 +1,49 @@
+"""Numbers and dates out of text: exact, or refused."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clob.replay.digits import date_ns, places_of, units
+
+
+@given(st.decimals(-(10**9), 10**9, places=9), st.integers(9, 12))
+def test_units_are_those_of_exact_arithmetic(value, places):
+    assert units(str(value), places) == int(value * 10**places)
+
+
+@given(st.integers(-(10**18), 10**18), st.integers(0, 6), st.sampled_from("eE"))
+def test_exponents_shift_the_point(value, exponent, letter):
+    assert units(f"{value}{letter}{exponent}", 2) == value * 10 ** (exponent + 2)
+    assert units(f"{value}{letter}-{exponent}", exponent) == value
+
+
+WORDS = ["", ".", "-", "1,5", "0x1", "1e", " 1", "NaN", "\u0663", "1" * 61, "0.001", "15e-3"]
+
+
+@pytest.mark.parametrize("text", [*WORDS, 1.5, True, None])
+def test_what_is_no_number_of_units(text):
+    with pytest.raises(ValueError, match="is no "):
+        units(text, 2)
+
+
+@given(st.decimals(0, 1, places=6))
+def test_places_are_the_fewest_that_do(value):
+    places = places_of(str(value))
+    assert value == Decimal(units(str(value), places)).scaleb(-places)
+    assert places == 0 or units(str(value), places) % 10
+
+
+def test_dates_have_nanoseconds():
+    assert date_ns("1970-01-01T00:00:01.000000001Z") == 10**9 + 1
+    assert date_ns("1969-12-31 23:59:59.5+00:00") == -500_000_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "noon", "2025-12-13", "2025-12-13T07:02:38+01:00", "2025-13-13T07:02:38"]
+)
+def test_what_is_no_date(text):
+    with pytest.raises(ValueError, match=r"."):
+        date_ns(text)

@@ -1,0 +1,298 @@
+"""Orders made of levels: sums as the source says after every update, for every rule."""
+
+import itertools
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clob.records import Flag, Kind
+from clob.replay import Instrument, Problems, ReplayFormatError, ReplayWarning, Stream, backtest
+from clob.replay.level_orders import ORDERS_MAX
+from clob.replay.level_trades import Pairing
+from clob.replay.levels import Levels, LevelTrade, LevelUpdate, Moment
+from clob.replay.recording import join
+from tests.replay.venues.following import followed
+
+RULES = ("tail", "pro-rata", "head")
+BUY, SELL, NOBODY = 0, 1, -1
+
+
+def events_of(moments, **options):
+    return join(list(Levels(lo=1, hi=9, **options).events(moments)))
+
+
+def rows_of(events):
+    """Kind, number of the order from 0, side, price, size; ids of incoming orders are not told."""
+    first = 2**61
+    return [
+        (Kind(kind), order_id - first if first <= order_id < first + 2**40 else 0, *rest)
+        for kind, order_id, *rest in events[["kind", "order_id", "side", "price", "size"]].tolist()
+        if kind != Kind.BBO
+    ]
+
+
+def play(*rows, **options):
+    """Play moments of (time, updates, trades) in one book."""
+    moments = [
+        Moment(ts, line, tuple(LevelUpdate(0, *one) for one in levels), _trades(trades))
+        for line, (ts, levels, trades) in enumerate(rows, 1)
+    ]
+    return rows_of(events_of(moments, **options))
+
+
+def _trades(trades):
+    return tuple(LevelTrade(0, *one) for one in trades)
+
+
+QUEUE = [(1, [(BUY, 5, 4)], []), (2, [(BUY, 5, 7)], []), (3, [(BUY, 5, 12)], [])]
+RESTED = [
+    (Kind.LIMIT, 0, BUY, 5, 4),
+    (Kind.LIMIT, 1, BUY, 5, 3),
+    (Kind.LIMIT, 2, BUY, 5, 5),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "lost"),
+    [
+        ("tail", [(Kind.REDUCE, 1, BUY, 5, 2), (Kind.CANCEL, 2, BUY, 5, 0)]),
+        ("head", [(Kind.CANCEL, 0, BUY, 5, 0), (Kind.REDUCE, 1, BUY, 5, 1)]),
+        # Of 6: 2, 1 and 2 by their shares, and the sixth from the youngest.
+        (
+            "pro-rata",
+            [
+                (Kind.REDUCE, 0, BUY, 5, 2),
+                (Kind.REDUCE, 1, BUY, 5, 2),
+                (Kind.REDUCE, 2, BUY, 5, 2),
+            ],
+        ),
+    ],
+)
+def test_a_loss_without_a_trade_goes_by_the_rule(rule, lost):
+    assert play(*QUEUE, (4, [(BUY, 5, 6)], []), rule=rule) == RESTED + lost
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_loss_to_a_trade_is_taken_from_the_head(rule):
+    sold = [
+        (Kind.IOC, 0, SELL, 5, 6),
+        (Kind.FILL, 0, BUY, 5, 4),
+        (Kind.FILL, 1, BUY, 5, 2),
+    ]
+    assert play(*QUEUE, (4, [(BUY, 5, 6)], [(SELL, 5, 6)]), rule=rule) == RESTED + sold
+
+
+def test_who_came_in_need_not_be_known():
+    known = play(*QUEUE, (4, [(BUY, 5, 6)], [(SELL, 5, 6)]))
+    assert play(*QUEUE, (4, [(BUY, 5, 6)], [(NOBODY, 5, 6)])) == known
+
+
+@pytest.mark.parametrize("trade_first", [True, False])
+def test_a_trade_and_its_loss_may_be_told_of_apart(trade_first):
+    apart = [(10, [], [(SELL, 5, 4)]), (14, [(BUY, 5, 8)], [])]
+    if not trade_first:
+        apart = [(10, [(BUY, 5, 8)], []), (14, [], [(SELL, 5, 4)])]
+    taken = [(Kind.IOC, 0, SELL, 5, 4), (Kind.FILL, 0, BUY, 5, 4)]
+    assert play(*QUEUE, *apart, window_ns=4) == RESTED + taken
+    never = play(*QUEUE, *apart, window_ns=3)
+    assert sorted(never[3:]) == [(Kind.REDUCE, 2, BUY, 5, 1), (Kind.TRADE, 0, BUY, 5, 4)]
+
+
+def test_a_level_that_loses_less_than_was_traded_has_gained_the_rest():
+    assert play(*QUEUE, (4, [(BUY, 5, 10)], [(SELL, 5, 6)])) == [
+        *RESTED,
+        (Kind.IOC, 0, SELL, 5, 6),
+        (Kind.FILL, 0, BUY, 5, 4),
+        (Kind.FILL, 1, BUY, 5, 2),
+        (Kind.LIMIT, 3, BUY, 5, 4),
+    ]
+
+
+def test_a_trade_told_of_in_the_other_book_explains_and_is_not_recorded():
+    trades = (LevelTrade(0, SELL, 5, 6, False),)
+    moments = [Moment(1, 1, (LevelUpdate(0, BUY, 5, 4),)), Moment(2, 2, (), trades)]
+    assert rows_of(events_of(moments)) == [(Kind.LIMIT, 0, BUY, 5, 4)]
+    moments[1] = Moment(2, 2, (LevelUpdate(0, BUY, 5, 0),), trades)
+    assert [row[0] for row in rows_of(events_of(moments))] == [Kind.LIMIT, Kind.IOC, Kind.FILL]
+
+
+def test_the_better_level_is_taken_first_whatever_the_source_names_first():
+    rows = play(
+        (1, [(BUY, 5, 4), (BUY, 4, 4)], []),
+        (2, [(BUY, 4, 1), (BUY, 5, 0)], [(SELL, 4, 3), (SELL, 5, 4)]),
+    )
+    assert [row[3] for row in rows if row[0] == Kind.IOC] == [5, 4]
+
+
+def test_a_trade_told_of_at_its_last_price_took_the_better_levels_too():
+    rows = play(
+        (1, [(BUY, 5, 4), (BUY, 4, 4)], []),
+        (2, [(BUY, 5, 0), (BUY, 4, 1)], [(SELL, 4, 7)]),
+    )
+    assert [row[1:] for row in rows if row[0] == Kind.FILL] == [(0, BUY, 5, 4), (1, BUY, 4, 3)]
+
+
+def test_a_whole_picture_replaces_the_book():
+    moments = [
+        Moment(1, 1, (LevelUpdate(0, BUY, 5, 4),), (), (0,)),
+        Moment(2, 2, (LevelUpdate(0, BUY, 4, 3),), (), (0,)),
+    ]
+    events = events_of(moments)
+    assert [row[:1] + row[3:] for row in rows_of(events)] == [
+        (Kind.SEED, 5, 4),
+        (Kind.CLEAR, 1, 0),
+        (Kind.SEED, 4, 3),
+    ]
+    made = events["flags"][events["kind"] == Kind.SEED]
+    assert (made == Flag.SNAPSHOT | Flag.SYNTHETIC).all()
+
+
+def test_what_is_settled_is_recorded():
+    rows = rows_of(events_of([Moment(1, 1, outcomes=((0, 9), (1, 0)))]))
+    assert rows == [(Kind.SETTLE, 0, 0, 9, 0), (Kind.SETTLE, 0, 0, 0, 0)]
+
+
+def test_a_crowded_level_lets_the_new_join_the_youngest():
+    rows = play(*[(ts, [(BUY, 5, ts)], []) for ts in range(1, ORDERS_MAX + 3)])
+    assert rows[-2:] == [
+        (Kind.CANCEL, ORDERS_MAX, BUY, 5, 0),
+        (Kind.LIMIT, ORDERS_MAX + 1, BUY, 5, 3),
+    ]
+
+
+def test_memory_holds_one_window():
+    """Neither losses nor trades that never meet are kept longer than they may meet."""
+    pairing = Pairing(1, 9, 5)
+    for ts in range(2_000):
+        updates = (LevelUpdate(0, BUY, 5, 9 if ts % 2 else 1),)
+        pairing.hear(Moment(ts, ts, updates, (LevelTrade(0, SELL, 4, 1),)))
+    waiting = [*pairing._losses.values(), *pairing._trades.values()]
+    assert sum(map(len, waiting)) <= 2 * 6
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(ValueError, match="tail, pro-rata, head"):
+        Levels(lo=1, hi=9, rule="middle")
+
+
+# ----- levels that cross --------------------------------------------------------------------------
+
+CROSSING = [(1, [(BUY, 5, 4)], []), (2, [(SELL, 4, 3)], [])]
+
+
+def test_a_level_that_crosses_for_a_moment_is_held_back():
+    problems = Problems()
+    rows = play(*CROSSING, (3, [(BUY, 5, 0)], []), window_ns=1, problems=problems)
+    assert rows == [
+        (Kind.LIMIT, 0, BUY, 5, 4),
+        (Kind.CANCEL, 0, BUY, 5, 0),
+        (Kind.LIMIT, 1, SELL, 4, 3),
+    ]
+    assert problems.remarks["level held back because it crosses the other side"] == 1
+
+
+@pytest.mark.parametrize("last", [[], [(9, [(BUY, 1, 1)], [])]])
+def test_a_level_that_crosses_for_longer_is_a_problem(last):
+    with pytest.raises(ReplayFormatError, match=r"feed:2: crossed book: ask 4, bid 5"):
+        play(*CROSSING, *last, file="feed", window_ns=3)
+    problems = Problems("warn")
+    with pytest.warns(ReplayWarning, match="crossed book"):
+        rows = play(*CROSSING, *last, (10, [(BUY, 5, 0)], []), file="feed", problems=problems)
+    assert problems.counts == {"crossed book": 1}
+    assert rows[-1] == (Kind.LIMIT, 1 + len(last), SELL, 4, 3)
+
+
+# ----- whatever the source says -------------------------------------------------------------------
+
+SIZES = st.integers(0, 9)
+BOOKS = st.tuples(st.sampled_from([0, 1]), st.sampled_from([BUY, SELL]))
+TRADES = st.lists(st.tuples(st.sampled_from([BUY, SELL, NOBODY]), SIZES.filter(bool)), max_size=2)
+
+
+@st.composite
+def feeds(draw, prices=((1, 4), (6, 9))):
+    """Moments of two books whose sides never meet, unless other prices are given."""
+    moments, ts_ns = [], 0
+    for line in range(1, draw(st.integers(1, 12)) + 1):
+        ts_ns += draw(st.integers(0, 3))
+        updates = []
+        for instrument, side in draw(st.lists(BOOKS, max_size=4)):
+            price = draw(st.integers(*prices[side]))
+            updates.append(LevelUpdate(instrument, side, price, draw(SIZES)))
+        trades = tuple(
+            LevelTrade(draw(st.sampled_from([0, 1])), side, draw(st.integers(1, 9)), size)
+            for side, size in draw(TRADES)
+        )
+        fresh = draw(st.sampled_from([(), (), (), (0,), (1,)]))
+        moments.append(Moment(ts_ns, line, tuple(updates), trades, fresh))
+    return moments
+
+
+def stated(moments):
+    """Follow the source plainly: what it says of each level after each line."""
+    levels = defaultdict(int)
+    for moment in moments:
+        for key in [key for key in levels if key[0] in moment.fresh]:
+            del levels[key]
+        for update in moment.updates:
+            levels[update[:3]] = update.size
+        yield {key: size for key, size in levels.items() if size}
+
+
+@given(feeds(), st.sampled_from(RULES), st.integers(0, 4))
+def test_the_orders_add_up_to_the_levels_after_every_update(moments, rule, window_ns):
+    events = events_of(moments, rule=rule, window_ns=window_ns)
+    lines = [moment.line for moment in moments]
+    for sums, levels in zip(followed(lines, events), stated(moments), strict=True):
+        assert sums == levels
+
+
+@given(feeds(), st.sampled_from(RULES), st.integers(0, 4))
+def test_every_trade_is_told_of_once(moments, rule, window_ns):
+    events = events_of(moments, rule=rule, window_ns=window_ns)
+    some = events[(events["kind"] == Kind.FILL) | (events["kind"] == Kind.TRADE)]
+    found, told = defaultdict(int), defaultdict(int)
+    for instrument, size in some[["instrument", "size"]].tolist():
+        found[instrument] += size
+    for trade in itertools.chain.from_iterable(moment.trades for moment in moments):
+        told[trade.instrument] += trade.size
+    assert found == told
+
+
+def stream_of(moments, **options):
+    problems = Problems("warn")
+
+    def blocks():
+        return Levels(lo=1, hi=9, problems=problems, **options).events(moments)
+
+    instruments = [Instrument(0, "a"), Instrument(1, "a", "NO")]
+    return Stream(blocks, lo=1, hi=9, lot_wei=1, instruments=instruments, problems=problems)
+
+
+@given(feeds(), st.sampled_from(RULES), st.integers(0, 4))
+def test_a_replay_finds_the_best_prices_and_the_heads_of_the_queues(moments, rule, window_ns):
+    result = backtest(stream_of(moments, rule=rule, window_ns=window_ns))
+    check = result.check
+    assert check.bests_equal == check.bests
+    # Only trades behind the best price can differ: history passed a better level over.
+    assert result.divergence.total == check.takers - check.exact
+    for one in result.divergence.kept:
+        produced, recorded = one.produced[0][2], one.recorded[0][2]
+        assert produced != recorded
+
+
+@pytest.mark.filterwarnings("ignore::clob.replay.ReplayWarning")
+@given(feeds(prices=((1, 9), (1, 9))), st.sampled_from(RULES))
+def test_levels_that_cross_never_trade(moments, rule):
+    stream = stream_of(moments, rule=rule)
+    result = backtest(stream)
+    assert "traded" not in result.divergence.counts
+    assert "refused" not in result.divergence.counts
+    last = list(stated(moments))[-1]
+    for instrument, book in result.books.items():
+        depth = book.depth()
+        for side, levels in enumerate((depth.bids, depth.asks)):
+            for level in levels:
+                assert last[instrument, side, level.price] == level.size
