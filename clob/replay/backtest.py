@@ -5,18 +5,23 @@ from collections.abc import Callable, Collection, Mapping
 from clob.book import Book
 from clob.order import SelfTrade
 from clob.replay.checking import Checker
-from clob.replay.driver import NEVER, Stop
+from clob.replay.driver import NEVER, Driver, Stop
 from clob.replay.driving import StreamDriver
 from clob.replay.fees import CENTS, Fees, no_fees
 from clob.replay.latency import Latency
 from clob.replay.played import Played
 from clob.replay.portfolio import Portfolio
-from clob.replay.results import Backtest, Collector, own_tables
+from clob.replay.results import Backtest, Collector, own_tables, refusals_of, setting_of
+from clob.replay.sampling import Sampler
 from clob.replay.scheduling import Session
+from clob.replay.shadow import ShadowDriver
 from clob.replay.strategy import Strategy
 from clob.replay.streams import CHUNK, Stream
 
-MODES = ("rematch",)
+MODES: dict[str, type[StreamDriver] | type[ShadowDriver]] = {
+    "rematch": StreamDriver,
+    "shadow": ShadowDriver,
+}
 CHECKS = frozenset({"fills", "bests"})
 KEPT = ("fills", "bests")
 
@@ -35,19 +40,23 @@ def backtest(
     outcome: Mapping[int, int] | None = None,
     check: Collection[str] = ("fills", "bests"),
     keep: Collection[str] = KEPT,
+    sample: int | None = None,
     chunk: int = CHUNK,
     on_progress: Callable[[int], None] | None = None,
     book_class: type[Book] = Book,
 ) -> Backtest:
     """Run recorded order flow, and a strategy whose orders stand in the same queues.
 
-    Recorded commands are executed against the queues as they are, own orders among them. Where
-    what comes of one is not what was recorded, that is counted and explained; if no own order
-    had a part in it, the book is put right and goes on as history says.
+    In the mode ``rematch`` recorded commands are executed against the queues as they are, own
+    orders among them. Where what comes of one is not what was recorded, that is counted and
+    explained; if no own order had a part in it, the book is put right and goes on as history says.
+
+    In the mode ``shadow`` history is as it was, whatever own orders do: the recorded fills are
+    taken off the recorded orders, and own orders stand beside those at their places in the queues.
 
     Args:
         stream: the recorded flow.
-        mode: ``"rematch"``.
+        mode: ``"rematch"`` or ``"shadow"``.
         strategy: what trades; None only replays.
         every_ns: how often the strategy is woken; None is never.
         latency: how long its orders and the answers take; None is no time.
@@ -56,10 +65,12 @@ def backtest(
         fees: what each side of a trade of its own is charged.
         scale: how many ticks a whole token is worth.
         outcome: what a YES token is worth in the end, in ticks, by the number of the market.
-        check: what is compared with the recorded: ``"fills"``, ``"bests"``. Best prices are not
-            where there is a strategy, whose orders are in the book.
+        check: what is compared with the recorded: ``"fills"``, ``"bests"``. In ``rematch`` best
+            prices are not where there is a strategy, whose orders are in the book.
         keep: which of the tables ``fills`` and ``bests`` to keep; what is not kept is counted and
             part of the digest, and needs no memory.
+        sample: how many pictures of the books to take at equal times, for the depth in a report;
+            :data:`~clob.replay.sampling.SAMPLES` is good. None takes none, and no time.
         chunk: how many events are read at a time. The result does not depend on it.
         on_progress: called after each chunk with the number of events done;
             ``stream.progress`` tells how many bytes of how many.
@@ -76,34 +87,28 @@ def backtest(
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     _refuse_unknown("check", check, CHECKS)
     _refuse_unknown("keep", keep, frozenset(KEPT))
-    compares_bests = "bests" in check and strategy is None
+    compares_bests = "bests" in check and (strategy is None or mode == "shadow")
     checker = Checker(
         stream.lo, stream.hi, [one.number for one in stream.instruments], bests=compares_bests
     )
     collector = Collector(keep)
-
-    def sink(played: Played) -> None:
-        """Hear of a chunk that is done."""
-        collector.take(played)
-        checker.take(played)
-        if on_progress is not None:
-            on_progress(played.base + len(played.events))
-
-    driver = StreamDriver(
+    sink = _sink(collector, checker, on_progress)
+    driver: StreamDriver | ShadowDriver = MODES[mode](
         stream, chunk=chunk, sink=sink, on_difference=checker.differ, book_class=book_class
     )
+    sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
         session = Session(
             strategy,
-            driver,
+            sampler or driver,
             stream.instruments,
             every_ns=every_ns,
             latency=latency,
             portfolio=Portfolio(collateral, fees=fees, scale=scale),
             self_trade=self_trade,
         )
-    _run(driver, session, outcome or {})
+    _run(driver, sampler or driver, session, outcome or {})
     comparison = checker.comparison()
     says = ("fills" in check and stream.has_fills) or bool(comparison.bests)
     return Backtest(
@@ -114,18 +119,42 @@ def backtest(
         bests=collector.table("bests"),
         check=comparison if says else None,
         divergence=checker.divergences(),
-        books=driver.books,
+        books=driver.history if isinstance(driver, ShadowDriver) else driver.books,
         portfolio=session.portfolio if session else None,
         counts=collector.counts,
         sections=collector.sections,
+        setting=setting_of(stream, driver.start_ns, driver.last_ns),
+        outcome=dict(outcome or {}),
+        refusals=refusals_of(session),
+        depths=sampler.depths() if sampler else None,
         **own_tables(session),
     )
 
 
-def _run(driver: StreamDriver, session: Session | None, outcome: Mapping[int, int]) -> None:
+def _sink(
+    collector: Collector, checker: Checker, on_progress: Callable[[int], None] | None
+) -> Callable[[Played], None]:
+    """Make what hears of each chunk that is done."""
+
+    def sink(played: Played) -> None:
+        """Hear of a chunk."""
+        collector.take(played)
+        checker.take(played)
+        if on_progress is not None:
+            on_progress(played.base + len(played.events))
+
+    return sink
+
+
+def _run(
+    driver: StreamDriver | ShadowDriver,
+    player: Driver,
+    session: Session | None,
+    outcome: Mapping[int, int],
+) -> None:
     """Run to the end, and settle the markets whose outcome is known."""
     if session is None:
-        driver.advance(NEVER, Stop.NO)
+        player.advance(NEVER, Stop.NO)
     else:
         session.run()
     driver.close()

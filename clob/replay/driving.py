@@ -265,12 +265,17 @@ class StreamDriver:
         book, command = self.books[instrument], Command(*self._events[place].item())
         filled = frozenset(one for one, _, _ in produced if one not in book)
         status = int(self._status[place])
-        if self._on_difference:
-            self._on_difference(
-                Difference(self._base + place, command, status, produced, recorded, filled)
-            )
-        put_right(book, command, produced, recorded, done=not status)
+        self._correct(
+            book, Difference(self._base + place, command, status, produced, recorded, filled)
+        )
         return True
+
+    def _correct(self, book: Book, difference: Difference) -> None:
+        """Tell of a difference, and put the book right."""
+        if self._on_difference:
+            self._on_difference(difference)
+        _, command, status, produced, recorded, _ = difference
+        put_right(book, command, produced, recorded, done=not status)
 
     def _tell_anew(self, instrument: int, told: bool) -> None:
         """Take down the best prices behind the last event, in place of what it changed itself.

@@ -1,9 +1,10 @@
 """What a backtest gives: tables of what happened, the check, the divergences and the digest."""
 
 import dataclasses
-import html
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from clob.replay.optional import need
 from clob.replay.played import Played
 from clob.replay.portfolio import Portfolio
 from clob.replay.recording import Records, join
+from clob.replay.sampling import Depths
+from clob.replay.streams import Instrument, Stream
 
 if TYPE_CHECKING:
     from clob.replay.scheduling import Session
@@ -136,6 +139,46 @@ def _own_fills(session: "Session") -> Iterator[tuple[int, ...]]:
         )
 
 
+def refusals_of(session: "Session | None") -> dict[str, int]:
+    """Count the own orders that were refused, by code, as far as the strategy has heard."""
+    codes = Counter(one.code for one in session.orders if one.code) if session else Counter()
+    return dict(sorted(codes.items()))
+
+
+class Setting(NamedTuple):
+    """What a backtest was run over."""
+
+    lo: int
+    """The lowest price of the grid, in ticks."""
+    hi: int
+    """The highest price of the grid, in ticks."""
+    lot_wei: int
+    """What a size of 1 stands for, in wei."""
+    instruments: tuple[Instrument, ...]
+    """The books."""
+    start_ns: int
+    """The time of the first event that is no seed."""
+    last_ns: int
+    """The latest time of all events."""
+    note: str
+    """Where the recording comes from."""
+    problems: Mapping[str, int]
+    """What was wrong with the input: how many problems there were of each kind."""
+
+
+def setting_of(stream: Stream, start_ns: int, last_ns: int) -> Setting:
+    """Say what a stream that was run was like.
+
+    Args:
+        stream: the stream.
+        start_ns: the time of the first event that is no seed.
+        last_ns: the latest time of all events.
+    """
+    problems = dict(sorted(stream.problems.counts.items()))
+    grid = (stream.lo, stream.hi, stream.lot_wei, stream.instruments)
+    return Setting(*grid, start_ns, last_ns, stream.note, problems)
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Backtest:
     """What came of a backtest. Indices of events count all records of the stream."""
@@ -143,7 +186,7 @@ class Backtest:
     name: str
     """What the recording is called."""
     mode: str
-    """``rematch``."""
+    """``rematch`` or ``shadow``."""
     events: int
     """How many events there were, records to compare with among them."""
     fills: Records
@@ -170,6 +213,15 @@ class Backtest:
     """How many fills and changes of best prices there were, kept or not."""
     sections: Mapping[str, Section] = dataclasses.field(default_factory=dict)
     """The hashes of the rows that were not kept."""
+    setting: Setting
+    """What it was run over."""
+    outcome: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """What a YES token was worth in the end, in ticks, by the number of the market; markets that
+    were not settled are left out."""
+    refusals: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """How many own orders were refused, by code."""
+    depths: Depths | None = None
+    """How the books looked at equal times; None where nobody asked for it."""
 
     @property
     def digest(self) -> str:
@@ -203,20 +255,23 @@ class Backtest:
 
     def _repr_html_(self) -> str:
         """Say it as a small table, for notebooks."""
-        rows = [
-            ("events", f"{self.events:,}"),
-            ("fills", f"{self.counts['fills']:,}"),
-            ("check", str(self.check) if self.check else "nothing recorded"),
-            *((kind, f"{count:,}") for kind, count in self.divergence.counts.items()),
-            ("own orders", f"{len(self.orders):,}"),
-            ("own fills", f"{len(self.own_fills):,}"),
-            ("digest", self.digest[:16]),
-        ]
-        cells = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in rows
-        )
-        return f"<table><caption>{html.escape(self.name)}</caption>{cells}</table>"
+        from clob.replay.report import notebook  # noqa: PLC0415 - only where it is shown
+
+        return notebook(self)
+
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> None:
+        """Write it as one page of HTML; see :func:`clob.replay.report.write_report`.
+
+        Args:
+            path: the file to write.
+            title: what to call the page; None calls it as the recording is called.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        from clob.replay.report import write_report  # noqa: PLC0415 - only where it is written
+
+        write_report(self, path, title=title)
 
     # ----- to other libraries ------------------------------------------------------------------
 

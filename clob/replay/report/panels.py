@@ -1,0 +1,198 @@
+"""The panels of a report: wealth and drawdown, positions, prices with own fills, depth."""
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clob.replay.report import strokes
+from clob.replay.report.axes import Scale, scale_of
+from clob.replay.report.columns import Columns, Span, add_up, reduce_steps
+from clob.replay.report.facts import Money, drawdowns
+from clob.replay.report.figure import Key, Panel, Told, summary_of, texts_of
+from clob.replay.report.flow import Flow, top
+from clob.replay.report.heat import Heat
+from clob.replay.report.tags import Markup
+from clob.replay.report.words import amount, change, number
+
+if TYPE_CHECKING:
+    from clob.replay.results import Backtest
+
+TOLD_MAX = 4
+"""How many own fills of a column are told where one points."""
+
+MANY = 300
+"""From how many own fills on their dots are small."""
+
+KINDS = (
+    ("buy", "bought, resting", True, True),
+    ("sell", "sold, resting", False, True),
+    ("buy taker", "bought, incoming", True, False),
+    ("sell taker", "sold, incoming", False, False),
+)
+"""The kinds of own fills: class, what to call them, whether they buy and whether they rested."""
+
+
+def wealth_panels(result: "Backtest", money: Money, span: Span) -> list[Panel]:
+    """Draw wealth, drawdown and collateral."""
+    rows = result.equity
+    wealth = reduce_steps(rows["ts_ns"], rows["wealth"], span)
+    low, high = wealth.bounds() or (0, 0)
+    scale = scale_of(min(low, money.initial), max(high, money.initial))
+    first = Panel("wealth, in collateral", 220, scale, amount, "")
+    first.layers.append(strokes.level(scale.y(money.initial), 2 * span.columns))
+    _add_line(first, wealth, "wealth", "wealth")
+    falls = reduce_steps(rows["ts_ns"], drawdowns(rows["wealth"]), span)
+    second = Panel("drawdown", 90, scale_of(-money.drawdown, 0), change, "")
+    second.layers.append(strokes.area(falls.low, second.scale, 0, "drawdown"))
+    _add_line(second, falls, "drawdown", "drawdown")
+    held = reduce_steps(rows["ts_ns"], rows["collateral"], span)
+    third = Panel("collateral", 90, scale_of(*(held.bounds() or (0, 0)), zero=True), amount, "")
+    _add_line(third, held, "collateral", "collateral")
+    return [first, second, third]
+
+
+def position_panel(flows: list[Flow], span: Span) -> Panel | None:
+    """Draw the tokens of one market; None where there never were any."""
+    found = [
+        (flow, reduce_steps(flow.positions["ts_ns"], flow.positions["size"], span))
+        for flow in flows
+        if len(flow.positions)
+    ]
+    if not found:
+        return None
+    bounds = [columns.bounds() or (0, 0) for _, columns in found]
+    scale = scale_of(min(low for low, _ in bounds), max(high for _, high in bounds), zero=True)
+    panel = Panel("position, in tokens", 150, scale, amount, "")
+    panel.layers.append(strokes.level(scale.y(0), 2 * span.columns))
+    for flow, columns in found:
+        colour = "no" if flow.instrument.number % 2 else "yes"
+        if len(found) == 1:
+            panel.layers.append(strokes.area(columns.last, scale, 0, colour))
+        _add_line(panel, columns, colour, flow.instrument.outcome)
+    return panel
+
+
+def _add_line(panel: Panel, columns: Columns, colour: str, label: str) -> None:
+    """Draw a line, and tell of it."""
+    panel.layers.append(strokes.line(columns, panel.scale, colour))
+    panel.keys.append(Key(colour, label))
+    panel.told.append(Told(colour, label, texts_of(columns, panel.write)))
+    panel.summary = f"{panel.summary} {summary_of(label, columns, panel.write)}".strip()
+
+
+def price_lines(flow: Flow, span: Span) -> dict[str, Columns]:
+    """Draw best bid, best ask and trades of a book down to columns, those that are known."""
+    found = {}
+    if len(flow.bests):
+        for side in ("bid", "ask"):
+            values, there = top(flow.bests, side)
+            found[side] = reduce_steps(flow.bests["ts_ns"], values, span, there)
+    if len(flow.trades):
+        found["trade"] = reduce_steps(flow.trades["ts_ns"], flow.trades["price"], span)
+    return found
+
+
+def price_range(lines: dict[str, Columns], flow: Flow) -> tuple[int, int] | None:
+    """Choose the prices to show: where trades were, and best prices but for a few columns.
+
+    Best prices far off, as before a book has filled, would make all else flat.
+    """
+    values = [int(price) for price in flow.own_fills["price"]]
+    values += lines["trade"].bounds() or () if "trade" in lines else ()
+    for name in ("bid", "ask"):
+        known = sorted(one for one in lines[name].last if one is not None) if name in lines else []
+        if known:
+            beyond = len(known) // 50
+            values += [known[beyond], known[-1 - beyond]]
+    return (min(values), max(values)) if values else None
+
+
+def price_panel(flow: Flow, lines: dict[str, Columns], low: int, high: int, span: Span) -> Panel:
+    """Draw best prices, trades and own fills."""
+    scale = scale_of(low, high)
+    panel = Panel("price, in ticks", 260, scale, number, "")
+    if "bid" in lines and "ask" in lines:
+        panel.layers.append(strokes.band(lines["bid"], lines["ask"], scale, "spread"))
+    for name, label in (("trade", "trades"), ("bid", "best bid"), ("ask", "best ask")):
+        if name in lines:
+            _add_line(panel, lines[name], name, label)
+    _add_own(panel, flow, span, 1)
+    return panel
+
+
+def volume_panel(flow: Flow, span: Span) -> Panel:
+    """Draw how much traded in each column."""
+    sums = add_up(flow.trades["ts_ns"], flow.trades["size"], span)
+    # Nothing below the ground, little air above.
+    scale = Scale(0, max(*sums, 1) * 17 // 16 + 1)
+    panel = Panel("volume, in lots", 60, scale, number, f"{number(flow.volume)} lots in all.")
+    panel.layers.append(strokes.area(sums, scale, 0, "volume"))
+    panel.told.append(Told("volume", "volume", [number(size) for size in sums]))
+    return panel
+
+
+def depth_panel(flow: Flow, heat: Heat, span: Span) -> Panel:
+    """Lay own fills over the picture of the depth."""
+    panel = Panel(
+        "price, in ticks",
+        300,
+        heat.scale,
+        number,
+        f"Sizes from {number(heat.least)} to {number(heat.most)} lots.",
+        image=heat.image,
+        twofold=True,
+    )
+    panel.keys += [Key("bids", "bids", "block"), Key("asks", "asks", "block")]
+    _add_own(panel, flow, span, 2)
+    return panel
+
+
+def _add_own(panel: Panel, flow: Flow, span: Span, factor: int) -> None:
+    """Draw the own fills over a panel whose scale counts prices times a factor."""
+    fills = flow.own_fills
+    if not len(fills):
+        return
+    columns = [span.column(ts_ns) for ts_ns in fills["ts_ns"].tolist()]
+    heights = [panel.scale.y(factor * price) for price in fills["price"].tolist()]
+    layers: list[Markup] = []
+    many = " many" if len(fills) > MANY else ""
+    for colour, label, buys, rests in KINDS:
+        mine = np.flatnonzero((flow.buys == buys) & ((fills["resting"] == 1) == rests)).tolist()
+        if mine:
+            places = strokes.thin([(columns[one], heights[one]) for one in mine], span.columns)
+            layers.append(strokes.dots(places, f"rim{many}"))
+            layers.append(strokes.dots(places, f"{colour.removesuffix(' taker')}{many}"))
+            if not rests:
+                layers.append(strokes.dots(places, f"taker{many}"))
+            panel.keys.append(Key(colour, label, "dot"))
+    panel.layers += layers
+    panel.told.append(Told("own", "own fills", own_texts(flow, columns, span.columns)))
+
+
+def own_texts(flow: Flow, columns: list[int], count: int) -> list[str | None]:
+    """Say of each column what own orders traded in it.
+
+    Args:
+        flow: the book.
+        columns: the column of each own fill.
+        count: how many columns there are.
+    """
+    texts: dict[int, list[str]] = defaultdict(list)
+    counts: Counter[int] = Counter()
+    rows = zip(columns, flow.buys.tolist(), *_sizes_and_prices(flow), strict=True)
+    for column, buys, size, price in rows:
+        counts[column] += 1
+        if counts[column] <= TOLD_MAX:
+            word = "bought" if buys else "sold"
+            texts[column].append(f"{word} {number(size)} at {number(price)}")
+    told: list[str | None] = [None] * count
+    for column, some in texts.items():
+        more = counts[column] - len(some)
+        told[column] = ", ".join(some) + (f" and {number(more)} more" if more else "")
+    return told
+
+
+def _sizes_and_prices(flow: Flow) -> tuple[list[int], list[int]]:
+    """Give size and price of each own fill."""
+    return flow.own_fills["size"].tolist(), flow.own_fills["price"].tolist()

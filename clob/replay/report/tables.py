@@ -1,0 +1,253 @@
+"""The tables of a report: money, orders, queues, the check, the divergences, the markets."""
+
+import bisect
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clob.replay.divergence import EXPLANATIONS, Divergences
+from clob.replay.report.facts import FATES, Money, OwnOrders, Rank, waits_of
+from clob.replay.report.flow import Flow
+from clob.replay.report.tags import Markup, tag, together
+from clob.replay.report.words import (
+    DAY_NS,
+    HOUR_NS,
+    MINUTE_NS,
+    amount,
+    change,
+    duration,
+    moment,
+    number,
+    percent,
+)
+
+if TYPE_CHECKING:
+    from clob.replay.checking import Comparison
+    from clob.replay.results import Backtest
+
+
+WAITS_NS = (
+    *(10**power for power in range(3, 11)),
+    *(MINUTE_NS, 10 * MINUTE_NS, HOUR_NS, 10 * HOUR_NS, DAY_NS),
+)
+"""The limits of the groups of waiting times."""
+
+
+def table(
+    name: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    words: int = 1,
+    bars: int | None = None,
+) -> Markup:
+    """Write a table.
+
+    Args:
+        name: its id in the page.
+        head: the names of the columns.
+        rows: the cells; the first of each row names it.
+        words: how many columns at the left hold words; all others hold numbers.
+        bars: which column holds bars; None is none.
+    """
+
+    def kind(column: int) -> str | None:
+        """Give the class of a column."""
+        if column == bars:
+            return "bars"
+        return "number" if column >= words else None
+
+    top = (tag("th", cell, scope="col", class_=kind(at)) for at, cell in enumerate(head))
+    body = (
+        tag(
+            "tr",
+            tag("th", row[0], scope="row"),
+            *(tag("td", cell, class_=kind(at)) for at, cell in enumerate(row[1:], 1)),
+        )
+        for row in rows
+    )
+    inside = tag("thead", tag("tr", *top)) + tag("tbody", *body) if head else tag("tbody", *body)
+    return tag("div", tag("table", Markup(inside), id=name), class_="wide")
+
+
+def money_table(result: "Backtest", money: Money) -> Markup:
+    """Write all amounts exactly."""
+    credit = result.portfolio is not None and not result.portfolio.covered
+    beginning = f"{amount(money.initial)} (unlimited credit)" if credit else amount(money.initial)
+    rows = [
+        ("collateral at the beginning", beginning),
+        ("realised profit, fees taken off", change(money.realised)),
+        ("unrealised profit", change(money.unrealised)),
+        ("wealth at the end", amount(money.wealth)),
+        ("of it collateral", amount(money.collateral)),
+        ("fees paid", amount(money.fees)),
+        ("largest drawdown", _drawdown(money)),
+    ]
+    if money.fee_tokens:
+        rows.append(("fees paid in tokens", amount(money.fee_tokens)))
+    rows += [
+        (f"settled: {_market(result, market)}", f"YES at {number(price)} ticks")
+        for market, price in sorted(result.outcome.items())
+    ]
+    return table("money", (), rows)
+
+
+def _drawdown(money: Money) -> str:
+    """Say how far wealth fell, and when."""
+    if not money.drawdown:
+        return "none"
+    return f"{amount(money.drawdown)}, at {moment(money.drawdown_ns)}"
+
+
+def _market(result: "Backtest", market: int) -> str:
+    """Give the name of a market."""
+    names = (one.market for one in result.setting.instruments if one.number // 2 == market)
+    return next((name for name in names if name), f"market {market}")
+
+
+def orders_table(result: "Backtest", orders: OwnOrders) -> Markup:
+    """Write what became of the own orders, by side."""
+    side = orders.rows["side"]
+    everything = np.ones(len(side), np.bool_)
+    parts = (side == 0, side == 1, everything)
+
+    def counts(label: str, which: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> list[str]:
+        """Write a row of numbers of orders."""
+        return [label, *(number(int(np.count_nonzero(which & part))) for part in parts)]
+
+    rows = [counts("sent", everything), counts("came to rest", orders.rested)]
+    rows += [counts(fate, orders.which(fate)) for fate in FATES]
+    for label, sizes in (("lots sent", orders.rows["size"]), ("lots filled", orders.filled)):
+        rows.append([label, *(number(sum(sizes[part].tolist())) for part in parts)])
+    rows.append(
+        [
+            "share of the lots filled",
+            *(
+                percent(sum(orders.filled[part].tolist()), sum(orders.rows["size"][part].tolist()))
+                for part in parts
+            ),
+        ]
+    )
+    written = table("orders", ("Own orders", "buys", "sells", "all"), rows)
+    if result.refusals:
+        codes = ((tag("code", code), number(count)) for code, count in result.refusals.items())
+        written = Markup(written + table("refusals", ("Refused with", "orders"), codes))
+    return written
+
+
+def ranks_table(found: list[Rank]) -> Markup:
+    """Write what became of orders by what was in front of them when they began to rest."""
+    rows = (
+        (
+            _range(rank.low, rank.high),
+            number(rank.orders),
+            _bar(
+                ("whole", rank.whole, "whole"), ("partly", rank.partly, "in part"), of=rank.orders
+            ),
+            percent(rank.filled, rank.size),
+            "-" if rank.wait_ns is None else duration(rank.wait_ns),
+        )
+        for rank in found
+    )
+    head = ("Lots ahead", "orders", "filled", "share of lots", "median wait")
+    return table("ranks", head, rows, bars=2)
+
+
+def waits_table(orders: OwnOrders) -> Markup:
+    """Write how long resting orders waited for their first fill."""
+    waits = waits_of(orders, orders.rested)
+    rows, below = [], 0
+    for limit in WAITS_NS:
+        count = bisect.bisect_left(waits, limit) - below
+        below += count
+        if not below or (below == len(waits) and not count):
+            continue
+        bar = _bar(("whole", count, ""), of=len(waits))
+        rows.append((f"under {duration(limit)}", bar, percent(below, len(waits))))
+    if below < len(waits):
+        bar = _bar(("whole", len(waits) - below, ""), of=len(waits))
+        rows.append(("longer", bar, percent(1, 1)))
+    head = ("Time to first fill", "orders", "share up to here")
+    return table("waits", head, rows, bars=1)
+
+
+def _range(low: int, high: int) -> str:
+    """Write a range of lots."""
+    return number(low) if low == high else f"{number(low)} to {number(high)}"
+
+
+def _bar(*parts: tuple[str, int, str], of: int) -> Markup:
+    """Draw parts of a whole as a bar, and say above it what they are."""
+    told = ", ".join(f"{number(count)} {what}".strip() for _, count, what in parts if count)
+    strips = (
+        tag("i", class_=colour, style=f"width:{count * 100 // max(of, 1)}%")
+        for colour, count, _ in parts
+        if count
+    )
+    return together(
+        [tag("span", told or "none"), tag("span", *strips, class_="bar", aria_hidden="true")]
+    )
+
+
+def check_table(check: "Comparison") -> Markup:
+    """Write what was recorded and what was reproduced."""
+    rows = [
+        ("takers", check.takers, check.exact, check.first_difference),
+        ("fills", check.recorded, check.matched, check.first_difference),
+    ]
+    if check.bests:
+        rows.append(("best prices", check.bests, check.bests_equal, check.first_best_difference))
+    return table(
+        "check",
+        ("", "recorded", "reproduced", "share", "first difference at event"),
+        (
+            (
+                name,
+                number(recorded),
+                number(equal),
+                percent(equal, recorded),
+                "none" if first is None else number(first),
+            )
+            for name, recorded, equal, first in rows
+        ),
+    )
+
+
+def divergence_table(divergence: Divergences) -> Markup:
+    """Write how often the replay was not what history says, by kind, and the first of each."""
+    ordered = sorted(divergence.counts.items(), key=lambda item: (-item[1], item[0]))
+    rows = ((tag("code", kind), EXPLANATIONS[kind], number(count)) for kind, count in ordered)
+    written = table("divergence", ("Kind", "what it means", "count"), rows, words=2)
+    first = [tag("li", one) for one in divergence.kept]
+    if first:
+        told = tag("details", tag("summary", "The first of each kind"), tag("ol", *first))
+        written = Markup(written + told)
+    return written
+
+
+def markets_table(result: "Backtest", flows: list[Flow], drawn: Iterable[int]) -> Markup:
+    """Write a row for each book."""
+    shown = set(drawn)
+    head = ("Book", "trades", "volume, lots", "own fills", "own volume", "tokens held")
+    rows = []
+    for flow in flows:
+        instrument = flow.instrument.number
+        held = int(flow.positions["size"][-1]) if len(flow.positions) else 0
+        book = result.books.get(instrument)
+        ends = [book.best_bid, book.best_ask] if book else [None, None]
+        name: object = flow.name
+        if instrument in shown:
+            name = tag("a", flow.name, href=f"#book-{instrument}")
+        rows.append(
+            (
+                name,
+                number(len(flow.trades)),
+                number(flow.volume),
+                number(len(flow.own_fills)),
+                number(flow.own_volume),
+                amount(held),
+                *("-" if price is None else number(price) for price in ends),
+            )
+        )
+    return table("books", (*head, "bid at the end", "ask at the end"), rows)

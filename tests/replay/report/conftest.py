@@ -1,0 +1,24 @@
+"""The runs that the tests of the report look at, made once."""
+
+import pytest
+
+from clob.replay import Stream, backtest
+from tests.replay.report.runs import run, several
+
+
+@pytest.fixture(scope="session")
+def own(day):
+    """A run with a strategy, settled."""
+    return run(Stream.of(day), outcome={0: 100})
+
+
+@pytest.fixture(scope="session")
+def plain(day):
+    """A run without a strategy."""
+    return backtest(Stream.of(day), sample=64)
+
+
+@pytest.fixture(scope="session")
+def many():
+    """A run in several markets."""
+    return run(several(), collateral=300 * 10**18, outcome={0: 100})

@@ -1,0 +1,124 @@
+"""What holds in shadow mode, whatever the flow: the truths its page in the docs states."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clob.records import SELF_TRADE_SHIFT, Kind
+from clob.replay.driver import NEVER, Stop
+from clob.replay.driving import StreamDriver
+from clob.replay.shadow import ShadowDriver
+from clob.replay.streams import OWN_ID, Instrument, Stream
+from tests.replay.shadow.flows import KINDS, flow_of, flows
+
+PLAIN_KINDS = tuple(kind for kind in KINDS if kind is not Kind.SEED)
+NATURAL = flows(kinds=PLAIN_KINDS, flags=(0,), misread=(0,), books=1)
+"""Flows that price and time explain, of orders that come in without conditions."""
+STEADY = flows(
+    kinds=(Kind.LIMIT, Kind.LIMIT, Kind.IOC, Kind.CANCEL), flags=(0,), misread=(0,), books=1
+)
+"""The same, in which no order moves or comes back."""
+
+SENT = st.tuples(st.integers(0, 90), st.integers(0, 1), st.integers(46, 54), st.integers(1, 12))
+
+
+def stream_of(events, *, has_fills=True):
+    return Stream(
+        lambda: [events.copy()],
+        lo=1,
+        hi=99,
+        lot_wei=1,
+        instruments=[Instrument(0, "")],
+        has_fills=has_fills,
+    )
+
+
+def run(driver, sent, cancels=(), policy=0):
+    """Send orders of time, side, price and size; give what came of them, in order.
+
+    Args:
+        driver: what executes the flow.
+        sent: the orders.
+        cancels: the time and the number of orders to cancel.
+        policy: what happens where own orders meet.
+    """
+    acts = [(ts_ns, number, order) for number, (ts_ns, *order) in enumerate(sent)]
+    acts += [(ts_ns, number, None) for ts_ns, number in cancels]
+    told = []
+    for ts_ns, number, order in sorted(acts, key=lambda act: act[0]):
+        told += driver.advance(ts_ns, Stop.NO)
+        if order is None:
+            driver.cancel(ts_ns, 0, OWN_ID + number)
+            continue
+        refusal, _, own = driver.submit(
+            ts_ns, 0, OWN_ID + number, Kind.LIMIT, *order, policy << SELF_TRADE_SHIFT
+        )
+        assert not refusal
+        told += own
+    return told + driver.advance(NEVER, Stop.NO)
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows=NATURAL, one=SENT, out=st.integers(0, 120), has_fills=st.booleans())
+def test_one_lot_gets_the_same_in_both_modes(rows, one, out, has_fills):
+    events = flow_of(rows, has_fills=has_fills)
+    one, cancels = (*one[:3], 1), [(max(out, one[0]), 0)]
+    rematch, shadow = (
+        run(kind(stream_of(events, has_fills=has_fills)), [one], cancels)
+        for kind in (StreamDriver, ShadowDriver)
+    )
+    assert rematch == shadow
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=NATURAL, sent=st.lists(SENT, max_size=6))
+def test_until_the_first_own_trade_is_over_both_modes_say_the_same(rows, sent):
+    events = flow_of(rows, has_fills=True)
+    rematch, shadow = (
+        run(kind(stream_of(events)), sent, policy=2) for kind in (StreamDriver, ShadowDriver)
+    )
+    first = [
+        [
+            fill
+            for fill in fills
+            if (fill.ts_ns, fill.other_id) == (fills[0].ts_ns, fills[0].other_id)
+        ]
+        for fills in (rematch, shadow)
+        if fills
+    ]
+    assert bool(rematch) is bool(shadow)
+    assert len(first) < 2 or first[0] == first[1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=STEADY, sent=st.lists(SENT, max_size=10))
+def test_own_fills_never_exceed_what_was_recorded(rows, sent):
+    events = flow_of(rows, has_fills=True)
+    whole = {}
+    for order_id, size, kind in events[["order_id", "size", "kind"]].tolist():
+        if kind in (Kind.LIMIT, Kind.IOC):
+            # One that comes again is refused.
+            whole.setdefault(order_id, size)
+    met = Counter()
+    for fill in run(ShadowDriver(stream_of(events)), sent, policy=2):
+        met[fill.other_id] += fill.size
+    assert all(size <= whole[one] for one, size in met.items())
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=STEADY, one=SENT)
+def test_an_own_order_trades_after_those_in_front_of_it(rows, one):
+    ts_ns, side, price, size = one
+    driver = ShadowDriver(stream_of(flow_of(rows, has_fills=True)))
+    driver.advance(ts_ns, Stop.NO)
+    history = driver.history[0]
+    before = [o for o in history.orders() if o.side == side and o.price == price]
+    _, rests, _ = driver.submit(ts_ns, 0, OWN_ID, Kind.LIMIT, side, price, size, 0)
+    while rests and not driver.ended:
+        if driver.advance(NEVER, Stop.FILL):
+            assert not any(order.order_id in history for order in before)
+            best = history.best_ask if side else history.best_bid
+            assert best is None or (best >= price if side else best <= price)
+            return
+        assert rests

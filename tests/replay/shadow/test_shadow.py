@@ -1,0 +1,296 @@
+"""The shadow mode by examples, and its digests: history is as it was, whatever own orders do."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from clob import SelfTrade, Side
+from clob.records import SELF_TRADE_SHIFT, Flag, Kind
+from clob.replay.backtest import backtest
+from clob.replay.driver import NEVER, OwnFill, Stop
+from clob.replay.shadow import ShadowDriver
+from clob.replay.strategies.market_maker import MarketMaker
+from clob.replay.strategy import Strategy
+from clob.replay.streams import OWN_ID, Stream
+from tests.books import ask, bid, load, row
+from tests.replay.run.streams import filled, stream_of, taker
+
+MAKER = {"every_ns": 600 * 10**9}
+ASKS = (ask(1, 50, 5, ts_ns=1), ask(2, 50, 5, ts_ns=3))
+
+
+def sold(*rows, size=3, at_ns=2, price=50, book_class=None, **fields):
+    """Let an own order to sell come in, behind order 1 and before order 2; give its fills."""
+    options = {"book_class": book_class} if book_class else {}
+    driver = ShadowDriver(stream_of(*ASKS, *rows, **fields), **options)
+    driver.advance(at_ns, Stop.NO)
+    driver.submit(at_ns, 0, OWN_ID, Kind.LIMIT, Side.SELL, price, size, 0)
+    own = driver.advance(NEVER, Stop.NO)
+    driver.books[0].check()
+    return [(fill.size, fill.price, fill.other_id) for fill in own]
+
+
+@pytest.mark.parametrize(
+    ("rows", "own"),
+    [
+        # History fills only the order in front.
+        ([taker(8, 0, 50, 5, ts_ns=4), filled(1, 5, 50)], []),
+        # It reaches the order behind by two lots, so that there are two for the own order.
+        ([taker(8, 0, 50, 7, ts_ns=4), filled(1, 5, 50), filled(2, 2, 50)], [(2, 50, 8)]),
+        # There would have been more than it has.
+        ([taker(8, 0, 50, 10, ts_ns=4), filled(1, 5, 50), filled(2, 5, 50)], [(3, 50, 8)]),
+        # What history could not trade, the own order could.
+        ([taker(8, 0, 50, 11, ts_ns=4), filled(1, 5, 50), filled(2, 5, 50)], [(3, 50, 8)]),
+        # The order in front leaves, and the one behind is in front of nobody.
+        (
+            [row(Kind.CANCEL, 1, ts_ns=4), taker(8, 0, 50, 2, ts_ns=5), filled(2, 2, 50)],
+            [(2, 50, 8)],
+        ),
+        # It goes to the end of the queue and is behind from then on.
+        (
+            [
+                row(Kind.REPLACE, 1, 1, 50, 6, ts_ns=4),
+                taker(8, 0, 50, 6, ts_ns=5),
+                filled(2, 5, 50),
+                filled(1, 1, 50),
+            ],
+            [(3, 50, 8)],
+        ),
+        # Made smaller, it stays where it is.
+        ([row(Kind.REPLACE, 1, 1, 50, 4, ts_ns=4), taker(8, 0, 50, 4), filled(1, 4, 50)], []),
+        # A fill at a worse price, whoever it was that history passed over.
+        ([ask(3, 51, 5, ts_ns=4), taker(8, 0, 51, 2, ts_ns=5), filled(3, 2, 51)], [(2, 50, 8)]),
+        # Where an order unknown to the book would have stood nobody knows.
+        ([taker(8, 0, 50, 4, ts_ns=4), filled(77, 4, 50)], []),
+        # What must not trade when it comes does not, and a snapshot is no order that comes in.
+        ([bid(8, 49, 5, ts_ns=4, flags=int(Flag.POST_ONLY))], []),
+    ],
+)
+def test_a_resting_own_order(book_class, rows, own):
+    assert sold(*rows, book_class=book_class) == own
+
+
+def test_own_orders_share_what_there_is():
+    driver = ShadowDriver(
+        stream_of(*ASKS, taker(8, 0, 50, 9, ts_ns=4), filled(1, 5, 50), filled(2, 4, 50))
+    )
+    driver.advance(2, Stop.NO)
+    for number in range(3):
+        driver.submit(2, 0, OWN_ID + number, Kind.LIMIT, Side.SELL, 50, 3, 0)
+    own = driver.advance(NEVER, Stop.NO)
+    assert [(fill.order_id - OWN_ID, fill.size) for fill in own] == [(0, 3), (1, 1)]
+
+
+def test_a_recorded_order_that_crosses_an_own_one(book_class):
+    # The own offer is better than any other; history's bid comes in, and rests there whole.
+    rows = [
+        ask(1, 50, 5, ts_ns=1),
+        bid(2, 48, 4, ts_ns=3),
+        ask(3, 48, 9, ts_ns=5),
+        filled(2, 4, 48),
+    ]
+    driver = ShadowDriver(stream_of(*rows), book_class=book_class)
+    driver.advance(2, Stop.NO)
+    driver.submit(2, 0, OWN_ID, Kind.LIMIT, Side.SELL, 47, 10, 0)
+    assert driver.advance(4, Stop.NO) == [OwnFill(3, 0, OWN_ID, 4, 47, True, 2)]
+    seen, history = driver.books[0], driver.history[0]
+    # All four lots of the bid are the own order's, and are not there to be sold to again.
+    assert (seen.best_bid, seen.best_ask, history.best_bid) == (None, 47, 48)
+    assert driver.submit(4, 0, OWN_ID + 1, Kind.IOC, Side.SELL, 48, 2, 0) == (0, 0, [])
+    assert driver.advance(NEVER, Stop.NO) == []
+    assert history.orders()[0].remaining == 5
+
+
+def test_what_was_taken_is_not_there_again(book_class):
+    rows = (*ASKS, row(Kind.REDUCE, 1, 1, 50, 4, ts_ns=6), row(Kind.REPLACE, 1, 1, 50, 6, ts_ns=8))
+    driver = ShadowDriver(stream_of(*rows, bid(9, 1, 1, ts_ns=10)), book_class=book_class)
+
+    def buy(ts_ns, size):
+        driver.advance(ts_ns, Stop.NO)
+        buy.number += 1
+        _, _, own = driver.submit(ts_ns, 0, OWN_ID + buy.number, Kind.IOC, Side.BUY, 50, size, 0)
+        return [(fill.other_id, fill.size) for fill in own]
+
+    buy.number = 0
+    assert buy(4, 3) == [(1, 3)]
+    assert driver.books[0].depth().asks[0].size == 7
+    # Two are left of the first order, and after history made it smaller only one.
+    assert buy(4, 1) == [(1, 1)]
+    assert buy(6, 1) == [(2, 1)]
+    assert buy(6, 9) == [(2, 4)]
+    assert buy(7, 9) == []
+    assert (driver.books[0].best_ask, driver.history[0].best_ask) == (None, 50)
+    # It queues anew, as if it were another order.
+    assert buy(8, 9) == [(1, 6)]
+
+
+def test_own_orders_that_meet():
+    for policy, told in {
+        SelfTrade.NONE: [(1, 2, True), (2, 2, False)],
+        SelfTrade.CANCEL_RESTING: [(1, 0, True)],
+        SelfTrade.CANCEL_INCOMING: [],
+        SelfTrade.CANCEL_BOTH: [(1, 0, True)],
+    }.items():
+        driver = ShadowDriver(stream_of(*ASKS, bid(9, 1, 1, ts_ns=10)))
+        driver.advance(4, Stop.NO)
+        flags = int(policy) << SELF_TRADE_SHIFT
+        driver.submit(4, 0, OWN_ID + 1, Kind.LIMIT, Side.SELL, 49, 2, flags)
+        _, rests, own = driver.submit(4, 0, OWN_ID + 2, Kind.LIMIT, Side.BUY, 49, 3, flags)
+        assert [(fill.order_id - OWN_ID, fill.size, fill.resting) for fill in own] == told
+        left = {SelfTrade.NONE: 1, SelfTrade.CANCEL_RESTING: 3}
+        assert rests == left.get(policy, 0)
+
+
+def test_an_order_kept_from_its_owner_has_nothing_to_spare():
+    flags = int(SelfTrade.CANCEL_INCOMING) << SELF_TRADE_SHIFT
+    mine = ask(1, 50, 5, ts_ns=1, owner=7)
+    own = [taker(8, 0, 51, 4, ts_ns=4, owner=7, flags=flags)]
+    driver = ShadowDriver(stream_of(mine, *own, has_fills=False))
+    driver.advance(2, Stop.NO)
+    driver.submit(2, 0, OWN_ID, Kind.LIMIT, Side.SELL, 51, 3, 0)
+    assert driver.advance(NEVER, Stop.NO) == []
+
+
+def test_refusals_and_cancels():
+    driver = ShadowDriver(stream_of(*ASKS, bid(9, 1, 1, ts_ns=10)))
+    driver.advance(4, Stop.NO)
+    send = (OWN_ID, Kind.LIMIT, Side.BUY, 50)
+    assert driver.submit(4, 0, *send, 1, int(Flag.POST_ONLY)) == (15, 0, [])
+    assert driver.submit(4, 0, *send, 11, int(Flag.FOK)) == (17, 0, [])
+    assert driver.submit(4, 0, OWN_ID, Kind.LIMIT, Side.BUY, 49, 1, 0) == (0, 1, [])
+    assert driver.cancel(4, 0, OWN_ID)
+    assert not driver.cancel(4, 0, OWN_ID)
+    assert len(driver.books[0]) == len(driver.history[0]) == 2
+
+
+def test_what_clears_a_book_takes_own_orders_out():
+    driver = ShadowDriver(stream_of(*ASKS, row(Kind.CLEAR, ts_ns=5), bid(9, 1, 1, ts_ns=10)))
+    driver.advance(4, Stop.NO)
+    driver.submit(4, 0, OWN_ID, Kind.LIMIT, Side.BUY, 49, 1, 0)
+    assert driver.advance(NEVER, Stop.NO) == [OwnFill(5, 0, OWN_ID, 0, 0, True, 0)]
+    assert OWN_ID not in driver.books[0]
+
+
+def test_what_one_sees_of_a_book():
+    driver = ShadowDriver(stream_of(*ASKS, ask(3, 51, 4, ts_ns=3), bid(9, 1, 1, ts_ns=10)))
+    driver.advance(2, Stop.NO)
+    driver.submit(2, 0, OWN_ID, Kind.LIMIT, Side.SELL, 50, 3, 0)
+    driver.advance(4, Stop.NO)
+    book = driver.books[0]
+    assert (book.lo, book.hi, book.lot_wei, len(book)) == (1, 99, 1, 4)
+    assert OWN_ID in book
+    assert 2 in book
+    assert [(level.price, level.size, level.num_orders) for level in book.depth(1).asks] == [
+        (50, 13, 3)
+    ]
+    assert (book.ahead(OWN_ID).size, book.ahead(OWN_ID).num_orders, book.ahead(2).size) == (5, 1, 5)
+    assert (book.order(OWN_ID).remaining, book.order(OWN_ID).price, book.order(2).remaining) == (
+        3,
+        50,
+        5,
+    )
+
+
+# ----- results -----------------------------------------------------------------------------------
+
+
+def test_differences_are_history_and_not_divergences(book_class):
+    rows = [taker(8, 0, 50, 7, ts_ns=4), filled(2, 5, 50), filled(1, 2, 50)]
+    shadow = backtest(stream_of(*ASKS, *rows), mode="shadow", book_class=book_class)
+    rematch = backtest(stream_of(*ASKS, *rows), book_class=book_class)
+    assert shadow.fills[["resting_id", "size"]].tolist() == [(2, 5), (1, 2)]
+    assert rematch.fills[["resting_id", "size"]].tolist() == [(1, 5), (2, 2)]
+    assert (shadow.divergence.counts, rematch.divergence.counts) == ({}, {"sizes": 1})
+    assert shadow.check.ok
+    assert shadow.books[0].state_hash() == rematch.books[0].state_hash()
+
+
+def test_what_history_says_and_the_book_does_not_have_is_told():
+    rows = [taker(8, 0, 50, 7, ts_ns=4), filled(1, 7, 50)]
+    shadow = backtest(stream_of(*ASKS, *rows), mode="shadow")
+    assert shadow.fills["size"].tolist() == [7]
+    assert shadow.divergence.counts == {"hidden": 1}
+
+
+@pytest.mark.parametrize("strategy", [False, True])
+def test_the_digest_says_nothing_of_chunks_books_and_what_is_kept(day, strategy):
+    def run(**arguments):
+        mine = {"strategy": MarketMaker(size=50), **MAKER} if strategy else {}
+        return backtest(Stream.of(day), mode="shadow", **arguments, **mine)
+
+    whole = run()
+    assert bool(len(whole.own_fills)) is strategy
+    for arguments in (
+        {"chunk": 1},
+        {"chunk": 7},
+        {"chunk": 4_096},
+        {"keep": ()},
+        {"check": ()},
+        {"book_class": load("python")},
+        {"book_class": load("python"), "chunk": 50},
+    ):
+        other = run(**arguments)
+        assert other.digest == whole.digest
+        assert other.divergence == whole.divergence
+        assert other.counts == whole.counts
+    assert run(chunk=7).check == whole.check
+
+
+def test_without_a_strategy_it_is_rematch(day):
+    rematch, shadow = (backtest(Stream.of(day), mode=mode) for mode in ("rematch", "shadow"))
+    assert (rematch.digest, rematch.check) == (shadow.digest, shadow.check)
+    assert rematch.books[0].state_hash() == shadow.books[0].state_hash()
+
+
+class Everything(Strategy):
+    """Buys and sells whatever there is, and quotes."""
+
+    def on_wake(self, market):
+        for order in market.open_orders:
+            market.cancel(order)
+        if market.best_bid and market.best_ask:
+            market.buy(market.best_ask, 40)
+            market.sell(market.best_bid - 1, 30)
+            market.buy(market.best_bid, 500)
+
+
+def test_a_strategy_changes_nothing_in_history(day):
+    alone = backtest(Stream.of(day), mode="shadow")
+    busy = backtest(Stream.of(day), mode="shadow", strategy=Everything(), every_ns=60 * 10**9)
+    assert len(busy.own_fills) > 500
+    assert np.array_equal(alone.fills, busy.fills)
+    assert np.array_equal(alone.bests, busy.bests)
+    assert alone.check == busy.check
+    assert busy.divergence.total == 0
+    assert alone.books[0].state_hash() == busy.books[0].state_hash()
+
+
+PROGRAM = """
+from clob.replay import synthetic_day
+from clob.replay.backtest import backtest
+from clob.replay.strategies.market_maker import MarketMaker
+from clob.replay.streams import Stream
+stream = Stream.of(synthetic_day(seed=3, orders=300))
+maker = MarketMaker(size=50)
+print(backtest(stream, mode="shadow", strategy=maker, every_ns=600 * 10**9).digest)
+"""
+
+
+@pytest.mark.long
+def test_the_digest_says_nothing_of_the_process():
+    digests = set()
+    for hash_seed in ("0", "1", "2"):
+        for pure in ("0", "1"):
+            environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "CLOB_PURE_PYTHON": pure}
+            done = subprocess.run(
+                [sys.executable, "-c", PROGRAM],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            digests.add(done.stdout)
+    assert len(digests) == 1
