@@ -13,7 +13,7 @@ import pytest
 
 import clob
 from clob.cli import main
-from clob.replay import read_npz, replay, sample_path, write_npz
+from clob.replay import Stream, read_npz, replay, sample_path, write_npz, write_stream
 
 QUIET = ("-W", "ignore::RuntimeWarning")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(clob.__file__).parents[1])}
@@ -64,26 +64,45 @@ def test_golden(golden_path, capsys):
     assert main(["replay", str(golden_path)]) == 0
     out = capsys.readouterr().out
     assert "check      5,862 of 5,862 recorded fills reproduced exactly\n" in out
-    assert "fills      5,862, of which 0 by limit orders\n" in out
+    assert "fills      5,862\n" in out
+    assert "records    5,862 fill\n" in out
+
+
+def test_an_hour_as_the_exchange_wrote_it(golden_path, capsys):
+    """Its matcher knew what the records do not show: hidden sizes, and who owns which order."""
+    path = str(golden_path.with_name("esh4_20231225_mbo.npz"))
+    assert main(["replay", path]) == 1
+    out = capsys.readouterr().out
+    assert (
+        "check      FAILED: 6,202 of 6,229 recorded fills reproduced, 2,914 of 2,972 takers" in out
+    )
+    assert "differs    31  sequence: " in out
+    assert "27  hidden: " in out
+    assert main(["replay", path, "--allow", "58"]) == 0
 
 
 def test_a_fill_that_was_tampered_with(file, day, capsys):
     fills = day.fills.copy()
-    fills["size"][7] += 1
+    place = int(np.flatnonzero(fills["event"] == fills["event"][-1])[0])
+    fills["size"][place] += 1
     write_npz(file, dataclasses.replace(day, fills=fills))
     assert main(["replay", str(file)]) == 1
     out = capsys.readouterr().out
     one, all_of_them = f"{len(fills) - 1:,}", f"{len(fills):,}"
     assert f"check      FAILED: {one} of {all_of_them} recorded fills reproduced, " in out
-    assert "the first difference is fill 7\n" in out
-    assert f"size {fills['size'][7]} at " in out
-    assert f"size {day.fills['size'][7]} at " in out
+    assert "; the first difference is at event " in out
+    assert "differs    1  " in out
+    assert f"recorded [({fills['resting_id'][place]}, {fills['size'][place]}, " in out
+    assert f"Here [({fills['resting_id'][place]}, {day.fills['size'][place]}, " in out
 
 
 def test_a_fill_that_was_left_out(file, day, capsys):
     write_npz(file, dataclasses.replace(day, fills=day.fills[:-1]))
     assert main(["replay", str(file)]) == 1
-    assert "  recorded nothing\n  produced event " in capsys.readouterr().out
+    count = f"{len(day.fills) - 1:,}"
+    out = capsys.readouterr().out
+    assert f"FAILED: {count} of {count} recorded fills reproduced, " in out
+    assert f", {len(day.fills):,} fills produced; " in out
 
 
 def test_no_fills_to_compare_with(file, day, capsys):
@@ -92,12 +111,17 @@ def test_no_fills_to_compare_with(file, day, capsys):
     assert "check      no fills were recorded to compare with\n" in capsys.readouterr().out
 
 
-def test_refusals_are_counted(file, day, capsys):
+def test_commands_that_were_refused_are_told_and_no_failure(file, day, capsys):
     events = np.concatenate([day.events, day.events[:1]])
     events["kind"][-1], events["order_id"][-1] = 1, 2**62
     write_npz(file, dataclasses.replace(day, events=events))
     assert main(["replay", str(file)]) == 0
-    assert "refused    UNKNOWN_ORDER 1\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "differs    1  cancel_gone: " in out
+    assert (
+        f"order {2**62}: The recorded cancel is of an order that has left the book. (UNKNOWN_"
+        in out
+    )
 
 
 def test_garbage(tmp_path, capsys):
@@ -106,7 +130,15 @@ def test_garbage(tmp_path, capsys):
     assert main(["replay", str(path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"clob: REPLAY_FORMAT: {path}: not a whole zip archive")
+    assert err.startswith(f"clob: REPLAY_FORMAT: {path}: none of the formats npz, mbo, ")
+
+
+def test_an_archive_that_is_cut_off(file, capsys):
+    file.write_bytes(file.read_bytes()[:-100])
+    assert main(["replay", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"clob: REPLAY_FORMAT: {file}: not a whole zip archive: "
+    )
 
 
 def test_a_file_that_is_not_there(tmp_path, capsys):
@@ -178,24 +210,45 @@ def test_no_progress_bar_on_a_pipe():
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_a_progress_bar_on_a_terminal_if_tqdm_is_installed(installed):
+def on_a_terminal(program):
+    """Run a program whose standard error is a terminal; give what happened, and what it showed."""
     termios = pytest.importorskip("termios", reason="not here: there are no pseudo-terminals")
-    if installed and importlib.util.find_spec("tqdm") is None:
-        pytest.skip("tqdm is not installed")
-    mask = "" if installed else "sys.modules['tqdm'] = None; "
-    program = f"import sys; {mask}from clob.cli import main; sys.exit(main(['replay']))"
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
     os.set_blocking(ours, False)
     done = python("-c", program, stdout=subprocess.PIPE, stderr=theirs)
     try:
-        shown = os.read(ours, 65_536)
+        return done, os.read(ours, 65_536)
     except BlockingIOError:
-        shown = b""
+        return done, b""
     finally:
         os.close(theirs)
         os.close(ours)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_progress_bar_on_a_terminal_if_tqdm_is_installed(installed):
+    if installed and importlib.util.find_spec("tqdm") is None:
+        pytest.skip("tqdm is not installed")
+    mask = "" if installed else "sys.modules['tqdm'] = None; "
+    program = f"import sys; {mask}from clob.cli import main; sys.exit(main(['replay']))"
+    done, shown = on_a_terminal(program)
     assert done.returncode == 0
     assert b"reproduced exactly" in done.stdout
     assert (b"synthetic day 1" in shown) is installed
+
+
+@pytest.mark.parametrize("command", ["replay", "convert"])
+def test_the_bar_goes_by_bytes_where_nobody_counted_the_events(tmp_path, day, command, monkeypatch):
+    # It draws ten times a second at most, unless it is told otherwise.
+    monkeypatch.setitem(ENVIRONMENT, "TQDM_MININTERVAL", "0")
+    pytest.importorskip("tqdm", reason="tqdm is not installed")
+    path = tmp_path / "flow.csv"
+    write_stream(path, Stream.of(day))
+    words = [command, str(path), *([str(tmp_path / "out.csv")] if command == "convert" else [])]
+    program = f"import sys; from clob.cli import main; sys.exit(main({words!r}))"
+    done, shown = on_a_terminal(program)
+    assert done.returncode == 0
+    assert b"flow.csv" in shown
+    assert b" events/s" in shown
+    assert b"100%" in shown

@@ -1,0 +1,376 @@
+"""``clob replay`` with options: formats, checks, strategies, tables and pages to be written."""
+
+import csv
+import dataclasses
+import gzip
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from clob import AddMarket, Market, Order, Side, Submit
+from clob.cli import main
+from clob.journal import Recorder
+from clob.records import EVENT, Kind
+from clob.replay import (
+    Latency,
+    RateFees,
+    Stream,
+    backtest,
+    read_npz,
+    write_npz,
+    write_stream,
+)
+from clob.replay.strategies import MarketMaker
+from tests.matcher_model.worlds import SMALL
+from tests.replay.venues_own.journals import recorded, told
+
+STRATEGY = "clob.replay.strategies:MarketMaker"
+
+
+@pytest.fixture
+def file(tmp_path, day):
+    path = tmp_path / "flow.npz"
+    write_npz(path, day)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path, day):
+    """The same as text."""
+    path = tmp_path / "flow.csv"
+    write_stream(path, Stream.of(day))
+    return path
+
+
+def lines_of(out):
+    """Give what stands behind each title."""
+    return {line[:10].strip(): line[11:] for line in out.splitlines() if line[:1].isalpha()}
+
+
+# ----- reading -------------------------------------------------------------------------------
+
+
+def test_any_format_is_told_by_what_a_file_begins_with(table, capsys):
+    assert main(["replay", str(table)]) == 0
+    assert "942 of 942 recorded fills reproduced exactly\n" in capsys.readouterr().out
+
+
+def test_a_journal_is_a_recording_too(tmp_path, capsys):
+    path = tmp_path / "day.frames"
+    path.write_bytes(recorded(SMALL, 1, 300)[1])
+    assert main(["replay", str(path)]) == 0
+    out = lines_of(capsys.readouterr().out)
+    assert out["books"].startswith("bare YES, bare NO, paid YES, ")
+    assert "refused: UNKNOWN_ORDER" in out["remarks"]
+    assert out["check"].endswith("recorded fills reproduced exactly")
+
+
+def test_books_with_orders_are_drawn_and_the_others_counted(tmp_path, capsys):
+    path, recorder = tmp_path / "day.frames", Recorder()
+    for name in "abc":
+        told(recorder, AddMarket(market=Market(id=name, yes=f"{name}1", no=f"{name}2")))
+        bid = Order(id=name, token=f"{name}2", maker="A", side=Side.BUY, price=7, size=5)
+        told(recorder, Submit(market=name, order=bid))
+    path.write_bytes(recorder.frame())
+    assert main(["replay", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "books      a YES, a NO, b YES, b NO, c YES, c NO\n" in out
+    assert out.count("    7 │\n") == 2
+    assert out.endswith("\n1 more books are not drawn\n")
+
+
+def test_a_format_can_be_named(table, capsys):
+    assert main(["replay", "--format", "table", str(table)]) == 0
+    assert main(["replay", "--format", "lobster", str(table)]) == 2
+    assert f"clob: REPLAY_FORMAT: {table}:" in capsys.readouterr().err
+    assert main(["replay", "--format", "nonsense", str(table)]) == 2
+    assert "there is no format 'nonsense', only auto, " in capsys.readouterr().err
+
+
+def test_what_a_format_cannot_do_is_said(file, table, capsys):
+    assert main(["replay", "--grid", "1:99", str(file)]) == 2
+    assert capsys.readouterr().err == f"clob: {file}: the format npz has no --grid\n"
+    assert main(["replay", "--level-rule", "head", str(table)]) == 2
+    assert capsys.readouterr().err == f"clob: {table}: the format table has no --level-rule\n"
+
+
+@pytest.mark.parametrize("rule", ["tail", "pro-rata", "head"])
+def test_levels_become_orders_by_a_rule(tmp_path, rule, capsys):
+    path = tmp_path / "dump.jsonl"
+    book = {"event_type": "book", "market": "0x28", "asset_id": "71", "timestamp": "1757908892000"}
+    sides = {"bids": [{"price": "0.48", "size": "30"}], "asks": [{"price": "0.52", "size": "25"}]}
+    path.write_text(json.dumps(book | sides) + "\n")
+    assert main(["replay", "--level-rule", rule, "--grid", "1:99", str(path)]) == 0
+    assert "2 of 2 best prices" in capsys.readouterr().out
+
+
+def test_broken_input_ends_it_or_is_told_and_passed_over(table, capsys):
+    rows = table.read_text().splitlines()
+    rows[100] = "what is this"
+    table.write_text("\n".join(rows) + "\n")
+    assert main(["replay", str(table)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"clob: REPLAY_FORMAT: {table}:101: ")
+    assert main(["replay", "--policy", "warn", "--check", "none", str(table)]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("clob: flow.csv:101: ")
+    assert "clob: 1 problems passed over: " in err
+    assert "check      not asked for\n" in out
+
+
+def test_a_packed_file_that_is_damaged_names_itself(table, capsys):
+    packed = table.with_name("flow.csv.gz")
+    packed.write_bytes(gzip.compress(table.read_bytes())[:-20])
+    assert main(["replay", str(packed)]) == 2
+    assert f"clob: REPLAY_FORMAT: {packed}: damaged file: " in capsys.readouterr().err
+
+
+def test_files_are_merged_by_time_where_asked(file, tmp_path, capsys):
+    other = tmp_path / "other.npz"
+    write_npz(other, dataclasses.replace(read_npz(file), name="another day"))
+    assert main(["replay", "--merge", str(file), str(other)]) == 1
+    out = lines_of(capsys.readouterr().out)
+    assert out["recording"] == "synthetic day 3 + another day"
+    assert out["records"] == "1,884 fill"
+    assert main(["replay", str(file), str(other)]) == 0
+    assert capsys.readouterr().out.count("fills      942\n") == 2
+
+
+def test_streams_in_different_lots_are_not_merged(file, day, tmp_path, capsys):
+    other = tmp_path / "other.npz"
+    write_npz(other, dataclasses.replace(day, lot_wei=7))
+    assert main(["replay", "--merge", str(file), str(other)]) == 2
+    assert "clob: the streams count in different lots: " in capsys.readouterr().err
+
+
+# ----- checking ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wrong(file, day):
+    """A recording whose last fill is missing, and with a best price that never was."""
+    best = np.zeros(1, EVENT)
+    best["kind"], best["price"], best["size"] = Kind.BBO, 50, 1
+    events = np.concatenate([day.events, best])
+    events["ts_ns"][-1] = day.events["ts_ns"][-1]
+    write_npz(file, dataclasses.replace(day, events=events, fills=day.fills[:-1]))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([], 1),
+        (["--check", "fills"], 1),
+        (["--check", "bbo"], 1),
+        (["--check", "none"], 0),
+        (["--allow", "1"], 1),
+        (["--allow", "2"], 0),
+        (["--check", "fills", "--allow", "1"], 0),
+    ],
+)
+def test_each_difference_that_is_looked_at_fails_the_check(wrong, options, code, capsys):
+    assert main(["replay", wrong, *options]) == code
+    assert "FAILED" in capsys.readouterr().out or options == ["--check", "none"]
+
+
+def test_both_modes_agree_where_nobody_trades(file, capsys):
+    found = []
+    for mode in ("rematch", "shadow"):
+        assert main(["replay", "--mode", mode, str(file)]) == 0
+        found.append(lines_of(capsys.readouterr().out))
+    assert found[0]["digest"] == found[1]["digest"]
+    assert found[1]["check"] == "942 of 942 recorded fills reproduced exactly"
+
+
+# ----- trading -------------------------------------------------------------------------------
+
+
+OPTIONS = [
+    "--strategy", STRATEGY, "--every", "5m", "--latency", "5ms:3ms", "--collateral", "100000",
+    "--fee-bps", "20:10", "--outcome", "0=100",
+]  # fmt: skip
+
+
+def expected(day):
+    """The same by the library."""
+    return backtest(
+        Stream.of(day),
+        strategy=MarketMaker(),
+        every_ns=300 * 10**9,
+        latency=Latency(5_000_000, 3_000_000),
+        collateral=100_000 * 10**18,
+        fees=RateFees(20, 10),
+        outcome={0: 100},
+    )
+
+
+def test_a_strategy_trades_as_it_does_in_the_library(file, day, capsys):
+    assert main(["replay", str(file), *OPTIONS]) == 0
+    out = lines_of(capsys.readouterr().out)
+    wanted = expected(day)
+    assert out["digest"] == wanted.digest
+    assert out["own orders"] == f"{len(wanted.orders):,}"
+    assert out["own fills"] == f"{len(wanted.own_fills):,}"
+    assert len(wanted.own_fills) > 0
+    assert out["check"].endswith("; own orders explain the rest")
+    assert out["money"].startswith("wealth ")
+
+
+def test_a_strategy_is_found_in_the_working_directory(file, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_own_maker.py").write_text(
+        "from clob.replay.strategies import MarketMaker\n\n\nclass Mine(MarketMaker):\n    pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(tmp_path))])
+    assert main(["replay", str(file), "--strategy", "my_own_maker:Mine"]) == 0
+    assert "own orders " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("nonsense", "--strategy is a module and a class, mine:Maker, not 'nonsense'"),
+        ("no_such_module:A", "--strategy: there is no module 'no_such_module'"),
+        ("clob.no_such:A", "--strategy: there is no module 'clob.no_such'"),
+        ("clob.book:A", "--strategy: the module 'clob.book' has no 'A'"),
+        ("clob.book:Book", "--strategy: clob.book:Book is no class made of clob.replay.Strategy"),
+        ("clob.replay:merge", "--strategy: clob.replay:merge is no class made of "),
+    ],
+)
+def test_what_is_no_strategy_is_said_plainly(file, capsys, given, told):
+    assert main(["replay", str(file), "--strategy", given]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"clob: {told}")
+
+
+def test_a_strategy_that_wants_arguments_is_said_plainly(file, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_own_asker.py").write_text(
+        "from clob.replay import Strategy\n\n\nclass Mine(Strategy):\n"
+        "    def __init__(self, size):\n        self.size = size\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["replay", str(file), "--strategy", "my_own_asker:Mine"]) == 2
+    assert "clob: --strategy: Mine wants arguments (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import no_such_package", "cannot be imported: No module named 'no_such_package'"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError: "),
+        (
+            "from clob.replay import Strategy\n\n\nclass Mine(Strategy):\n"
+            "    def on_start(self, market):\n        1 / 0\n",
+            "--strategy: Mine has failed",
+        ),
+    ],
+)
+def test_a_strategy_that_fails_is_no_failed_check(file, tmp_path, monkeypatch, capsys, text, told):
+    name = f"my_own_{len(text)}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["replay", str(file), "--strategy", f"{name}:Mine"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, told in err) == ("", True)
+    assert ("Traceback" in err) is ("has failed" in told)
+
+
+def test_markets_are_settled_by_name_or_number(file, capsys):
+    assert main(["replay", str(file), "--outcome", "rain=100"]) == 2
+    assert "clob: --outcome: there is no market 'rain', only 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--grid", "99"),
+        ("--grid", "9:1"),
+        ("--every", "100"),
+        ("--every", "0ms"),
+        ("--every", "1.5ns"),
+        ("--latency", "5ms:"),
+        ("--collateral", "1e3"),
+        ("--fee-bps", "1:2:3"),
+        ("--fee-bps", "10001"),
+        ("--outcome", "rain"),
+        ("--check", "books"),
+        ("--allow", "-1"),
+        ("--mode", "nonsense"),
+        ("--policy", "ignore"),
+    ],
+)
+def test_words_that_mean_nothing_are_wrong_arguments(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["replay", *words])
+    assert caught.value.code == 2
+    assert f"argument {words[0]}: " in capsys.readouterr().err
+
+
+# ----- writing -------------------------------------------------------------------------------
+
+
+def test_tables_are_written_as_csv(file, day, tmp_path, capsys):
+    assert main(["replay", str(file), *OPTIONS, "--out", str(tmp_path / "res.csv")]) == 0
+    out, wanted = capsys.readouterr().out, expected(day)
+    for table in ("fills", "bests", "orders", "own_fills", "equity", "positions"):
+        path = tmp_path / f"res.{table}.csv"
+        rows = getattr(wanted, table)
+        assert f"wrote      {path}, {len(rows):,} rows\n" in out
+        with path.open() as text:
+            found = list(csv.reader(text))
+        assert found == [list(rows.dtype.names), *([str(v) for v in row] for row in rows.tolist())]
+
+
+def test_tables_are_written_as_one_npz(file, day, tmp_path):
+    for again in range(2):
+        path = tmp_path / f"res{again}.npz"
+        assert main(["replay", str(file), *OPTIONS, "--out", str(path)]) == 0
+    assert (tmp_path / "res0.npz").read_bytes() == path.read_bytes()
+    wanted = expected(day)
+    with np.load(path) as found:
+        assert len(found) == 6
+        assert (found["fills"] == wanted.fills).all()
+        assert found["equity"]["wealth"].tolist() == [str(one) for one in wanted.equity["wealth"]]
+
+
+def test_tables_are_written_as_parquet(file, day, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    assert main(["replay", str(file), *OPTIONS, "--out", str(tmp_path / "res.parquet")]) == 0
+    wanted = expected(day)
+    for table in ("fills", "equity"):
+        found = parquet.read_table(tmp_path / f"res.{table}.parquet")
+        assert found.equals(wanted.to_arrow(table))
+
+
+def test_without_a_strategy_there_are_two_tables(file, tmp_path):
+    assert main(["replay", str(file), "--out", str(tmp_path / "res.csv")]) == 0
+    assert sorted(path.name for path in tmp_path.glob("res.*")) == [
+        "res.bests.csv",
+        "res.fills.csv",
+    ]
+    assert len(read_npz(file).fills) + 1 == len(
+        (tmp_path / "res.fills.csv").read_text().splitlines()
+    )
+
+
+def test_a_page_is_written(file, tmp_path, capsys):
+    path = tmp_path / "res.html"
+    assert main(["replay", str(file), *OPTIONS, "--report", str(path)]) == 0
+    assert f"wrote      {path}\n" in capsys.readouterr().out
+    assert path.read_text().startswith("<!doctype html>")
+
+
+def test_what_cannot_be_written_is_told(file, tmp_path, capsys):
+    nowhere = tmp_path / "no" / "res.csv"
+    assert main(["replay", str(file), "--out", str(nowhere)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"clob: FILE_UNWRITABLE: {tmp_path / 'no' / 'res.fills.csv'}: No such")
+    assert main(["replay", str(file), "--out", str(tmp_path / "res.txt")]) == 2
+    assert "clob: --out: cannot tell the format of 'res.txt'" in capsys.readouterr().err
+    assert main(["replay", str(file), str(file), "--out", "x.csv"]) == 2
+    assert "--out and --report are of one stream" in capsys.readouterr().err
