@@ -1694,9 +1694,8 @@ cdef void tape_start(const Core* core, Tape* tape) noexcept nogil:
 cdef void tape_write(
     const Core* core, Tape* tape, const Event* event, uint64_t index
 ) noexcept nogil:
-    # Take down the best prices, which an event has changed.
+    # Take down the best prices, which an event has changed and the tape knows already.
     cdef Best* row = tape.rows + tape.count
-    tape_start(core, tape)
     row.event = index
     row.ts_ns = ts_of(event)
     row.bid_size, row.ask_size = tape.bid_size, tape.ask_size
@@ -1708,14 +1707,19 @@ cdef void tape_write(
     tape.count += 1
 
 
-cdef inline bint tape_differs(const Core* core, const Tape* tape) noexcept nogil:
+cdef inline bint tape_moves(const Core* core, Tape* tape) noexcept nogil:
+    # Look at the best prices again; say whether they are others than before.
     cdef uint32_t bid = core.sides[BUY].best, ask = core.sides[SELL].best
-    if bid != tape.bid or ask != tape.ask:
-        return True
-    return (
-        lots_at(&core.sides[BUY], bid) != tape.bid_size
-        or lots_at(&core.sides[SELL], ask) != tape.ask_size
-    )
+    cdef int64_t bid_size = lots_at(&core.sides[BUY], bid)
+    cdef int64_t ask_size = lots_at(&core.sides[SELL], ask)
+    # One question instead of four, the answers to which nobody can guess.
+    if not (
+        <uint64_t>(bid_size ^ tape.bid_size) | <uint64_t>(ask_size ^ tape.ask_size)
+        | (bid ^ tape.bid) | (ask ^ tape.ask)
+    ):
+        return False
+    tape.bid, tape.ask, tape.bid_size, tape.ask_size = bid, ask, bid_size, ask_size
+    return True
 
 
 cdef inline bint as_recorded(
@@ -1757,6 +1761,11 @@ cdef inline Py_ssize_t run_through(
         guess = look_ahead(core, event, guesses, index) if ahead else <uint32_t>NIL
         kind = kind_of(event)
         code = DONE
+        if advances and KIND_TRADE <= kind <= KIND_SETTLE:
+            # What was recorded says nothing to the book.
+            mark(status, index, DONE)
+            event += 1
+            continue
         if advances:
             before = out.count
         if kind == KIND_LIMIT:
@@ -1773,10 +1782,10 @@ cdef inline Py_ssize_t run_through(
         if unlikely(not mark(status, index, code)):
             out.code = code
             return index
-        if tells and tape_differs(core, tape):
+        if tells and tape_moves(core, tape):
             tape_write(core, tape, event, index)
         if advances:
-            if event < out.end and kind < KIND_TRADE:
+            if event < out.end:
                 out.met |= not as_recorded(
                     event, out.end, out.fills + before, out.fills + out.count
                 )

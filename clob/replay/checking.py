@@ -17,10 +17,12 @@ from clob.replay.comparing import (
     recorded_fills,
 )
 from clob.replay.divergence import KEPT, Divergence, Divergences, kind_of
-from clob.replay.played import Difference, Played
+from clob.replay.played import RECORDED, Difference, Played
 from clob.replay.recording import Records, join
 from clob.replay.streams import FIRST_RECORD
 
+# A plain integer: comparing bytes with a member of an enum makes an array of long integers.
+BBO = int(Kind.BBO)
 UNKNOWN_ORDER = 13
 SIZE_NOT_REDUCED = 14
 GONE = {Kind.CANCEL: "cancel_gone", Kind.REDUCE: "reduce_gone", Kind.REPLACE: "replace_gone"}
@@ -150,10 +152,9 @@ class Checker:
 
     def take(self, played: Played) -> None:
         """Hear of a chunk that is done."""
-        kinds = played.events["kind"]
-        filled = kinds == Kind.FILL
+        filled = played.kinds == RECORDED
         self._recorded += int(np.count_nonzero(filled))
-        self._takers += int(np.count_nonzero(filled[1:] & (kinds[:-1] < FIRST_RECORD)))
+        self._takers += int(np.count_nonzero(filled[1:] & (played.kinds[:-1] < FIRST_RECORD)))
         self._settle_open(played)
         self._take_refusals(played)
         self._take_touched(played)
@@ -201,8 +202,8 @@ class Checker:
     def _take_refusals(self, played: Played) -> None:
         """Count the commands that were refused; those with fills were heard of already."""
         for place in np.flatnonzero(played.status).tolist():
-            following = played.events["kind"][place + 1 : place + 2]
-            if len(following) and following[0] == Kind.FILL:
+            following = played.kinds[place + 1 : place + 2]
+            if len(following) and following[0] == RECORDED:
                 continue
             row, number = EventRow(*played.events[place].item()), int(played.status[place])
             kind = "refused"
@@ -224,7 +225,7 @@ class Checker:
     def _take_bests(self, played: Played) -> None:
         """Compare the recorded best prices with those of the books at that time."""
         events = played.events
-        places = np.flatnonzero(events["kind"] == Kind.BBO)
+        places = np.flatnonzero(played.kinds == BBO)
         wrong: list[int] = []
         if len(self._tops) == 1 and not len(places):
             number = next(iter(self._tops))

@@ -5,8 +5,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from clob.records import Kind
-from clob.replay.played import Played
+from clob.replay.played import RECORDED, Played
 from clob.replay.streams import FIRST_RECORD, OWN_ID
 
 Rows: TypeAlias = npt.NDArray[np.int64]
@@ -15,10 +14,10 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 def recorded_fills(played: Played) -> Rows:
     """List the recorded fills of a chunk: index of the command in it, order, size, price."""
-    kinds = played.events["kind"]
+    kinds = played.kinds
     places = np.arange(len(kinds))
     command = np.maximum.accumulate(np.where(kinds < FIRST_RECORD, places, 0))
-    filled = np.flatnonzero(kinds == Kind.FILL)
+    filled = np.flatnonzero(kinds == RECORDED)
     rows = played.events.take(filled)
     # Ids are below 2**63.
     columns = (command[filled], rows["order_id"].astype(np.int64), rows["size"], rows["price"])

@@ -15,9 +15,15 @@ from clob.replay.driver import NEVER, OwnFill, Stop
 from clob.replay.errors import ReplayFormatError
 from clob.replay.packing import ONE_EVENT, FillRow, fill_rows, last_rows
 from clob.replay.played import Difference, Played, recorded_behind, whole
-from clob.replay.recording import Records, join
+from clob.replay.recording import Records
 from clob.replay.rematch import Command, Filled, put_right, top_of
 from clob.replay.streams import CHUNK, OWN, OWN_ID, Stream
+
+# Plain integers: comparing an array of bytes with a member of an enum makes one of long integers.
+CLEAR, SEED, CANCEL = int(Kind.CLEAR), int(Kind.SEED), int(Kind.CANCEL)
+
+HEADS = np.dtype({"names": ["head"], "formats": ["<u4"], "offsets": [48], "itemsize": 56})
+"""An ``EVENT`` of which instrument, kind and side are one number of 16, 8 and 8 bits."""
 
 SPARE = 4_096
 """For how many more fills and changes of best prices than events there is room at first."""
@@ -68,7 +74,7 @@ class StreamDriver:
         self._on_difference = on_difference
         self._tells = bests
         self._verifies = stream.has_fills
-        self._chunks = whole(stream.chunks(chunk))
+        self._chunks = whole(stream.borrowed(chunk))
         self._touched: dict[int, int] = {}
         self._resting: dict[int, int] = {}
         self._one = np.zeros(1, EVENT)
@@ -115,19 +121,23 @@ class StreamDriver:
 
     def _cut(self) -> None:
         """Part the chunk into runs of one instrument; what clears a book ends one, too."""
-        instruments = self._events["instrument"]
-        ends = self._events["kind"] == Kind.CLEAR
-        if len(ends):
-            ends[:-1] |= instruments[1:] != instruments[:-1]
-            ends[-1] = True
-        last = np.flatnonzero(ends)
-        numbers = instruments[last].tolist()
+        # One walk over records that lie far apart; all that follows is side by side.
+        heads = self._events.view(HEADS)["head"].copy()
+        instruments = heads.view("<u2")[::2]
+        self._kinds = heads.view(np.uint8)[2::4].copy()
+        last = np.flatnonzero(self._kinds == CLEAR)
+        if len(heads) and not (instruments == instruments[0]).all():
+            last = np.union1d(last, np.flatnonzero(instruments[1:] != instruments[:-1]))
+        ends = last.tolist()
+        if len(heads) and (not ends or ends[-1] != len(heads) - 1):
+            ends.append(len(heads) - 1)
+        numbers = instruments[ends].tolist()
         for number in set(numbers):
             if number not in self.books:
                 raise ReplayFormatError(
                     f"an event is of instrument {number}, the stream has {sorted(self.books)}"
                 )
-        self._runs = list(zip((last + 1).tolist(), numbers, strict=True))
+        self._runs = [(end + 1, number) for end, number in zip(ends, numbers, strict=True)]
         self._run = 0
 
     def _finish(self) -> None:
@@ -141,11 +151,14 @@ class StreamDriver:
         """Tell the sink what came of the chunk."""
         if self._sink is None:
             return
-        fills, bests = join([self._fills[: self._filled]]), join([self._bests[: self._told]])
-        fills["event"] += np.uint64(self._base)
-        bests["event"] += np.uint64(self._base)
+        fills, bests = self._fills[: self._filled], self._bests[: self._told]
+        if self._base:
+            fills["event"] += np.uint64(self._base)
+            bests["event"] += np.uint64(self._base)
         touched = self._touched.copy()
-        self._sink(Played(self._base, self._events, self._status, fills, bests, touched))
+        self._sink(
+            Played(self._base, self._events, self._status, fills, bests, self._kinds, touched)
+        )
 
     def close(self) -> None:
         """Hand over what came after the last event; call it once, at the very end."""
@@ -155,7 +168,7 @@ class StreamDriver:
     def _seed(self) -> None:
         """Execute the seeds in front of everything else."""
         while not self.ended:
-            others = np.flatnonzero(self._events["kind"] != Kind.SEED)
+            others = np.flatnonzero(self._kinds != SEED)
             stop = int(others[0]) if len(others) else len(self._events)
             events = self._events
             while self._events is events and self._place < stop:
@@ -200,7 +213,7 @@ class StreamDriver:
             verify=self._verifies and instrument not in self._touched,
             start=start,
             stop=min(run_stop, limit),
-            until_ns=until_ns,
+            until_ns=None if until_ns == NEVER else until_ns,
         )
         if place == start:
             self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
@@ -226,7 +239,7 @@ class StreamDriver:
     def _end_run(self, own: list[OwnFill]) -> None:
         """Go on to the next run, or to the next chunk; see whether own orders were cleared."""
         _, instrument = self._runs[self._run]
-        if self._resting and self._events["kind"][self._place - 1] == Kind.CLEAR:
+        if self._resting and self._kinds[self._place - 1] == CLEAR:
             own += self._prevented(self.last_ns, instrument)
         self._run += 1
         if self._run == len(self._runs):
@@ -364,7 +377,7 @@ class StreamDriver:
         ONE_EVENT.pack_into(
             self._one_bytes,
             0,
-            *(ts_ns, ts_ns, 0, order_id, 0, OWN, 0, instrument, Kind.CANCEL, 0, 0),
+            *(ts_ns, ts_ns, 0, order_id, 0, OWN, 0, instrument, CANCEL, 0, 0),
         )
         return self._act(self.books[instrument]) == 0
 

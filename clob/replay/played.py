@@ -6,13 +6,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from clob.records import Kind
+from clob.records import EventRow, Kind
 from clob.replay.recording import Records, join
 from clob.replay.rematch import Command, Filled
 
 
 class Played(NamedTuple):
-    """A chunk of a stream, and what came of it. The arrays are nobody else's to write to."""
+    """A chunk of a stream, and what came of it.
+
+    The arrays are there to be looked at while one is told; what is to be kept must be copied.
+    """
 
     base: int
     """Index in the stream of its first event."""
@@ -25,6 +28,9 @@ class Played(NamedTuple):
     in have that of the event before which it came."""
     bests: Records
     """Array of ``BEST``, as the fills; empty where nobody asked for it."""
+    kinds: npt.NDArray[np.uint8]
+    """The kinds of the events, side by side: of records that lie far apart each look at them takes
+    a tenth of the time that executing them takes."""
     touched: dict[int, int]
     """By instrument, from which event on its book is not that of history, since own orders have
     traded in it; books in which none has are left out."""
@@ -47,6 +53,14 @@ class Difference(NamedTuple):
     """The resting orders that were filled whole by it."""
 
 
+# A plain integer: what is done with a member of an enum takes a microsecond.
+RECORDED = int(Kind.FILL)
+
+ORDER_ID, SIZE, PRICE, KIND = (
+    EventRow._fields.index(name) for name in ("order_id", "size", "price", "kind")
+)
+
+
 def recorded_behind(events: Records, place: int) -> list[Filled]:
     """Read the fills recorded behind a command.
 
@@ -55,10 +69,11 @@ def recorded_behind(events: Records, place: int) -> list[Filled]:
         place: index of the command.
     """
     recorded: list[Filled] = []
-    for row in events[place + 1 :]:
-        if row["kind"] != Kind.FILL:
+    for behind in range(place + 1, len(events)):
+        row = events[behind].item()
+        if row[KIND] != RECORDED:
             break
-        recorded.append((int(row["order_id"]), int(row["size"]), int(row["price"])))
+        recorded.append((row[ORDER_ID], row[SIZE], row[PRICE]))
     return recorded
 
 
@@ -69,21 +84,31 @@ def whole(chunks: Iterator[Records]) -> Iterator[Records]:
         chunks: arrays of ``EVENT``, none of them empty.
 
     Yields:
-        The same, each with the ``FILL`` events that the one behind it began with.
+        The same events, only those around such a parting put together anew.
     """
-    waiting: list[Records] = []
+    held: Records | None = None
     for chunk in chunks:
         begin = 0
-        if chunk["kind"][0] == Kind.FILL:
-            others = np.flatnonzero(chunk["kind"] != Kind.FILL)
-            begin = int(others[0]) if len(others) else len(chunk)
-        if waiting and begin:
-            waiting.append(chunk[:begin])
-        if begin == len(chunk) and waiting:
-            continue
-        if waiting:
-            yield join(waiting) if len(waiting) > 1 else waiting[0]
+        while begin < len(chunk) and chunk[begin].item()[KIND] == RECORDED:
+            begin += 1
+        if held is not None and begin:
+            last = _last_command(held)
+            if last:
+                yield held[:last]
+            held = join([held[last:], chunk[:begin]])
+            if begin == len(chunk):
+                continue
+        if held is not None:
+            yield held
             chunk = chunk[begin:]
-        waiting = [chunk]
-    if waiting:
-        yield join(waiting) if len(waiting) > 1 else waiting[0]
+        held = chunk
+    if held is not None:
+        yield held
+
+
+def _last_command(events: Records) -> int:
+    """Find the last event that is no recorded fill; 0 if there is none."""
+    place = len(events) - 1
+    while place > 0 and events[place].item()[KIND] == RECORDED:
+        place -= 1
+    return max(place, 0)

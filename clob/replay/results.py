@@ -16,7 +16,7 @@ from clob.replay.divergence import Divergences
 from clob.replay.optional import need
 from clob.replay.played import Played
 from clob.replay.portfolio import Portfolio
-from clob.replay.recording import Records, join
+from clob.replay.recording import Gathered, Records
 from clob.replay.sampling import Depths
 from clob.replay.streams import Instrument, Stream
 
@@ -83,10 +83,7 @@ class Collector:
 
     def __init__(self, keep: Iterable[str]) -> None:
         self._keep = frozenset(keep)
-        self._parts: dict[str, list[Records]] = {
-            "fills": [np.zeros(0, FILL)],
-            "bests": [np.zeros(0, BEST)],
-        }
+        self._parts: dict[str, Gathered] = {"fills": Gathered(FILL), "bests": Gathered(BEST)}
         self.sections: dict[str, Section] = {name: Section(name) for name in self._parts}
         """The hashes of what is not kept."""
         self.counts: dict[str, int] = dict.fromkeys(self._parts, 0)
@@ -97,13 +94,13 @@ class Collector:
         for name, rows in (("fills", played.fills), ("bests", played.bests)):
             self.counts[name] += len(rows)
             if name in self._keep:
-                self._parts[name].append(rows)
+                self._parts[name].take(rows)
             else:
                 self.sections[name].update(rows)
 
     def table(self, name: str) -> Records:
         """Give all rows that were kept."""
-        return join(self._parts[name])
+        return self._parts[name].rows()
 
 
 def table_of(fields: Mapping[str, str], rows: Iterable[tuple[Any, ...]]) -> Records:

@@ -1,0 +1,105 @@
+"""The same backtests in hftbacktest: the feed replayed to its end, and a compiled market maker."""
+
+import numpy as np
+from hftbacktest import (
+    ADD_ORDER_EVENT,
+    BUY_EVENT,
+    CANCEL_ORDER_EVENT,
+    EXCH_EVENT,
+    FILL_EVENT,
+    GTX,
+    LIMIT,
+    LOCAL_EVENT,
+    MODIFY_ORDER_EVENT,
+    SELL_EVENT,
+    TRADE_EVENT,
+    BacktestAsset,
+    ROIVectorMarketDepthBacktest,
+)
+from hftbacktest.types import event_dtype
+from numba import njit
+
+from benchmarks import history
+
+ACTIONS = {
+    history.ADD: ADD_ORDER_EVENT,
+    history.MODIFY: MODIFY_ORDER_EVENT,
+    history.DELETE: CANCEL_ORDER_EVENT,
+    history.TRADE: TRADE_EVENT,
+    history.FILL: FILL_EVENT,
+}
+LO, HI = 1, 99
+
+
+def events_of(feed: np.ndarray) -> np.ndarray:
+    """Write a feed as its events, prices in ticks of 1 and sizes in lots of 1."""
+    actions = np.array([ACTIONS[action] for action in range(len(ACTIONS))], np.uint64)
+    events = np.zeros(len(feed), event_dtype)
+    side = np.where(feed["side"] == 0, np.uint64(BUY_EVENT), np.uint64(SELL_EVENT))
+    events["ev"] = actions[feed["action"]] | side | np.uint64(EXCH_EVENT | LOCAL_EVENT)
+    events["exch_ts"] = events["local_ts"] = feed["ts_ns"]
+    events["px"], events["qty"] = feed["price"], feed["size"]
+    events["order_id"] = feed["order_id"]
+    return events
+
+
+def prepared(events: np.ndarray) -> object:
+    """Set up a backtest: exact queues, no latency, no fees."""
+    asset = (
+        BacktestAsset()
+        .data(events)
+        .linear_asset(1)
+        .constant_latency(0, 0)
+        .l3_fifo_queue_model()
+        .no_partial_fill_exchange()
+        .trading_value_fee_model(0, 0)
+        .tick_size(1)
+        .lot_size(1)
+        .roi_lb(LO)
+        .roi_ub(HI)
+    )
+    return ROIVectorMarketDepthBacktest([asset])
+
+
+@njit
+def run(hbt, span_ns):
+    """Replay, and tell the best prices of the end."""
+    hbt.elapse(span_ns)
+    depth = hbt.depth(0)
+    return depth.best_bid_tick, depth.best_ask_tick, depth.best_bid_qty, depth.best_ask_qty
+
+
+@njit
+def quote(hbt, every_ns, size, limit):
+    """Make a market as ``clob.replay.strategies.MarketMaker`` does; count wakes and orders."""
+    wakes, sent, bid_id, ask_id, bid_at, ask_at = 0, 0, 0, 0, 0, 0
+    while hbt.elapse(every_ns) == 0:
+        wakes += 1
+        hbt.clear_inactive_orders(0)
+        depth = hbt.depth(0)
+        best_bid, best_ask = depth.best_bid_tick, depth.best_ask_tick
+        if best_bid < LO or best_ask > HI:
+            continue
+        position = hbt.position(0)
+        middle = best_bid + best_ask
+        bid, ask = middle // 2 - 1, (middle + 1) // 2 + 1
+        orders = hbt.orders(0)
+        wanted = position + size <= limit and bid >= LO
+        is_open = bid_id in orders
+        if is_open and not (wanted and bid_at == bid):
+            hbt.cancel(0, bid_id, False)
+            is_open = False
+        if wanted and not is_open:
+            sent += 1
+            bid_id, bid_at = sent, bid
+            hbt.submit_buy_order(0, bid_id, float(bid), size, GTX, LIMIT, False)
+        wanted = position - size >= -limit and ask <= HI
+        is_open = ask_id in orders
+        if is_open and not (wanted and ask_at == ask):
+            hbt.cancel(0, ask_id, False)
+            is_open = False
+        if wanted and not is_open:
+            sent += 1
+            ask_id, ask_at = sent, ask
+            hbt.submit_sell_order(0, ask_id, float(ask), size, GTX, LIMIT, False)
+    return wakes, sent, hbt.position(0)
