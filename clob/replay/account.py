@@ -26,8 +26,16 @@ from clob.replay.seats import Seat
 from clob.replay.streams import OWN_ID
 from clob.units import SIZE_MAX
 
-# Plain integers: what is done with a Flag takes a microsecond.
+# Plain integers: what is done with a Flag takes a microsecond, and looking a member up a tenth.
 POST_ONLY, FOK = int(Flag.POST_ONLY), int(Flag.FOK)
+LIMIT, IOC = int(Kind.LIMIT), int(Kind.IOC)
+GTC, FILL_OR_KILL, RESTING, FILLED, CANCELLED = (
+    TimeInForce.GTC,
+    TimeInForce.FOK,
+    OrderState.RESTING,
+    OrderState.FILLED,
+    OrderState.CANCELLED,
+)
 
 Message: TypeAlias = tuple[int, Callable[[int, Any, Any], None], Any, Any]
 """When something arrives, what it does there, to what, and how."""
@@ -99,6 +107,7 @@ class Account:
         self._replies = replies
         self._flags = flags
         self._marks: dict[int, int] = {}
+        self._moved = True
 
     # ----- what arrives ------------------------------------------------------------------------
 
@@ -117,11 +126,14 @@ class Account:
             return
         order._left = order.size
         flags = self._flags
+        kind = LIMIT
         if order.post_only:
             flags |= POST_ONLY
-        if order.time_in_force is TimeInForce.FOK:
-            flags |= FOK
-        kind = Kind.IOC if order.time_in_force is TimeInForce.IOC else Kind.LIMIT
+        if order.time_in_force is not GTC:
+            if order.time_in_force is FILL_OR_KILL:
+                flags |= FOK
+            else:
+                kind = IOC
         number, rests, fills = self._driver.submit(
             ts_ns, leg.instrument, order.id, kind, order.side, order.price, order.size, flags
         )
@@ -133,10 +145,10 @@ class Account:
             self.fill(ts_ns, fills)
         if rests:
             order.ahead = leg.book.ahead(order.id).size // self._lot_wei
-            self._tell(ts_ns, self._hear_order, order, (OrderState.RESTING, ""))
+            self._tell(ts_ns, self._hear_order, order, (RESTING, ""))
         elif order._left:
             self._leave(ts_ns, order, 0)
-            self._tell(ts_ns, self._hear_order, order, (OrderState.CANCELLED, ""))
+            self._tell(ts_ns, self._hear_order, order, (CANCELLED, ""))
 
     def _refusal(self, order: OwnOrder) -> str:
         """Give the code of what is refused before any book is asked, or nothing."""
@@ -165,7 +177,7 @@ class Account:
         """
         if order._left and self._driver.cancel(ts_ns, order.leg.instrument, order.id):
             self._leave(ts_ns, order, 0)
-            self._tell(ts_ns, self._hear_order, order, (OrderState.CANCELLED, ""))
+            self._tell(ts_ns, self._hear_order, order, (CANCELLED, ""))
 
     def exchange(self, ts_ns: int, seat: Seat, how: tuple[int, bool]) -> None:
         """Split collateral or merge tokens, if they are there.
@@ -198,7 +210,7 @@ class Account:
             order = self.orders[fill.order_id - OWN_ID]
             if not fill.size:
                 self._leave(fill.ts_ns, order, 0)
-                self._tell(fill.ts_ns, self._hear_order, order, (OrderState.CANCELLED, ""))
+                self._tell(fill.ts_ns, self._hear_order, order, (CANCELLED, ""))
                 continue
             self._leave(fill.ts_ns, order, order._left - fill.size)
             charge = self.portfolio.trade(
@@ -249,23 +261,31 @@ class Account:
         Args:
             now_ns: the time.
         """
-        mine, books, marks = self.portfolio, self._driver.books, self._marks
+        mine, books, marks, moved = self.portfolio, self._driver.books, self._marks, self._moved
         for instrument, holding in mine.holdings.items():
             if not holding.size:
                 continue
+            mark = None
             if instrument in books:
                 book = books[instrument]
                 bid, ask = book.best_bid, book.best_ask
                 if bid is not None and ask is not None:
-                    marks[instrument] = bid + ask
+                    mark = bid + ask
             elif instrument ^ 1 in marks:
-                marks[instrument] = 2 * mine.scale - marks[instrument ^ 1]
+                mark = 2 * mine.scale - marks[instrument ^ 1]
+            if mark is not None and mark != marks.get(instrument):
+                marks[instrument] = mark
+                moved = True
+        if not moved:
+            return
+        self._moved = False
         row = (mine.wealth(marks), mine.collateral, mine.realised, mine.fees_paid)
         if not self.equity or self.equity[-1][1:] != row:
             self.equity.append(EquityRow(now_ns, *row))
 
     def _take_down(self, ts_ns: int, instrument: int) -> None:
-        """Take down what there is of a token."""
+        """Take down what there is of a token, which has changed."""
+        self._moved = True
         holding = self.portfolio.holdings[instrument]
         self.positions.append(PositionRow(ts_ns, instrument, holding.size, holding.cost))
 
@@ -295,7 +315,7 @@ class Account:
         )
         order.filled += fill.size
         if order.filled == order.size:
-            order.state, order.is_open = OrderState.FILLED, False
+            order.state, order.is_open = FILLED, False
             del order.leg._open[order.id]
         if self.on_fill:
             news = Fill(order, fill.price, fill.size, fill.ts_ns, fill.resting)
@@ -304,7 +324,7 @@ class Account:
     def _hear_order(self, _: int, order: OwnOrder, how: tuple[OrderState, str]) -> None:
         """Hear what has become of an order."""
         order.state, order.code = how
-        if order.state is not OrderState.RESTING:
+        if order.state is not RESTING:
             order.is_open = False
             del order.leg._open[order.id]
         if self.on_order:

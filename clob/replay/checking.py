@@ -172,12 +172,12 @@ class Checker:
 
     def _take_differing(self, played: Played, recorded: Rows, produced: Rows) -> None:
         """Count the commands whose fills differ because of own orders."""
-        places = differing(recorded, produced)
-        recorded = recorded[np.isin(recorded[:, 0], places)]
-        produced = produced[np.isin(produced[:, 0], places)]
+        wrong = differing(recorded, produced, len(played.events))
+        places = np.flatnonzero(wrong)
+        recorded, produced = (rows[wrong[rows[:, 0]]] for rows in (recorded, produced))
         self._missed += len(recorded) - common(recorded, produced)
         self._surplus += len(produced) - len(recorded)
-        self._failed += len(np.unique(recorded[:, 0]))
+        self._failed += int(np.count_nonzero(np.diff(recorded[:, 0], prepend=-1)))
         self._counts["own_orders"] += max(len(places) - KEPT, 0)
         if len(places) and (self._first is None or played.base + int(places[0]) < self._first):
             self._first = played.base + int(places[0])

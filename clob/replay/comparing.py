@@ -14,13 +14,14 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 
 def recorded_fills(played: Played) -> Rows:
     """List the recorded fills of a chunk: index of the command in it, order, size, price."""
-    kinds = played.kinds
-    places = np.arange(len(kinds))
-    command = np.maximum.accumulate(np.where(kinds < FIRST_RECORD, places, 0))
-    filled = np.flatnonzero(kinds == RECORDED)
+    commands = np.flatnonzero(played.kinds < FIRST_RECORD)
+    filled = np.flatnonzero(played.kinds == RECORDED)
+    command = np.zeros(len(filled), np.int64)
+    if len(commands):
+        command = commands[np.maximum(np.searchsorted(commands, filled) - 1, 0)]
     rows = played.events.take(filled)
     # Ids are below 2**63.
-    columns = (command[filled], rows["order_id"].astype(np.int64), rows["size"], rows["price"])
+    columns = (command, rows["order_id"].astype(np.int64), rows["size"], rows["price"])
     return np.stack(columns, axis=1)
 
 
@@ -46,31 +47,32 @@ def of_touched(rows: Rows, played: Played, instrument: int, first: int) -> Rows:
 
 def common(recorded: Rows, produced: Rows) -> int:
     """Count the fills that both have of the same command, whatever their order."""
-    row = np.dtype((np.void, 4 * 8))
-    (one, ones), (other, others) = (
-        np.unique(np.ascontiguousarray(rows).view(row).ravel(), return_counts=True)
-        for rows in (recorded, produced)
-    )
-    _, here, there = np.intersect1d(one, other, assume_unique=True, return_indices=True)
-    return int(np.minimum(ones[here], others[there]).sum())
+    both = np.concatenate([recorded, produced])
+    if not len(both):
+        return 0
+    places = np.lexsort(both.T)
+    ordered = both[places]
+    # Equal rows stand side by side, and have one number.
+    number = np.zeros(len(both), np.int64)
+    number[1:] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=1))
+    theirs = places < len(recorded)
+    counts = [np.bincount(number[some], minlength=len(both)) for some in (theirs, ~theirs)]
+    return int(np.minimum(*counts).sum())
 
 
-def differing(recorded: Rows, produced: Rows) -> npt.NDArray[np.int64]:
+def differing(recorded: Rows, produced: Rows, count: int) -> npt.NDArray[np.bool_]:
     """Find the commands whose fills are not the recorded ones.
 
     Args:
         recorded: index of the command, order, size, price; in order.
         produced: the same.
+        count: how many events there are.
 
     Returns:
-        The indices of the commands, upwards.
+        For each event whether it is such a command.
     """
-    commands = np.union1d(recorded[:, 0], produced[:, 0])
-    counts = [
-        np.diff(np.searchsorted(rows[:, 0], np.append(commands, commands[-1:] + 1)))
-        for rows in (recorded, produced)
-    ]
-    alike = commands[counts[0] == counts[1]]
-    one, other = (rows[np.isin(rows[:, 0], alike)] for rows in (recorded, produced))
-    wrong = one[(one != other).any(axis=1), 0]
-    return np.union1d(commands[counts[0] != counts[1]], wrong)
+    counts = [np.bincount(rows[:, 0], minlength=count) for rows in (recorded, produced)]
+    wrong = counts[0] != counts[1]
+    one, other = (rows[~wrong[rows[:, 0]]] for rows in (recorded, produced))
+    wrong[one[(one != other).any(axis=1), 0]] = True
+    return wrong

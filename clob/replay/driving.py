@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from clob.book import Book
-from clob.records import BEST, EVENT, FILL, Flag, Kind
+from clob.order import SelfTrade
+from clob.records import BEST, EVENT, FILL, SELF_TRADE_SHIFT, Flag, Kind
 from clob.replay.driver import NEVER, OwnFill, Stop
 from clob.replay.errors import ReplayFormatError
 from clob.replay.packing import ONE_EVENT, FillRow, fill_rows, last_rows
@@ -20,7 +21,15 @@ from clob.replay.rematch import Command, Filled, put_right, top_of
 from clob.replay.streams import CHUNK, OWN, OWN_ID, Stream
 
 # Plain integers: comparing an array of bytes with a member of an enum makes one of long integers.
+# So is looking a member up.
 CLEAR, SEED, CANCEL = int(Kind.CLEAR), int(Kind.SEED), int(Kind.CANCEL)
+TO_BOOK = Stop.BOOK
+
+POLICY = int(Flag.SELF_TRADE)
+REMOVING = tuple(
+    int(one) << SELF_TRADE_SHIFT for one in (SelfTrade.CANCEL_RESTING, SelfTrade.CANCEL_BOTH)
+)
+"""The policies by which a resting own order leaves without a trade, as they stand in the flags."""
 
 HEADS = np.dtype({"names": ["head"], "formats": ["<u4"], "offsets": [48], "itemsize": 56})
 """An ``EVENT`` of which instrument, kind and side are one number of 16, 8 and 8 bits."""
@@ -201,16 +210,19 @@ class StreamDriver:
         """
         start, filled_before, told_before = self._place, self._filled, self._told
         run_stop, instrument = self._runs[self._run]
+        touched, tells = instrument in self._touched, self._tells
         bests = None
-        if self._tells or stop is Stop.BOOK:
-            bests = self._bests[told_before : told_before + 1 if stop is Stop.BOOK else None]
+        if stop == TO_BOOK:
+            bests = self._bests[told_before : told_before + 1]
+        elif tells:
+            bests = self._bests[told_before:]
         place, filled, told, met = self.books[instrument].advance(
             self._events,
             self._fills[filled_before:],
             status=self._status,
             bests=bests,
             watch=OWN if self._resting else 0,
-            verify=self._verifies and instrument not in self._touched,
+            verify=self._verifies and not touched,
             start=start,
             stop=min(run_stop, limit),
             until_ns=None if until_ns == NEVER else until_ns,
@@ -219,18 +231,21 @@ class StreamDriver:
             self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
             return []
         self._place = place
-        self._filled += filled
+        self._filled = filled_end = filled_before + filled
         self.events += place - start
-        self.last_ns = max(self.last_ns, self._times[place - 1])
-        if told and stop is Stop.BOOK:
-            self.changed = instrument
-        if self._tells:
-            self._told += told
+        last_ns = self._times[place - 1]
+        if last_ns > self.last_ns:
+            self.last_ns = last_ns
+        if told:
+            if stop == TO_BOOK:
+                self.changed = instrument
+            if tells:
+                self._told = told_before + told
         own: list[OwnFill] = []
         if met:
-            rows = last_rows(self._fill_bytes, filled_before, self._filled, place - 1)
+            rows = last_rows(self._fill_bytes, filled_before, filled_end, place - 1)
             own = self._own_fills(instrument, rows)
-            if instrument not in self._touched and self._differs(instrument, rows):
+            if not touched and instrument not in self._touched and self._differs(instrument, rows):
                 self._tell_anew(instrument, told > 0)
         if place == run_stop:
             self._end_run(own)
@@ -347,13 +362,13 @@ class StreamDriver:
         own: list[OwnFill] = []
         if self._filled > first:
             own = self._taken(instrument, first)
-        if flags & Flag.SELF_TRADE:
+        if flags & POLICY in REMOVING:
             own += self._prevented(ts_ns, instrument)
-        left = 0
-        if order_id in book:
-            self._resting[order_id] = instrument
-            left = book.order(order_id).remaining // self.lot_wei
-        return 0, left, own
+        if order_id not in book:
+            return 0, 0, own
+        self._resting[order_id] = instrument
+        # What it lost it traded: no policy of a backtest takes some of an order away.
+        return 0, size - sum(fill.size for fill in own if not fill.resting), own
 
     def _taken(self, instrument: int, first: int) -> list[OwnFill]:
         """Give the fills of an own order that came in, from one of the fills on.

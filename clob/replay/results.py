@@ -104,8 +104,12 @@ class Collector:
 
 
 def table_of(fields: Mapping[str, str], rows: Iterable[tuple[Any, ...]]) -> Records:
-    """Make a structured array of rows."""
-    return np.array(list(rows), dtype=list(fields.items()))
+    """Make a structured array of rows, a field at a time."""
+    rows = list(rows)
+    table = np.empty(len(rows), list(fields.items()))
+    for name, values in zip(fields, zip(*rows, strict=True), strict=bool(rows)):
+        table[name] = np.fromiter(values, table.dtype[name], len(rows))
+    return table
 
 
 def own_tables(session: "Session | None") -> dict[str, Records]:

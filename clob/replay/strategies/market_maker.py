@@ -5,6 +5,9 @@ from clob.replay.orders import OwnOrder
 from clob.replay.seats import Seat
 from clob.replay.strategy import Strategy
 
+# Looking a member of an enum up takes a tenth of a microsecond.
+BUY, SELL = Side.BUY, Side.SELL
+
 
 class MarketMaker(Strategy):
     """Quotes both sides around the middle of what others quote, at each wake.
@@ -54,8 +57,8 @@ class MarketMaker(Strategy):
             return
         position = market.position - self.opening
         bid, ask = prices
-        self._quote(market, Side.BUY, bid, position + self.size <= self.limit)
-        self._quote(market, Side.SELL, ask, position - self.size >= -self.limit)
+        self._quote(market, BUY, bid, position + self.size <= self.limit)
+        self._quote(market, SELL, ask, position - self.size >= -self.limit)
 
     def prices(self, market: Seat) -> tuple[int, int] | None:
         """Say where to quote.
@@ -66,7 +69,7 @@ class MarketMaker(Strategy):
         Returns:
             The prices of bid and ask, in ticks; None leaves everything as it is.
         """
-        bid, ask = market.best_of_others(Side.BUY), market.best_of_others(Side.SELL)
+        bid, ask = market.best_of_others(BUY), market.best_of_others(SELL)
         if bid is None or ask is None:
             return None
         # Both round away from the middle, which may lie between two ticks.
@@ -82,5 +85,5 @@ class MarketMaker(Strategy):
                 return
             market.cancel(quote)
         if wanted:
-            send = market.buy if side is Side.BUY else market.sell
+            send = market.buy if side is BUY else market.sell
             self._quotes[market.number, side] = send(price, self.size, post_only=True)

@@ -1,0 +1,159 @@
+"""The same backtests in nautilus_trader: the engine without a strategy, and a market maker.
+
+The engine reads what the feed does to orders, as the changes of a book order by order. Trades are
+left out, which is less work for it.
+"""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+from nautilus_trader.backtest.engine import BacktestEngine, BacktestEngineConfig
+from nautilus_trader.config import LoggingConfig, RiskEngineConfig
+from nautilus_trader.model.currencies import USDC
+from nautilus_trader.model.data import BookOrder, OrderBookDelta
+from nautilus_trader.model.enums import (
+    AccountType,
+    AssetClass,
+    BookAction,
+    BookType,
+    OmsType,
+    OrderSide,
+)
+from nautilus_trader.model.identifiers import InstrumentId, Symbol, Venue
+from nautilus_trader.model.instruments import BinaryOption
+from nautilus_trader.model.objects import Money, Price, Quantity
+from nautilus_trader.trading.strategy import Strategy
+
+from benchmarks import history
+
+VENUE = Venue("HISTORY")
+MONEY = 10**9
+ACTIONS = {
+    history.ADD: BookAction.ADD,
+    history.MODIFY: BookAction.UPDATE,
+    history.DELETE: BookAction.DELETE,
+}
+SIDES = (OrderSide.BUY, OrderSide.SELL)
+F_LAST = 128
+"""The flag of the last change of an event; each change here is one."""
+
+
+def instrument() -> BinaryOption:
+    """Describe the token: prices in cents, sizes in lots."""
+    symbol = Symbol("YES")
+    return BinaryOption(
+        instrument_id=InstrumentId(symbol, VENUE),
+        raw_symbol=symbol,
+        asset_class=AssetClass.ALTERNATIVE,
+        currency=USDC,
+        price_precision=2,
+        size_precision=0,
+        price_increment=Price.from_str("0.01"),
+        size_increment=Quantity.from_int(1),
+        activation_ns=0,
+        expiration_ns=2**62,
+        ts_event=0,
+        ts_init=0,
+        maker_fee=Decimal(0),
+        taker_fee=Decimal(0),
+    )
+
+
+def deltas_of(feed: np.ndarray) -> list[OrderBookDelta]:
+    """Write a feed as its changes of a book."""
+    token = instrument().id
+    prices = [Price(cents / 100, 2) for cents in range(101)]
+    deltas = []
+    for number, (ts_ns, order_id, size, price, action, side) in enumerate(feed.tolist()):
+        if action in ACTIONS:
+            order = BookOrder(SIDES[side], prices[price], Quantity.from_int(size), order_id)
+            deltas.append(
+                OrderBookDelta(token, ACTIONS[action], order, F_LAST, number, ts_ns, ts_ns)
+            )
+    return deltas
+
+
+def prepared(deltas: list[OrderBookDelta], strategy: Strategy | None = None) -> BacktestEngine:
+    """Set up an engine, logging off."""
+    engine = BacktestEngine(
+        BacktestEngineConfig(
+            logging=LoggingConfig(bypass_logging=True),
+            risk_engine=RiskEngineConfig(bypass=True),
+            run_analysis=False,
+        )
+    )
+    engine.add_venue(
+        venue=VENUE,
+        oms_type=OmsType.NETTING,
+        account_type=AccountType.MARGIN,
+        base_currency=USDC,
+        starting_balances=[Money(MONEY, USDC)],
+        book_type=BookType.L3_MBO,
+    )
+    engine.add_instrument(instrument())
+    engine.add_data(deltas)
+    if strategy is not None:
+        engine.add_strategy(strategy)
+    return engine
+
+
+def best_of(engine: BacktestEngine) -> tuple[int, int]:
+    """Tell the best prices of the end, in cents."""
+    book = engine.kernel.exec_engine and engine.cache.order_book(instrument().id)
+    return round(float(book.best_bid_price()) * 100), round(float(book.best_ask_price()) * 100)
+
+
+class Maker(Strategy):
+    """Makes a market as ``clob.replay.strategies.MarketMaker`` does.
+
+    Args:
+        every_ns: how often it wakes.
+        size: how much each quote is for.
+        limit: how much to have or owe at most.
+    """
+
+    def __init__(self, every_ns: int, size: int, limit: int) -> None:
+        super().__init__()
+        self.every = timedelta(microseconds=every_ns // 1_000)
+        self.size, self.limit = size, limit
+        self.token = instrument().id
+        self.quotes = {}
+        self.wakes = self.sent = 0
+
+    def on_start(self) -> None:
+        """Ask for the book and for being woken."""
+        self.subscribe_order_book_deltas(self.token, BookType.L3_MBO)
+        self.clock.set_timer("wake", self.every, callback=self.wake)
+
+    def wake(self, _: object) -> None:
+        """Quote anew where the book has moved."""
+        self.wakes += 1
+        book = self.cache.order_book(self.token)
+        bid, ask = book.best_bid_price(), book.best_ask_price()
+        if bid is None or ask is None:
+            return
+        middle = round(float(bid) * 100) + round(float(ask) * 100)
+        position = int(self.portfolio.net_position(self.token))
+        self.quote(OrderSide.BUY, middle // 2 - 1, position + self.size <= self.limit)
+        self.quote(OrderSide.SELL, -(-middle // 2) + 1, position - self.size >= -self.limit)
+
+    def quote(self, side: OrderSide, cents: int, wanted: bool) -> None:
+        """See to it that one quote is at its price, or that there is none."""
+        wanted = wanted and history.LO <= cents <= history.HI
+        order, at = self.quotes.get(side, (None, 0))
+        if order is not None and not order.is_closed:
+            if wanted and at == cents:
+                return
+            self.cancel_order(order)
+        if wanted:
+            self.sent += 1
+            order = self.order_factory.limit(
+                self.token,
+                side,
+                Quantity.from_int(self.size),
+                Price(cents / 100, 2),
+                post_only=True,
+            )
+            self.quotes[side] = (order, cents)
+            self.submit_order(order)
