@@ -14,6 +14,8 @@ from benchmarks import (
     bench_matcher,
     bench_memory,
     bench_pause,
+    bench_reading,
+    bench_replay,
     bench_restart,
     bench_run,
     bench_signing,
@@ -39,6 +41,8 @@ QUESTIONS = {
     "twin": bench_twin,
     "memory": bench_memory,
     "pause": bench_pause,
+    "replay": bench_replay,
+    "reading": bench_reading,
 }
 HEADER = ("question", "target", "measured", "", "other ns", "ours ns")
 LINE = "{:<66} {:>15} {:>15} {:>4} {:>9} {:>9}\n"

@@ -11,9 +11,11 @@ import os
 
 import numpy as np
 
+from benchmarks import workload
 from benchmarks.workload import cache_dir
+from clob import Book
 from clob.records import EVENT, Kind
-from clob.replay.recording import Records, join
+from clob.replay.recording import Recording, Records, join
 from clob.replay.streams import FIRST_RECORD, Stream
 from clob.replay.synthetic import HI, LO, LOT_WEI, synthetic_day
 
@@ -74,6 +76,27 @@ def history(*, quick: bool = False) -> Records:
         part.replace(path)
     events = events.view(EVENT)
     return events[:NUM_QUICK] if quick else events
+
+
+@functools.cache
+def deep(name: str, *, quick: bool = False) -> Records:
+    """Give the beginning of a stream of ``workload.py`` as a history of half a million events.
+
+    Args:
+        name: which one; the orders that fill its book beforehand are seeds.
+        quick: whether a short one will do.
+    """
+    flow = workload.load(name)
+    events = workload.to_events(flow)
+    events["order_id"] += 1
+    events["kind"][: flow.prefill] = Kind.SEED
+    num_events = NUM_QUICK + flow.prefill if quick else NUM_EVENTS
+    events = events[:num_events]
+    fills = Book(lot_wei=workload.WEI_PER_LOT).run(events)
+    recording = Recording(
+        events=events, seed=events[:0], fills=fills, lo=LO, hi=HI, lot_wei=LOT_WEI, name=name
+    )
+    return join(list(Stream.of(recording).chunks()))[:num_events]
 
 
 def stream_of(events: Records) -> Stream:

@@ -63,10 +63,11 @@ def prepared(events: np.ndarray) -> object:
 
 @njit
 def run(hbt, span_ns):
-    """Replay, and tell the best prices of the end."""
+    """Replay, and tell the best prices of the end and how much rests there."""
     hbt.elapse(span_ns)
     depth = hbt.depth(0)
-    return depth.best_bid_tick, depth.best_ask_tick, depth.best_bid_qty, depth.best_ask_qty
+    bid, ask = depth.best_bid_tick, depth.best_ask_tick
+    return bid, ask, int(depth.bid_qty_at_tick(bid)), int(depth.ask_qty_at_tick(ask))
 
 
 @njit
