@@ -28,6 +28,7 @@ ACTIONS = {
     history.TRADE: TRADE_EVENT,
     history.FILL: FILL_EVENT,
 }
+SIZE = event_dtype.names[4]
 LO, HI = 1, 99
 
 
@@ -38,7 +39,7 @@ def events_of(feed: np.ndarray) -> np.ndarray:
     side = np.where(feed["side"] == 0, np.uint64(BUY_EVENT), np.uint64(SELL_EVENT))
     events["ev"] = actions[feed["action"]] | side | np.uint64(EXCH_EVENT | LOCAL_EVENT)
     events["exch_ts"] = events["local_ts"] = feed["ts_ns"]
-    events["px"], events["qty"] = feed["price"], feed["size"]
+    events["px"], events[SIZE] = feed["price"], feed["size"]
     events["order_id"] = feed["order_id"]
     return events
 

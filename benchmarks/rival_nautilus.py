@@ -22,10 +22,14 @@ from nautilus_trader.model.enums import (
 )
 from nautilus_trader.model.identifiers import InstrumentId, Symbol, Venue
 from nautilus_trader.model.instruments import BinaryOption
-from nautilus_trader.model.objects import Money, Price, Quantity
+from nautilus_trader.model.objects import Money, Price
+from nautilus_trader.test_kit.providers import TestInstrumentProvider
 from nautilus_trader.trading.strategy import Strategy
 
 from benchmarks import history
+
+Size = type(TestInstrumentProvider.binary_option().size_increment)
+"""What it calls otherwise."""
 
 VENUE = Venue("HISTORY")
 MONEY = 10**9
@@ -50,7 +54,7 @@ def instrument() -> BinaryOption:
         price_precision=2,
         size_precision=0,
         price_increment=Price.from_str("0.01"),
-        size_increment=Quantity.from_int(1),
+        size_increment=Size.from_int(1),
         activation_ns=0,
         expiration_ns=2**62,
         ts_event=0,
@@ -67,7 +71,7 @@ def deltas_of(feed: np.ndarray) -> list[OrderBookDelta]:
     deltas = []
     for number, (ts_ns, order_id, size, price, action, side) in enumerate(feed.tolist()):
         if action in ACTIONS:
-            order = BookOrder(SIDES[side], prices[price], Quantity.from_int(size), order_id)
+            order = BookOrder(SIDES[side], prices[price], Size.from_int(size), order_id)
             deltas.append(
                 OrderBookDelta(token, ACTIONS[action], order, F_LAST, number, ts_ns, ts_ns)
             )
@@ -100,7 +104,7 @@ def prepared(deltas: list[OrderBookDelta], strategy: Strategy | None = None) -> 
 
 def best_of(engine: BacktestEngine) -> tuple[int, int]:
     """Tell the best prices of the end, in cents."""
-    book = engine.kernel.exec_engine and engine.cache.order_book(instrument().id)
+    book = engine.cache.order_book(instrument().id)
     return round(float(book.best_bid_price()) * 100), round(float(book.best_ask_price()) * 100)
 
 
@@ -151,7 +155,7 @@ class Maker(Strategy):
             order = self.order_factory.limit(
                 self.token,
                 side,
-                Quantity.from_int(self.size),
+                Size.from_int(self.size),
                 Price(cents / 100, 2),
                 post_only=True,
             )

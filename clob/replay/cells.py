@@ -139,6 +139,8 @@ class Cells:
         if not signed:
             return self._digits(start, end)
         minus = self._bytes[start] == MINUS
+        if not minus.any():
+            return self._digits(start, end)
         value = self._digits(start + minus, end)
         signs: Integers = 1 - 2 * minus.astype(np.int64)
         signs *= value
@@ -157,8 +159,10 @@ class Cells:
             The numbers: with two places ``"0.5"`` is 50.
         """
         start, end = self._bounds(column)
-        minus = self._bytes[start] == MINUS if signed else np.zeros(len(start), np.bool_)
-        start = start + minus
+        minus = self._bytes[start] == MINUS if signed else np.zeros(0, np.bool_)
+        signed = bool(minus.any())
+        if signed:
+            start = start + minus
         point = self._points(start, end)
         behind = np.minimum(point + 1 + places, end)
         scale = 10 ** np.arange(places + 1, dtype=np.int64)
@@ -173,9 +177,11 @@ class Cells:
         for row in np.flatnonzero(behind < end).tolist():
             zeros = self._bytes[int(behind[row]) : int(end[row])] == ZERO
             self.sound[row] &= bool(zeros.all())
-        value = self._digits(start, point) * scale[places] + fraction
+        value: Integers = self._digits(start, point) * scale[places] + fraction
         # Nineteen digits that do not fit 63 bits fit 64, and so come out negative.
         self.sound &= (point - start + places <= DIGITS_MAX) & (value >= 0)
+        if not signed:
+            return value
         signs: Integers = 1 - 2 * minus.astype(np.int64)
         signs *= value
         return signs

@@ -72,7 +72,7 @@ def differing(recorded: Rows, produced: Rows, count: int) -> npt.NDArray[np.bool
         For each event whether it is such a command.
     """
     counts = [np.bincount(rows[:, 0], minlength=count) for rows in (recorded, produced)]
-    wrong = counts[0] != counts[1]
+    wrong: npt.NDArray[np.bool_] = counts[0] != counts[1]
     one, other = (rows[~wrong[rows[:, 0]]] for rows in (recorded, produced))
     wrong[one[(one != other).any(axis=1), 0]] = True
     return wrong

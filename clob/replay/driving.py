@@ -15,13 +15,12 @@ from clob.records import BEST, EVENT, FILL, SELF_TRADE_SHIFT, Flag, Kind
 from clob.replay.driver import NEVER, OwnFill, Stop
 from clob.replay.errors import ReplayFormatError
 from clob.replay.packing import ONE_EVENT, FillRow, fill_rows, last_rows
-from clob.replay.played import Difference, Played, recorded_behind, whole
+from clob.replay.played import Difference, Played, recorded_behind, runs_of, whole
 from clob.replay.recording import Records
 from clob.replay.rematch import Command, Filled, put_right, top_of
 from clob.replay.streams import CHUNK, OWN, OWN_ID, Stream
 
-# Plain integers: comparing an array of bytes with a member of an enum makes one of long integers.
-# So is looking a member up.
+# What is done with a member of an enum takes longer than what is done with its number.
 CLEAR, SEED, CANCEL = int(Kind.CLEAR), int(Kind.SEED), int(Kind.CANCEL)
 TO_BOOK = Stop.BOOK
 
@@ -30,9 +29,6 @@ REMOVING = tuple(
     int(one) << SELF_TRADE_SHIFT for one in (SelfTrade.CANCEL_RESTING, SelfTrade.CANCEL_BOTH)
 )
 """The policies by which a resting own order leaves without a trade, as they stand in the flags."""
-
-HEADS = np.dtype({"names": ["head"], "formats": ["<u4"], "offsets": [48], "itemsize": 56})
-"""An ``EVENT`` of which instrument, kind and side are one number of 16, 8 and 8 bits."""
 
 SPARE = 4_096
 """For how many more fills and changes of best prices than events there is room at first."""
@@ -130,23 +126,12 @@ class StreamDriver:
 
     def _cut(self) -> None:
         """Part the chunk into runs of one instrument; what clears a book ends one, too."""
-        # One walk over records that lie far apart; all that follows is side by side.
-        heads = self._events.view(HEADS)["head"].copy()
-        instruments = heads.view("<u2")[::2]
-        self._kinds = heads.view(np.uint8)[2::4].copy()
-        last = np.flatnonzero(self._kinds == CLEAR)
-        if len(heads) and not (instruments == instruments[0]).all():
-            last = np.union1d(last, np.flatnonzero(instruments[1:] != instruments[:-1]))
-        ends = last.tolist()
-        if len(heads) and (not ends or ends[-1] != len(heads) - 1):
-            ends.append(len(heads) - 1)
-        numbers = instruments[ends].tolist()
-        for number in set(numbers):
+        self._kinds, self._runs = runs_of(self._events)
+        for number in {number for _, number in self._runs}:
             if number not in self.books:
                 raise ReplayFormatError(
                     f"an event is of instrument {number}, the stream has {sorted(self.books)}"
                 )
-        self._runs = [(end + 1, number) for end, number in zip(ends, numbers, strict=True)]
         self._run = 0
 
     def _finish(self) -> None:

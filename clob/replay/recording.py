@@ -46,9 +46,8 @@ def join(parts: Sequence[Records]) -> Records:
     Returns:
         A new array.
     """
-    dtype = parts[0].dtype
-    whole = np.empty(sum(map(len, parts)), dtype)
-    np.concatenate([part.view(_plain(dtype)) for part in parts], out=whole.view(_plain(dtype)))
+    whole = np.empty(sum(map(len, parts)), parts[0].dtype)
+    np.concatenate([_plain(part) for part in parts], out=_plain(whole))
     return whole
 
 
@@ -77,10 +76,10 @@ class Gathered:
         end = self._count + len(rows)
         if end > len(self._rows):
             whole = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
-            whole[: self._count].view(np.uint8)[:] = self.rows().view(np.uint8)
+            _plain(whole[: self._count])[:] = _plain(self.rows())
             self._rows = whole
         # As bytes these are one piece; as records each is copied for itself.
-        self._rows[self._count : end].view(np.uint8)[:] = rows.view(np.uint8)
+        _plain(self._rows[self._count : end])[:] = _plain(rows)
         self._count = end
 
     def rows(self) -> Records:
@@ -88,6 +87,6 @@ class Gathered:
         return self._rows[: self._count]
 
 
-def _plain(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
-    """Give the dtype of records as mere bytes."""
-    return np.dtype((np.void, dtype.itemsize))
+def _plain(rows: Records) -> npt.NDArray[np.uint8]:
+    """Give records as mere bytes."""
+    return np.ascontiguousarray(rows).view(np.uint8)

@@ -22,6 +22,9 @@ from clob.replay.recording import Recording, Records, join
 CHUNK = 65_536
 """How many events a chunk has, unless another number is asked for."""
 
+LARGE = 4
+"""A piece of a chunk over this is not worth copying."""
+
 OWN = 2**31 - 1
 """The owner of the orders of a strategy."""
 
@@ -113,32 +116,28 @@ class Stream:
             OSError: a file cannot be read.
             ReplayFormatError: the input is broken and the policy is to raise.
         """
-        if size < 1:
-            raise ValueError(f"the size of a chunk must be 1 or more, not {size}")
-        self.problems.clear()
-        return _rechunk(self._blocks(), size, copied=True)
+        return self._read(size, copied=True)
 
     def borrowed(self, size: int = CHUNK) -> Iterator[Records]:
         """Read from the start, in chunks that are only to be looked at.
 
-        They are those of :meth:`chunks`, but may be parts of arrays that belong to the stream:
-        copying half a million events takes longer than matching a tenth of them.
+        They may be parts of arrays that belong to the stream, and of any length up to the size:
+        what the readers give in large pieces is not copied to have another length.
 
         Args:
-            size: as there.
+            size: how many events a chunk has at most.
 
         Yields:
-            Arrays of ``EVENT``, in order, none empty.
-
-        Raises:
-            ValueError: the size is below 1.
-            OSError: a file cannot be read.
-            ReplayFormatError: the input is broken and the policy is to raise.
+            Arrays of ``EVENT``, in order, none empty. Errors are those of :meth:`chunks`.
         """
+        return self._read(size, copied=False)
+
+    def _read(self, size: int, *, copied: bool) -> Iterator[Records]:
+        """Read from the start."""
         if size < 1:
             raise ValueError(f"the size of a chunk must be 1 or more, not {size}")
         self.problems.clear()
-        return _rechunk(self._blocks(), size, copied=False)
+        return _rechunk(self._blocks(), size, copied=copied)
 
     def collect(self) -> Recording:
         """Read all of it into memory. O(events).
@@ -257,13 +256,14 @@ def _of_recording(recording: Recording) -> Iterator[Records]:
 
 
 def _rechunk(blocks: Iterable[Records], size: int, *, copied: bool) -> Iterator[Records]:
-    """Cut arrays anew so that all but the last have the same length."""
+    """Cut arrays anew: all but the last of the same length, unless they need not be copied."""
     waiting: list[Records] = []
     count = 0
+    large = size if copied else max(size // LARGE, 1)
     for block in blocks:
         start = 0
-        while count + len(block) - start >= size:
-            end = start + size - count
+        while count + len(block) - start >= large:
+            end = min(start + size - count, len(block))
             waiting.append(block[start:end])
             yield join(waiting) if copied or len(waiting) > 1 else waiting[0]
             waiting, count, start = [], 0, end

@@ -135,11 +135,12 @@ class _Reader:
             levels = read_levels(self.book, problems, self.lines.tick)
             bests = Bests(levels, survey.lines, survey.lo, survey.hi)
         start = True
-        for block in self._messages(survey):
+        for place, block in enumerate(self._messages(survey)):
             if start:
                 yield _seed(survey, int(block.ts_ns[0]))
                 start = False
-            yield self._block(block, survey, balances, bests)
+            known = survey.left[place] if survey.blocks is not None else None
+            yield self._block(block, survey, balances, bests, known)
 
     def _messages(self, survey: Survey) -> Iterator[Messages]:
         """Give the messages, from memory if they are there."""
@@ -153,19 +154,32 @@ class _Reader:
             yield block
 
     def _block(
-        self, block: Messages, survey: Survey, balances: Balances, bests: Bests | None
+        self,
+        block: Messages,
+        survey: Survey,
+        balances: Balances,
+        bests: Bests | None,
+        known: Integers | None,
     ) -> Records:
-        """Turn a block of messages into events."""
-        shown = np.flatnonzero(block.type <= EXECUTED)
+        """Turn a block of messages into events; what remains of most orders may be known."""
+        shown: npt.NDArray[np.intp] = np.flatnonzero(block.type <= EXECUTED)
         left = np.zeros(len(block.line), np.int64)
+        if known is not None:
+            # One order's sizes say nothing about another's.
+            left[shown if len(shown) < len(left) else slice(None)] = known
+            shown = shown[_among(block.order_id, survey.odd)[shown]]
         odds = _Odds(block, shown, survey, self.problems, self.lines.path)
         left[shown] = balances.settle(
             block.order_id[shown], DEEDS[block.type[shown]], block.size[shown], odds.take
         )
         run = _runs(block)
-        own = _own(block, left, run)
+        # Side by side from the beginning, since most blocks have nothing else.
+        both = np.zeros(len(block.line) + len(run.first), EVENT)
+        own, incoming = both[: len(block.line)], both[len(block.line) :]
+        _write_own(own, block, left, run)
+        _write_incoming(incoming, block, run)
         again = _overtaken(block, own, survey)
-        parts = [own, _incoming(block, run), odds.arrivals(), *again]
+        parts = [own, incoming, odds.arrivals(), *again]
         keys = [
             run.line * 4 + np.where(block.type == EXECUTED, FILLS, SELF),
             run.first_line * 4 + SELF,
@@ -186,7 +200,17 @@ class _Reader:
                 records["seq"] = run.line[at]
                 parts.append(records)
                 keys.append(run.line[at] * 4 + AFTER)
-        return join(parts).take(np.argsort(np.concatenate(keys), kind="stable"))
+        others = odds.dropped or any(len(part) for part in parts[2:])
+        whole = join(parts) if others else both
+        return whole.take(np.argsort(np.concatenate(keys), kind="stable"))
+
+
+def _among(ids: Integers, some: Integers) -> npt.NDArray[np.bool_]:
+    """Tell which ids are among some others, which rise."""
+    if not len(some):
+        return np.zeros(len(ids), np.bool_)
+    found: npt.NDArray[np.bool_] = some[np.searchsorted(some[:-1], ids)] == ids
+    return found
 
 
 class _Runs(NamedTuple):
@@ -230,9 +254,8 @@ def _runs(block: Messages) -> _Runs:
     return _Runs(line, first, block.line[first], of, rows)
 
 
-def _own(block: Messages, left: Integers, run: _Runs) -> Records:
-    """Give the event that each message is itself; executions are the fills of their run."""
-    events = np.zeros(len(block.line), EVENT)
+def _write_own(events: Records, block: Messages, left: Integers, run: _Runs) -> None:
+    """Write the event that each message is itself; executions are the fills of their run."""
     kind = KINDS[block.type]
     kind[(block.type == PART) & (left == 0)] = Kind.CANCEL
     events["ts_ns"] = events["recv_ns"] = block.ts_ns
@@ -242,15 +265,13 @@ def _own(block: Messages, left: Integers, run: _Runs) -> Records:
     events["side"] = block.side
     events["kind"] = kind
     size = np.where(block.type == PART, left, block.size)
-    events["size"] = np.where(kind == Kind.CANCEL, 0, size)
-    return events
+    events["size"] = np.where(kind == int(Kind.CANCEL), 0, size)
 
 
-def _incoming(block: Messages, run: _Runs) -> Records:
-    """Give the incoming order of each run: all of it, at the worst of its prices."""
-    events = np.zeros(len(run.first), EVENT)
+def _write_incoming(events: Records, block: Messages, run: _Runs) -> None:
+    """Write the incoming order of each run: all of it, at the worst of its prices."""
     if not len(events):
-        return events
+        return
     starts = np.searchsorted(run.of, np.arange(len(events)))
     price = block.price[run.rows]
     side = block.side[run.first]
@@ -263,7 +284,6 @@ def _incoming(block: Messages, run: _Runs) -> Records:
     events["kind"] = Kind.IOC
     events["side"] = 1 - side
     events["flags"] = Flag.SYNTHETIC
-    return events
 
 
 def _overtaken(block: Messages, own: Records, survey: Survey) -> tuple[Records, Records]:

@@ -22,7 +22,7 @@ from clob.replay.readers.lobster_lines import (
 )
 
 KEPT_ROWS = 1 << 20
-"""How many messages are kept from the first reading for the second, at 56 bytes each."""
+"""How many messages are kept from the first reading for the second, at 64 bytes each."""
 
 DEEDS = np.array([TAKE, ADD, TAKE, DELETE, TAKE], np.uint8)
 """What a message of each type does to its order."""
@@ -59,6 +59,11 @@ class Survey(NamedTuple):
     """The highest price, in ticks."""
     blocks: list[Messages] | None
     """All messages, if they are not too many to be kept and none was broken."""
+    left: list[Integers]
+    """For each of those blocks what remains of its order after each message that has one; of the
+    orders below it is not known yet."""
+    odd: Integers
+    """The orders of which some message does not fit, by id, rising."""
     remarks: Counter[str]
     """What was remarked while they were read."""
 
@@ -72,13 +77,20 @@ class _Surveyor:
         self.announced: list[tuple[int, int, int, int]] = []
         self.older: dict[int, Old] = {}
         self.unannounced: dict[int, Old] = {}
+        self.odd: set[int] = set()
         self.lo, self.hi = 2**31, 0
 
-    def see(self, block: Messages) -> None:
-        """Take down the orders that are not announced when they should be."""
-        shown = block.some(block.type <= EXECUTED)
+    def see(self, block: Messages) -> Integers:
+        """Take down the orders that are not announced when they should be.
+
+        Returns:
+            What remains of its order after each message that has one.
+        """
+        shown = block
+        if int(block.type.max()) > EXECUTED:
+            shown = block.some(block.type <= EXECUTED)
         if not len(shown.line):
-            return
+            return shown.line
         self.lo = min(self.lo, int(shown.price.min()))
         self.hi = max(self.hi, int(shown.price.max()))
         new = shown.type == NEW
@@ -87,14 +99,16 @@ class _Surveyor:
 
         def odd(row: int, word: str, left: int) -> int:
             """Add up what is taken off an order that nobody announced."""
+            self.odd.add(int(shown.order_id[row]))
             if word == "unknown":
                 self._add(self.unannounced, shown, row)
             return 0
 
-        self.balances.settle(shown.order_id, DEEDS[shown.type], shown.size, odd)
+        left = self.balances.settle(shown.order_id, DEEDS[shown.type], shown.size, odd)
         old = shown.some(np.flatnonzero(new & (shown.order_id < self.first_id)))
         columns = (old.line, old.side, old.price, old.order_id)
         self.announced += zip(*(column.tolist() for column in columns), strict=True)
+        return left
 
     def _add(self, orders: dict[int, Old], shown: Messages, row: int) -> None:
         """Add the size of a message to its order."""
@@ -130,12 +144,14 @@ def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> 
         pairs = Pairing(book_lines.messages(Ignored()))
     problems = Ignored()
     blocks: list[Messages] | None = []
+    left: list[Integers] = []
     for block in lines.messages(problems):
+        remains = seen.see(block)
         if blocks is not None:
             blocks.append(block)
+            left.append(remains)
             if sum(len(each.line) for each in blocks) > KEPT_ROWS:
-                blocks = None
-        seen.see(block)
+                blocks, left = None, []
         if pairs is not None:
             pairs.see(block)
     seen.finish()
@@ -155,6 +171,8 @@ def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> 
         lo=lo,
         hi=hi,
         blocks=None if problems.counts else blocks,
+        left=left,
+        odd=np.array(sorted(seen.odd), np.int64),
         remarks=problems.remarks,
     )
 

@@ -40,6 +40,26 @@ def test_chunks_carry_the_same_whatever_their_size(day, size):
     assert len(whole) == len(day.seed) + len(day.events) + len(day.fills)
 
 
+@pytest.mark.parametrize("size", [1, 7, 4_096, 10**6])
+@pytest.mark.parametrize("block", [1, 100, 10**6])
+def test_borrowed_chunks_carry_the_same(day, size, block):
+    whole = next(Stream.of(day).chunks(10**6))
+    blocks = [whole[start : start + block] for start in range(0, len(whole), block)]
+    stream = Stream(lambda: blocks, lo=day.lo, hi=day.hi, lot_wei=day.lot_wei)
+    chunks = list(stream.borrowed(size))
+    assert np.array_equal(join(chunks), whole)
+    assert all(0 < len(chunk) <= size for chunk in chunks)
+    # Small pieces are put together, large ones are not.
+    assert len(chunks) <= len(whole) // max(size // 4, 1) + 1
+    if block >= size:
+        assert all(np.shares_memory(chunk, whole) for chunk in chunks)
+
+
+def test_a_borrowed_chunk_of_nothing_is_refused(day):
+    with pytest.raises(ValueError, match="1 or more, not 0"):
+        Stream.of(day).borrowed(0)
+
+
 def test_fills_stand_behind_their_command(day):
     whole = next(Stream.of(day).chunks(10**6))
     filled = np.flatnonzero(whole["kind"] == Kind.FILL)

@@ -1,0 +1,37 @@
+"""Records that are put together: joined at once, or gathered a few at a time."""
+
+import numpy as np
+import pytest
+
+from clob.records import FILL
+from clob.replay import recording
+from clob.replay.recording import Gathered, join
+
+
+def fills(count, first=0):
+    rows = np.zeros(count, FILL)
+    rows["event"] = np.arange(first, first + count)
+    rows["size"] = 2**62 + rows["event"]
+    return rows
+
+
+@pytest.mark.parametrize("room", [1, 5, 1_000])
+def test_what_is_gathered_is_all_there(monkeypatch, room):
+    monkeypatch.setattr(recording, "ROOM", room)
+    gathered = Gathered(FILL)
+    for first, count in ((0, 3), (3, 0), (3, 4), (7, 13)):
+        buffer = fills(count, first)
+        gathered.take(buffer)
+        buffer["size"] = 0
+    assert len(gathered) == 20
+    assert np.array_equal(gathered.rows(), fills(20))
+
+
+def test_nothing_gathered_is_an_empty_table():
+    assert len(Gathered(FILL).rows()) == 0
+    assert Gathered(FILL).rows().dtype is FILL
+
+
+def test_records_that_lie_apart_are_joined():
+    rows = fills(10)
+    assert np.array_equal(join([rows[::3], rows[1:2]])["event"], [0, 3, 6, 9, 1])
