@@ -76,15 +76,16 @@ class Gathered:
         end = self._count + len(rows)
         if end > len(self._rows):
             whole = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
-            _plain(whole[: self._count])[:] = _plain(self.rows())
+            _plain(whole[: self._count])[:] = _plain(self._rows[: self._count])
             self._rows = whole
         # As bytes these are one piece; as records each is copied for itself.
         _plain(self._rows[self._count : end])[:] = _plain(rows)
         self._count = end
 
     def rows(self) -> Records:
-        """Give them all, as a view of what there is by now."""
-        return self._rows[: self._count]
+        """Give them all, as a view of what there is by now, or a copy where most is unused."""
+        rows = self._rows[: self._count]
+        return join([rows]) if 2 * self._count < len(self._rows) else rows
 
 
 def _plain(rows: Records) -> npt.NDArray[np.uint8]:
