@@ -33,9 +33,11 @@ from clob.errors import (
 )
 from clob.events import (
     Event,
+    MatchType,
     OrderAdded,
     OrderReduced,
     OrderRemoved,
+    PairedTrade,
     Refused,
     RemovalReason,
     Trade,
@@ -68,6 +70,7 @@ __all__ = [
     "Level",
     "Limits",
     "Market",
+    "MatchType",
     "Matcher",
     "MatcherBusy",
     "Mode",
@@ -77,6 +80,7 @@ __all__ = [
     "OrderReduced",
     "OrderRemoved",
     "OrderStatus",
+    "PairedTrade",
     "Reduce",
     "Refused",
     "RejectedError",

@@ -5,6 +5,7 @@ from clob._entries_c cimport Account, Entry, Pending, Trader, Venue
 from clob._structs_c cimport Order, Trade
 
 cdef object BUY
+cdef object MINT
 
 
 cdef class Accounts:
@@ -21,6 +22,15 @@ cdef class Accounts:
     cpdef hold(self, Venue venue, seq, tuple accounts, tuple amounts)
 
     cpdef pay(self, Venue venue, Entry buyer, Entry seller, Trade event, paid)
+
+    cpdef pay_half(self, Venue venue, Entry entry, Trade event, paid, other)
+
+    cpdef tuple beside_nobody(self, Account pays, Account receives, bint minted)
+
+    @cython.locals(held=Pending)
+    cpdef bind(self, Venue venue, seq, match_type, other)
+
+    cpdef wait(self, Venue venue, Trade event, tuple accounts, paid)
 
     @cython.locals(collector=Account)
     cpdef move(self, Venue venue, Account payer, Account payee, amount, fee)

@@ -8,9 +8,11 @@ from typing import Any
 from clob import _undo
 from clob._entries_py import Account, Entry, Pending, Venue
 from clob._structs_py import Trade
+from clob.events import MatchType
 from clob.order import Side
 
 BUY = Side.BUY
+MINT = MatchType.MINT
 
 
 class Accounts:
@@ -53,13 +55,52 @@ class Accounts:
             self.touch(buyer.pays)
             self.touch(seller.pays)
             accounts = (buyer.pays, buyer.receives, seller.pays, seller.receives)
-            amounts = (paid, event.size, event.buyer_fee, event.seller_fee)
-            self.hold(venue, event.seq, accounts, amounts)
-            if self.undo is not None:
-                self.undo.append((_undo.unhold, venue, event.seq))
+            self.wait(venue, event, accounts, paid)
             return
         self.move(venue, buyer.pays, seller.receives, paid, event.seller_fee)
         self.move(venue, seller.pays, buyer.receives, event.size, event.buyer_fee)
+
+    def pay_half(self, venue: Venue, entry: Entry, event: Trade, paid: int, other: int) -> None:
+        """Pay for one of the two trades of a mint or a merge, whose other party is nobody.
+
+        What nobody pays is made, what nobody receives is gone: the collateral of a mint is locked
+        where the tokens are made, and that of a merge comes from there.
+        """
+        accounts = self.beside_nobody(entry.pays, entry.receives, event.match_type is MINT)
+        if venue.settles:
+            self.touch(entry.pays)
+            self.wait(venue, event, accounts, paid)
+            self.bind(venue, event.seq, event.match_type, other)
+            return
+        self.move(venue, accounts[0], accounts[3], paid, event.seller_fee)
+        self.move(venue, accounts[2], accounts[1], event.size, event.buyer_fee)
+
+    def beside_nobody(
+        self, pays: Account, receives: Account, minted: bool
+    ) -> tuple[Account, Account, Account, Account]:
+        """Give the four accounts of half a mint or a merge: a party's two, and nobody's."""
+        nobody_pays, nobody_receives = Account("", receives.asset), Account("", pays.asset)
+        if minted:
+            return pays, receives, nobody_pays, nobody_receives
+        return nobody_pays, nobody_receives, pays, receives
+
+    def bind(self, venue: Venue, seq: int, match_type: MatchType, other: int) -> None:
+        """Let a trade that waits be half of a mint or a merge."""
+        held = venue.pending[seq]
+        held.match_type, held.other = match_type, other
+
+    def wait(
+        self,
+        venue: Venue,
+        event: Trade,
+        accounts: tuple[Account, Account, Account, Account],
+        paid: int,
+    ) -> None:
+        """Let a trade that was just made wait for its settlement."""
+        amounts = (paid, event.size, event.buyer_fee, event.seller_fee)
+        self.hold(venue, event.seq, accounts, amounts)
+        if self.undo is not None:
+            self.undo.append((_undo.unhold, venue, event.seq))
 
     def hold(
         self,

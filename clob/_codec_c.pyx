@@ -211,6 +211,8 @@ cdef struct Form:
     int what
     bint optional
     bint fresh
+    int bit                     # of a flag: which of its byte; but for 0, of the field before
+    int bits                    # of the first flag of a byte: how many it holds
     int num_members
     PyObject** members          # of a word, by number; NULL where there is none
     Plan* plan                  # of a Struct
@@ -281,6 +283,7 @@ cdef int fill_form(Form* to, object form) except -1:
     cdef int place
     to.what = form.what
     to.optional = form.optional
+    to.bit, to.bits = form.bit, form.bits
     if to.what == WORD:
         to.num_members = len(form.members)
         to.members = <PyObject**>zeroed(to.num_members, sizeof(PyObject*))
@@ -477,7 +480,10 @@ cdef bint put(Out* out, const Form* form, PyObject* value) noexcept:
     if form.what == WORD:
         return put_member(out, form, value)
     if form.what == FLAG:
-        put_byte(out, value == TRUE)
+        if form.bit:
+            out.at[-1] |= (value == TRUE) << form.bit
+        else:
+            put_byte(out, value == TRUE)
         return value == TRUE or value == FALSE
     if form.what == ORDER_ID:
         return put_order_id(out, value)
@@ -695,7 +701,7 @@ cdef PyObject* get(In* data, const Form* form) noexcept:
     if form.what == WORD:
         return get_member(data, form.members, form.num_members)
     if form.what == FLAG:
-        return get_member(data, FLAGS, 2)
+        return get_flag(data, form)
     if form.what == ORDER_ID:
         return get_order_id(data)
     if form.what == RAW:
@@ -707,8 +713,15 @@ cdef PyObject* get(In* data, const Form* form) noexcept:
     return get_numbered(data, form.plans)
 
 
-cdef PyObject* FLAGS[2]
-FLAGS[0], FLAGS[1] = FALSE, TRUE
+cdef PyObject* get_flag(In* data, const Form* form) noexcept:
+    cdef PyObject* flag
+    if form.bit == 0:
+        if unlikely(data.at == data.end) or data.at[0] >> form.bits:
+            return NULL
+        data.at += 1
+    flag = TRUE if data.at[-1] >> form.bit & 1 else FALSE
+    incref(flag)
+    return flag
 
 
 cdef PyObject* get_numbered(In* data, Plan** plans) noexcept:

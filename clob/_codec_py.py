@@ -168,6 +168,8 @@ def _put(form: Form, value: Any, out: bytearray, where: str) -> None:
     match form.what:
         case What.INTEGER if type(value) is int:
             _put_integer(value, out, where)
+        case What.FLAG if type(value) is bool and form.bit:
+            out[-1] |= value << form.bit
         case What.FLAG if type(value) is bool:
             out.append(value)
         case What.WORD if type(value) is form.kind:
@@ -246,6 +248,16 @@ def _get_flag(data: bytes, offset: int) -> tuple[bool, int]:
     return byte == 1, offset + 1
 
 
+def _get_flags(bits: int, data: bytes, offset: int) -> tuple[bool, int]:
+    """Read the first flag of a byte that holds so many."""
+    if bits == 1:
+        return _get_flag(data, offset)
+    byte = _get_byte(data, offset)
+    if byte >> bits:
+        _refuse(f"{bits} flags are below {1 << bits}, not {byte}", offset)
+    return byte & 1 == 1, offset + 1
+
+
 def _get_integer(data: bytes, offset: int) -> tuple[int, int]:
     """Read an integer."""
     length = _get_byte(data, offset)
@@ -301,8 +313,10 @@ def _get(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
     match form.what:
         case What.INTEGER:
             return _get_integer(data, offset)
+        case What.FLAG if form.bit:
+            return data[offset - 1] >> form.bit & 1 == 1, offset
         case What.FLAG:
-            return _get_flag(data, offset)
+            return _get_flags(form.bits, data, offset)
         case What.WORD:
             return _get_word(form, data, offset)
         case What.TEXT:

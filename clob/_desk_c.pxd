@@ -17,6 +17,7 @@ cdef object ADMIN
 cdef object OrderAdded
 cdef object OrderReduced
 cdef object OrderRemoved
+cdef object PairedTrade
 
 
 cdef class Desk(Register):
@@ -52,6 +53,9 @@ cdef class Desk(Register):
 
     @cython.locals(venue=Venue)
     cpdef trade(self, Entry incoming, Entry resting, Trade event)
+
+    @cython.locals(venue=Venue, entry=Entry, first=bint)
+    cpdef half(self, Entry incoming, Entry resting, Trade event)
 
     @cython.locals(entry=Entry, order=Order)
     cpdef cancel_order(self, Cancel command, now_ms)

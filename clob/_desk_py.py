@@ -8,13 +8,20 @@ desk refuses is worded in :mod:`clob._rules`, which is asked only once something
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from clob import _doors, _rules, _undo
+from clob import _doors, _pairs, _rules, _undo
 from clob._entries_py import Entry, Venue, soon
 from clob._ledger import resized, with_fees
 from clob._register_py import Register
 from clob._structs_py import Cancel, Order, Submit, Trade
 from clob.errors import MatcherBusy, RejectedError
-from clob.events import Event, OrderAdded, OrderReduced, OrderRemoved, RemovalReason
+from clob.events import (
+    Event,
+    OrderAdded,
+    OrderReduced,
+    OrderRemoved,
+    PairedTrade,
+    RemovalReason,
+)
 from clob.market import Limits, Market, Mode
 from clob.order import Side, TimeInForce
 
@@ -142,7 +149,7 @@ class Desk(Register):
     def book_of(self, entry: Entry) -> "Book":
         """Give the book of an order, ready to be used."""
         venue = entry.trader.venue
-        book = venue.yes_book if entry.is_yes else venue.no_book
+        book = venue.yes_book if entry.is_yes or venue.complementary else venue.no_book
         if venue.turn is not book:
             venue.hand_over(book)
         return book
@@ -161,7 +168,11 @@ class Desk(Register):
         book = self.book_of(entry)
         if self.undo is not None:
             _undo.before_submit(self.undo, venue, book, entry)
-        events = book.submit(given, now_ms, self.trades_max)
+        if venue.complementary:
+            events = _pairs.submit(entry, given, now_ms, self.trades_max)
+            _pairs.told(self, venue, events, entry.is_yes)
+        else:
+            events = book.submit(given, now_ms, self.trades_max)
         self.number += 1
         entry.number, entry.accepted_ms = self.number, now_ms
         self.enter(entry)
@@ -199,7 +210,7 @@ class Desk(Register):
         venue, rested, traded = entry.trader.venue, None, 0
         for place in range(len(events)):
             event = events[place]
-            if type(event) is Trade:
+            if type(event) is Trade or type(event) is PairedTrade:
                 resting = self.entries[event.resting_order_id]
                 if venue.charges:
                     event = with_fees(venue.market, event, entry.order, resting.order)
@@ -231,6 +242,8 @@ class Desk(Register):
 
     def trade(self, incoming: Entry, resting: Entry, event: Trade) -> int:
         """Book a trade to both orders, move what it is worth, and give its size."""
+        if type(event) is not Trade:
+            return self.half(incoming, resting, event)
         size = event.size
         paid = size * event.price // 100
         if self.undo is not None:
@@ -248,6 +261,25 @@ class Desk(Register):
         if not resting.remaining:
             self.finish(resting, FILLED)
         return size
+
+    def half(self, incoming: Entry, resting: Entry, event: Trade) -> int:
+        """Book one of the two trades of a mint or a merge; the first one gives its size."""
+        first = event.token == incoming.order.token
+        entry = incoming if first else resting
+        paid = event.size * event.price // 100
+        if self.undo is not None:
+            self.undo.append((_undo.restore, entry, entry.saved()))
+        entry.filled_collateral += paid
+        venue = entry.trader.venue
+        if not first:
+            entry.remaining = event.resting_remaining
+            if venue.has_accounts:
+                self.reserve(entry, entry.remaining)
+        if venue.has_accounts:
+            self.pay_half(venue, entry, event, paid, event.seq + 1 if first else event.seq - 1)
+        if not first and not entry.remaining:
+            self.finish(entry, FILLED)
+        return event.size if first else 0
 
     def cancel_order(self, command: Cancel, now_ms: int) -> list[Event]:
         """Execute a cancel."""
@@ -273,5 +305,7 @@ class Desk(Register):
         if self.undo is not None:
             _undo.before_cancel(self.undo, book, entry)
         events = book.cancel(entry.order.id, now_ms, reason)
+        if not entry.is_yes and entry.trader.venue.complementary:
+            _pairs.told(self, entry.trader.venue, events, False)
         self.finish(entry, reason)
         return events

@@ -30,6 +30,7 @@ cdef class Venue:
     cdef public object self_trade
     cdef public bint has_accounts
     cdef public bint settles
+    cdef public bint complementary
     cdef public bint charges
     cdef public object yes_book
     cdef public object no_book
@@ -89,3 +90,5 @@ cdef class Pending:
     cdef public object size
     cdef public object buyer_fee
     cdef public object seller_fee
+    cdef public object match_type
+    cdef public object other

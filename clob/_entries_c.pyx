@@ -12,6 +12,7 @@ from clob._structs_c cimport Cancel, Order, OrderState, Submit, Trade
 import msgspec
 
 from clob._states import Terms
+from clob.events import MatchType
 from clob.market import Funds
 
 
@@ -132,6 +133,7 @@ cdef class Venue:
         self.self_trade = market.self_trade
         self.has_accounts = market.funds is Funds.ACCOUNTS
         self.settles = market.settles
+        self.complementary = market.complementary
         self.charges = bool(market.resting_fee_rate_bps or market.incoming_fee_rate_bps)
 
     def saved(self):
@@ -222,6 +224,9 @@ cdef class Pending:
     def __init__(self, accounts, amounts):
         self.buyer_pays, self.buyer_receives, self.seller_pays, self.seller_receives = accounts
         self.paid, self.size, self.buyer_fee, self.seller_fee = amounts
+        # Of half of a mint or a merge: which, and the ``seq`` of the other half.
+        self.match_type = MatchType.DIRECT
+        self.other = 0
 
 
 cpdef Order order_from(OrderState state, str token, str maker):
@@ -239,7 +244,7 @@ def fields_seen(Order order, Submit submit, Cancel cancel, Trade trade, OrderSta
         (submit.client_id, submit.order_hash, submit.deadline_ms),
         (cancel.now_ms, cancel.market, cancel.order_id, cancel.maker),
         (trade.seq, trade.resting_order_id, trade.price, trade.size, trade.resting_remaining),
-        (trade.incoming_side, trade.buyer_fee, trade.seller_fee),
+        (trade.incoming_side, trade.buyer_fee, trade.seller_fee, trade.token),
         (state.remaining, state.filled_collateral, state.client_id, state.order_hash, state.given),
         (state.number, state.accepted_ms, state.maker),
         msgspec.structs.astuple(new_order(Order, state, order.token, order.maker)),

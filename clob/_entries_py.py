@@ -10,7 +10,7 @@ import msgspec
 
 from clob._states import Terms
 from clob._structs_py import Cancel, Order, OrderState, Submit, Trade
-from clob.events import RemovalReason
+from clob.events import MatchType, RemovalReason
 from clob.market import Funds, Market
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Venue:
         self.self_trade = market.self_trade
         self.has_accounts = market.funds is Funds.ACCOUNTS
         self.settles = market.settles
+        self.complementary = market.complementary
         self.charges = bool(market.resting_fee_rate_bps or market.incoming_fee_rate_bps)
 
     def saved(self) -> tuple[Any, ...]:
@@ -208,6 +209,9 @@ class Pending:
     ) -> None:
         self.buyer_pays, self.buyer_receives, self.seller_pays, self.seller_receives = accounts
         self.paid, self.size, self.buyer_fee, self.seller_fee = amounts
+        # Of half of a mint or a merge: which, and the ``seq`` of the other half.
+        self.match_type = MatchType.DIRECT
+        self.other = 0
 
 
 def order_from(state: OrderState, token: str, maker: str) -> Order:
@@ -242,7 +246,7 @@ def fields_seen(
         (submit.client_id, submit.order_hash, submit.deadline_ms),
         (cancel.now_ms, cancel.market, cancel.order_id, cancel.maker),
         (trade.seq, trade.resting_order_id, trade.price, trade.size, trade.resting_remaining),
-        (trade.incoming_side, trade.buyer_fee, trade.seller_fee),
+        (trade.incoming_side, trade.buyer_fee, trade.seller_fee, trade.token),
         (state.remaining, state.filled_collateral, state.client_id, state.order_hash, state.given),
         (state.number, state.accepted_ms, state.maker),
         msgspec.structs.astuple(order_from(state, order.token, order.maker)),

@@ -56,6 +56,16 @@ def _check_waits(venue: "Venue", seq: int) -> None:
         )
 
 
+def _check_whole(venue: "Venue", seq: int, trades: tuple[int, ...]) -> None:
+    """Refuse half of a mint or a merge: without the other, the tokens would not be covered."""
+    held = venue.pending.get(seq)
+    if held is not None and held.other and held.other not in trades:
+        raise InvalidCommandError(
+            f"trade {seq} is half of a mint or a merge and is settled together with trade "
+            f"{held.other}, not alone"
+        )
+
+
 def _released(venue: "Venue", seq: int) -> "Pending":
     """Let a trade wait no more, and hold nothing."""
     held = venue.pending.pop(seq)
@@ -73,6 +83,8 @@ def refuse_settled(desk: "Desk", command: Settled, now_ms: int) -> None:
     if len(set(command.trades)) != len(command.trades):
         raise InvalidCommandError("a trade is settled once, and one is named twice")
     venue = _rules.venue_of(desk, command.market)
+    for seq in command.trades:
+        _check_whole(venue, seq, command.trades)
     for seq in command.trades:
         _check_waits(venue, seq)
 
@@ -99,7 +111,9 @@ def refuse_settle_failed(desk: "Desk", command: SettleFailed, now_ms: int) -> No
 def settle_failed(desk: "Desk", command: SettleFailed, now_ms: int) -> list[Event]:
     """Give back what a trade holds; take out the orders of the wallet to blame."""
     venue = desk.venues[command.market]
-    _released(venue, command.trade)
+    held = _released(venue, command.trade)
+    if held.other:
+        _released(venue, held.other)
     if command.wallet is None:
         return []
     payer = desk.accounts.get((command.wallet, venue.market.collateral))

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from clob.events import Trade
+from clob.events import MatchType, Trade
 from clob.market import Market
 from clob.order import Order, Side
 from clob.units import collateral_of
@@ -24,15 +24,16 @@ def buyer_fee(rate_bps: int, price: int, size: int) -> int:
 
 
 def with_fees(market: Market, trade: Trade, incoming: Order, resting: Order) -> Trade:
-    """Give a trade the fees of both sides, each at its own rate."""
+    """Give a trade the fees of both sides, each at its own rate; nobody pays none."""
     incoming_bps = rate_of(market.incoming_fee_rate_bps, incoming.fee_rate_bps)
     resting_bps = rate_of(market.resting_fee_rate_bps, resting.fee_rate_bps)
     buys = trade.incoming_side is Side.BUY
     buyer_bps, seller_bps = (incoming_bps, resting_bps) if buys else (resting_bps, incoming_bps)
+    sold, bought = trade.match_type is not MatchType.MINT, trade.match_type is not MatchType.MERGE
     return msgspec.structs.replace(
         trade,
-        buyer_fee=buyer_fee(buyer_bps, trade.price, trade.size),
-        seller_fee=seller_fee(seller_bps, trade.price, trade.size),
+        buyer_fee=buyer_fee(buyer_bps, trade.price, trade.size) if bought else 0,
+        seller_fee=seller_fee(seller_bps, trade.price, trade.size) if sold else 0,
     )
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from clob import _rules
+from clob import _pairs, _rules
 from clob._checks import show
 from clob.commands import AddMarket, SetLimits, SetMarket, SetMode
 from clob.errors import InvalidCommandError, InvalidMarketError, MarketExistsError, RejectedError
@@ -16,7 +16,7 @@ from clob.units import FEE_RATE_MAX_BPS, SIZE_MAX, TEXT_MAX, TIME_MAX
 if TYPE_CHECKING:
     from clob._desk_py import Desk
 
-FIXED = ("id", "yes", "no", "lot_wei", "mode", "funds", "collateral", "settles")
+FIXED = ("id", "yes", "no", "lot_wei", "mode", "funds", "collateral", "settles", "complementary")
 """What ``SetMarket`` cannot change, but for a ``no`` that was left open."""
 
 
@@ -47,13 +47,31 @@ def check_market(market: Market) -> None:
         _check_range(name, getattr(market, name), 1, SIZE_MAX)
     for name in ("resting_fee_rate_bps", "incoming_fee_rate_bps"):
         _check_range(name, getattr(market, name), 0, FEE_RATE_MAX_BPS)
-    if type(market.settles) is not bool:
-        raise InvalidMarketError(f"settles must be True or False, not {show(market.settles)}")
+    for name in ("settles", "complementary"):
+        if type(getattr(market, name)) is not bool:
+            raise InvalidMarketError(
+                f"{name} must be True or False, not {show(getattr(market, name))}"
+            )
     if market.settles and market.funds is not Funds.ACCOUNTS:
         raise InvalidMarketError("a market that settles needs Funds.ACCOUNTS, not Funds.NONE")
     if market.funds is Funds.ACCOUNTS and not market.no:
         raise InvalidMarketError(
             f"no must have 1 to {TEXT_MAX} characters in a market with Funds.ACCOUNTS, not 0"
+        )
+    if market.complementary:
+        _check_complementary(market)
+
+
+def _check_complementary(market: Market) -> None:
+    """Refuse a complementary market without a pair of tokens, or whose halves could be uneven."""
+    if not market.no:
+        raise InvalidMarketError(
+            f"no must have 1 to {TEXT_MAX} characters in a complementary market, not 0"
+        )
+    if market.lot_wei % _pairs.LOT_WEI:
+        raise InvalidMarketError(
+            f"lot_wei must be a multiple of {_pairs.LOT_WEI} in a complementary market, "
+            f"not {market.lot_wei}"
         )
 
 
@@ -140,9 +158,11 @@ def set_mode(desk: "Desk", command: SetMode, now_ms: int) -> list[Event]:
     if command.mode is not Mode.RESOLVED:
         return []
     events: list[Event] = []
-    for book in (venue.yes_book, venue.no_book):
+    for book in (venue.yes_book,) if venue.complementary else (venue.yes_book, venue.no_book):
         venue.hand_over(book)
         events += book.clear(RemovalReason.MARKET)
+    if venue.complementary:
+        _pairs.told(desk, venue, events, True)
     for event in events:
         if isinstance(event, OrderRemoved):
             desk.finish(desk.entries[event.order_id], event.reason)

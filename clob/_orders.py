@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from clob import _checks, _finished, _refusals, _rules, _undo
+from clob import _checks, _finished, _pairs, _refusals, _rules, _undo
 from clob._ledger import needed, resized
 from clob.commands import CancelAll, Expire, Reduce, Replace, SetNonce
 from clob.errors import NonceTooLowError, RejectedError
@@ -66,6 +66,8 @@ def reduce(desk: "Desk", command: Reduce, now_ms: int) -> list[Event]:
     if desk.undo is not None:
         _undo.keep_books(desk.undo, entry.trader.venue)
     events = desk.book_of(entry).reduce(entry.order.id, command.size, now_ms)
+    if entry.trader.venue.complementary:
+        _pairs.told(desk, entry.trader.venue, events, entry.is_yes)
     desk.resize(entry, command.size)
     return events
 
@@ -104,15 +106,21 @@ def replace(desk: "Desk", command: Replace, now_ms: int) -> list[Event]:
     venue, order = entry.trader.venue, entry.order
     if desk.undo is not None:
         _undo.keep_books(desk.undo, venue)
-    events = desk.book_of(entry).replace(
-        order.id,
-        command.price,
-        command.size,
-        now_ms,
-        command.post_only,
-        command.self_trade if command.self_trade is not None else venue.self_trade,
-        desk.trades_max,
-    )
+    turned = venue.complementary and not entry.is_yes
+    try:
+        events = desk.book_of(entry).replace(
+            order.id,
+            100 - command.price if turned else command.price,
+            command.size,
+            now_ms,
+            command.post_only,
+            command.self_trade if command.self_trade is not None else venue.self_trade,
+            desk.trades_max,
+        )
+    except RejectedError as refusal:
+        raise (_refusals.mirrored(refusal) if turned else refusal) from None
+    if venue.complementary:
+        _pairs.told(desk, venue, events, entry.is_yes)
     if command.price == order.price and command.size < entry.remaining:
         desk.resize(entry, command.size)
         return events

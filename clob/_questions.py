@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from clob import _batches, _doors, _orders, _rules
+from clob import _batches, _doors, _orders, _pairs, _rules
 from clob._checks import show
 from clob._ledger import needed, with_fees
 from clob.commands import Batch, Cancel, Command, Replace, Submit
@@ -98,19 +98,25 @@ def simulate(desk: "Desk", command: Submit) -> list[Trade]:
         raise InvalidCommandError(f"a Submit is needed, not {show(command)}")
     desk.check_time(command.now_ms)
     order = _rules.order_of(command, command.now_ms)
-    desk.admit(command, order, command.now_ms)
+    entry = desk.admit(command, order, command.now_ms)
     venue = desk.venues[command.market]
-    book = venue.yes_book if order.token == venue.yes else venue.no_book
     if order.self_trade is None and venue.self_trade:
         order = _rules.with_policy(order, venue.self_trade)
-    venue.hand_over(book)
-    trades = book.simulate(order, command.now_ms, desk.trades_max)
+    trades = _simulated(desk, entry, order, command.now_ms)
     if not venue.charges:
         return trades
     return [
         with_fees(venue.market, trade, order, desk.entries[trade.resting_order_id].order)
         for trade in trades
     ]
+
+
+def _simulated(desk: "Desk", entry: "Entry", order: Order, now_ms: int) -> list[Trade]:
+    """Say which trades an order would get, fees not included."""
+    book = desk.book_of(entry)
+    if entry.trader.venue.complementary:
+        return _pairs.simulate(desk, entry, order, now_ms, desk.trades_max)
+    return book.simulate(order, now_ms, desk.trades_max)
 
 
 def _check_replace(desk: "Desk", command: Replace) -> None:
@@ -131,7 +137,7 @@ def _check_replace(desk: "Desk", command: Replace) -> None:
         post_only=command.post_only,
         self_trade=policy,
     )
-    desk.book_of(entry).simulate(trial, command.now_ms, desk.trades_max)
+    _simulated(desk, entry, trial, command.now_ms)
 
 
 # ----- invariants ----------------------------------------------------------------------------
@@ -171,9 +177,12 @@ def _audit_venue(desk: "Desk", venue: "Venue") -> None:
         book.check()
         for resting in book.orders():
             entry = desk.entries[resting.order_id]
-            seen = (entry.order.side, entry.order.price, entry.remaining, entry.order.maker)
+            order = _pairs.on_grid(entry, entry.order)
+            seen = (order.side, order.price, entry.remaining, order.maker)
             if seen != (resting.side, resting.price, resting.remaining, resting.maker):
                 raise InvariantError(f"order {resting.order_id!r} is not what rests")
+    if venue.complementary and len(venue.no_book):
+        raise InvariantError(f"market {market.id!r} has orders beside the one book of both tokens")
     count = 0
     for maker, trader in venue.traders.items():
         entries = _orders.of_maker(venue, maker)

@@ -45,9 +45,11 @@ def not_reduced(size: int, remaining: int) -> RejectedError:
 
 def would_cross(side: Side, price: int, resting_price: int) -> RejectedError:
     """A post-only order would trade."""
-    return PostOnlyWouldCrossError(
+    error = PostOnlyWouldCrossError(
         f"a post-only {side.name} at {price} would trade at {resting_price}"
     )
+    error.__dict__["terms"] = side, price, resting_price
+    return error
 
 
 def seed_would_cross(side: Side, price: int, resting_price: int) -> RejectedError:
@@ -57,7 +59,9 @@ def seed_would_cross(side: Side, price: int, resting_price: int) -> RejectedErro
 
 def not_fillable(price: int, found: int, size: int) -> RejectedError:
     """A fill-or-kill order does not find all of its size."""
-    return FokNotFillableError(f"only {found} wei can trade at {price} or better, not {size}")
+    error = FokNotFillableError(f"only {found} wei can trade at {price} or better, not {size}")
+    error.__dict__["terms"] = price, found, size
+    return error
 
 
 def too_many_trades(trades: int, trades_max: int, fits: int) -> RejectedError:
@@ -65,3 +69,15 @@ def too_many_trades(trades: int, trades_max: int, fits: int) -> RejectedError:
     return TooManyTradesError(
         f"an order may make at most {trades_max} trades, not {trades}; a size of {fits} wei fits"
     )
+
+
+def mirrored(refusal: RejectedError) -> RejectedError:
+    """Say a refusal of a book in the terms of the other token, at prices that make 100 with its."""
+    if isinstance(refusal, PostOnlyWouldCrossError):
+        side, price, resting_price = refusal.__dict__["terms"]
+        other = Side.SELL if side is Side.BUY else Side.BUY
+        return would_cross(other, 100 - price, 100 - resting_price)
+    if isinstance(refusal, FokNotFillableError):
+        price, found, size = refusal.__dict__["terms"]
+        return not_fillable(100 - price, found, size)
+    return refusal

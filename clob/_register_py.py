@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from sortedcontainers import SortedDict
 
-from clob import _undo
+from clob import _pairs, _undo
 from clob._entries_py import Entry, Trader, Venue, make_entry, order_from, soon
 from clob._gate_py import Gate
 from clob._ledger import resized
@@ -74,6 +74,8 @@ class Register(Gate):
             order = entry.order
             if entry.remaining != order.size:
                 order = resized(order, entry.remaining)
+            if venue.complementary:
+                order = _pairs.on_grid(entry, order)
             book.rest(order)
             entries.append(entry)
         return entries

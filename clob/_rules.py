@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from clob import _checks
+from clob import _checks, _pairs
 from clob._checks import show
 from clob._ledger import needed
 from clob.commands import Cancel, Reduce, Replace, Submit
@@ -144,11 +144,11 @@ def venue_of(desk: "Desk", market: object) -> "Venue":
 
 
 def book_of(venue: "Venue", token: str) -> "Book":
-    """Give the book of a token; refuse what the market does not have."""
+    """Give the book in which a token trades; refuse what the market does not have."""
     if token == venue.yes:
         return venue.yes_book
     if token == venue.no:
-        return venue.no_book
+        return venue.yes_book if venue.complementary else venue.no_book
     raise token_refused(venue, token)
 
 
@@ -359,7 +359,7 @@ def why_gone(entry: "Entry", events: list[Event]) -> RemovalReason:
         lost = sum(event.remaining for event in own if isinstance(event, OrderRemoved))
         ended = lost == entry.remaining or any(isinstance(event, OrderReduced) for event in own)
     elif policy is SelfTrade.CANCEL_INCOMING:
-        ended = _still_crosses(venue, order)
+        ended = _still_crosses(venue, _pairs.on_grid(entry, order))
     return RemovalReason.SELF_TRADE if ended else RemovalReason.CANCELLED
 
 

@@ -18,9 +18,11 @@ from clob import _finished, _markets
 from clob._states import (
     AccountState,
     FinishedState,
+    HalfState,
     Head,
     NonceState,
     OrderState,
+    OutcomeState,
     PendingState,
     SpentState,
     Text,
@@ -28,7 +30,7 @@ from clob._states import (
 )
 from clob.codec import read, write
 from clob.errors import ClobError, InvalidSnapshotError
-from clob.events import RemovalReason
+from clob.events import MatchType, RemovalReason
 from clob.units import TIME_MAX, UINT256_MAX
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ MAGIC = b"CLOBSNAP\x01"
 """What a snapshot begins with: eight letters and the version."""
 
 HASH_BYTES = 32
+
+WHOLE = HalfState(MatchType.DIRECT, 0)
+"""What a trade is that is no half of anything."""
 
 ORDER_BYTES_MIN = 20
 """No order takes less: a bound on how many there can be, whatever is announced."""
@@ -129,6 +134,8 @@ def _venue_pieces(venue: "Venue", desk: "Desk", makers: dict[str, int]) -> Itera
     entries = desk.entries
     for side in ids:
         for order_id in side:
+            if venue.complementary:
+                yield write(OutcomeState(entries[order_id].is_yes))
             yield _order_piece(entries[order_id], makers)
     for seq, held in venue.pending.items():
         yield write(
@@ -145,6 +152,8 @@ def _venue_pieces(venue: "Venue", desk: "Desk", makers: dict[str, int]) -> Itera
                 seller_fee=held.seller_fee,
             )
         )
+        if venue.complementary:
+            yield write(HalfState(held.match_type, held.other))
 
 
 # ----- reading -------------------------------------------------------------------------------
@@ -264,27 +273,56 @@ def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     if state.market.id in desk.venues:
         raise ValueError(f"market {state.market.id!r} is there twice")
     venue = desk.open_venue(state.market, min(state.yes, room), min(state.no, room))
-    entries = desk.queue_up(venue.yes_book, venue, reader.orders(state.yes), True)
+    entries: list[Entry] = []
+    if venue.complementary:
+        for _ in range(state.yes):
+            is_yes = reader.take(OutcomeState).is_yes
+            entries += desk.queue_up(venue.yes_book, venue, reader.orders(1), is_yes)
+    else:
+        entries += desk.queue_up(venue.yes_book, venue, reader.orders(state.yes), True)
     if state.no:
         check_token(venue, False)
     entries += desk.queue_up(venue.no_book, venue, reader.orders(state.no), False)
     venue.turn.seq = state.seq
-    for held in reader.several(PendingState, state.pending):
-        _restore_pending(desk, venue, held)
+    for _ in range(state.pending):
+        _restore_pending(desk, venue, reader)
+    check_halves(venue)
     return entries
 
 
-def _restore_pending(desk: "Desk", venue: "Venue", state: PendingState) -> None:
-    """Let a trade wait for its settlement."""
-    collateral = venue.market.collateral
-    desk.hold(
-        venue,
-        state.seq,
-        (
-            desk.account(state.buyer_pays, collateral),
-            desk.account(state.buyer_receives, state.token),
-            desk.account(state.seller_pays, state.token),
-            desk.account(state.seller_receives, collateral),
-        ),
-        (state.paid, state.size, state.buyer_fee, state.seller_fee),
+def _restore_pending(desk: "Desk", venue: "Venue", reader: Reader) -> None:
+    """Read a trade and let it wait for its settlement."""
+    state, half = reader.take(PendingState), WHOLE
+    if venue.complementary:
+        half = reader.take(HalfState)
+    collateral, token = venue.market.collateral, state.token
+    buyer, seller = (
+        (state.buyer_pays, state.buyer_receives),
+        (state.seller_pays, state.seller_receives),
     )
+    amounts = (state.paid, state.size, state.buyer_fee, state.seller_fee)
+    if half.match_type is MatchType.MINT:
+        accounts = desk.beside_nobody(
+            desk.account(buyer[0], collateral), desk.account(buyer[1], token), True
+        )
+    elif half.match_type is MatchType.MERGE:
+        accounts = desk.beside_nobody(
+            desk.account(seller[0], token), desk.account(seller[1], collateral), False
+        )
+    else:
+        accounts = (
+            desk.account(buyer[0], collateral),
+            desk.account(buyer[1], token),
+            desk.account(seller[0], token),
+            desk.account(seller[1], collateral),
+        )
+    desk.hold(venue, state.seq, accounts, amounts)
+    desk.bind(venue, state.seq, half.match_type, half.other)
+
+
+def check_halves(venue: "Venue") -> None:
+    """Refuse half of a mint or a merge that waits without the other."""
+    for seq, held in venue.pending.items():
+        direct = held.match_type is MatchType.DIRECT
+        if direct != (held.other == 0) or (held.other and venue.pending[held.other].other != seq):
+            raise ValueError(f"trade {seq} and its other half {held.other} contradict each other")

@@ -5,7 +5,7 @@ Integers of the layout are unsigned and below 2**256.
 
 import msgspec
 
-from clob.events import RemovalReason
+from clob.events import MatchType, RemovalReason
 from clob.market import Limits, Market
 from clob.order import SelfTrade, Side, TimeInForce
 
@@ -30,7 +30,10 @@ class Text(msgspec.Struct, frozen=True, gc=False):
 
 
 class VenueState(msgspec.Struct, frozen=True, gc=False):
-    """A market, and how many orders rest in either book and how many trades wait."""
+    """A market, and how many orders rest in either book and how many trades wait.
+
+    Those of a complementary market all stand in the book of YES.
+    """
 
     market: Market
     seq: int
@@ -93,6 +96,19 @@ class PendingState(msgspec.Struct, frozen=True, gc=False):
     size: int
     buyer_fee: int
     seller_fee: int
+
+
+class HalfState(msgspec.Struct, frozen=True, gc=False):
+    """Behind a trade that waits in a complementary market: what it is, and its other half or 0."""
+
+    match_type: MatchType
+    other: int
+
+
+class OutcomeState(msgspec.Struct, frozen=True, gc=False):
+    """In front of an order in a complementary market: which token it is for."""
+
+    is_yes: bool
 
 
 class NonceState(msgspec.Struct, frozen=True, gc=False):

@@ -70,6 +70,7 @@ cdef extern from *:
         cdef object seller_fee
         cdef object seq
         cdef object size
+        cdef object token
 
     ctypedef class clob._states.OrderState [object ClobOrderState, check_size error]:
         cdef object accepted_ms

@@ -6,6 +6,7 @@ Every function takes the thing and what was done to it, as the desk writes them 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from clob import _pairs
 from clob._ledger import resized
 from clob.order import Side
 
@@ -77,6 +78,8 @@ def keep_books(steps: list[Step], venue: "Venue") -> None:
 def before_submit(steps: list[Step], venue: "Venue", book: "Book", entry: "Entry") -> None:
     """Note what takes back a submission that is about to be made."""
     buys, limit = entry.order.side is Side.BUY, entry.order.price
+    if venue.complementary and not entry.is_yes and type(limit) is int:
+        buys, limit = not buys, 100 - limit
     best = book.best_ask if buys else book.best_bid
     # A limit that is no integer the book will refuse.
     if best is None or type(limit) is not int or not (best <= limit if buys else best >= limit):
@@ -105,11 +108,11 @@ def put_back(entry: "Entry", place: tuple[str | int | None, int]) -> None:
     order = entry.order
     if entry.remaining != order.size:
         order = resized(order, entry.remaining)
-    book.rest(order, 0, behind)
+    book.rest(_pairs.on_grid(entry, order), 0, behind)
     venue.turn.seq = seq
 
 
 def _place_of(entry: "Entry") -> "tuple[Venue, Book]":
     """Give the market and the book of an order."""
     venue = entry.trader.venue
-    return venue, venue.yes_book if entry.is_yes else venue.no_book
+    return venue, venue.yes_book if entry.is_yes or venue.complementary else venue.no_book

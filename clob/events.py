@@ -39,6 +39,21 @@ class RemovalReason(enum.StrEnum):
         return f"RemovalReason.{self.name}"
 
 
+class MatchType(enum.StrEnum):
+    """What two orders that met did with tokens."""
+
+    DIRECT = "direct"
+    """One bought what the other sold."""
+    MINT = "mint"
+    """One bought YES and one NO: a pair was made of the collateral of both."""
+    MERGE = "merge"
+    """One sold YES and one NO: the pair was given back for its collateral."""
+
+    def __repr__(self) -> str:
+        """Write the member as the expression that names it."""
+        return f"MatchType.{self.name}"
+
+
 class OrderAdded(msgspec.Struct, frozen=True, gc=False, tag=True):
     """An order, or what its trades left of it, rests in the book, last in its queue."""
 
@@ -90,6 +105,24 @@ class Trade(msgspec.Struct, frozen=True, gc=False, tag=True):
     seller_fee: int = 0
     """What the seller pays of the collateral received, in wei."""
 
+    @property
+    def match_type(self) -> MatchType:
+        """What the two orders did; a trade that says nothing else is a direct one."""
+        return MatchType.DIRECT
+
+
+class PairedTrade(Trade, frozen=True, gc=False, tag=True, kw_only=True):
+    """One of the two trades that a mint or a merge is, one per token, at prices that make 100.
+
+    Both name both orders, and say the same size and the same remainders. The one for the token of
+    the incoming order comes first, the one for the resting order's next; that has the following
+    ``seq``. Each is told as it looks in the book of its token: nobody sells what is minted and
+    nobody buys what is merged, so that the name of that party is the empty text, and its fee 0.
+    """
+
+    match_type: MatchType
+    """Whether the tokens were minted or merged."""
+
 
 class OrderReduced(msgspec.Struct, frozen=True, gc=False, tag=True):
     """A resting order became smaller without a trade and kept its place in the queue."""
@@ -123,7 +156,7 @@ class OrderRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
     """What was left of it, in wei; 0 where it was filled."""
 
 
-Event: TypeAlias = OrderAdded | Trade | OrderReduced | OrderRemoved
+Event: TypeAlias = OrderAdded | Trade | PairedTrade | OrderReduced | OrderRemoved
 """Anything a book or a market announces."""
 
 

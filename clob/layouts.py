@@ -8,7 +8,7 @@ of its kind in front, so that a stream of them can be read.
 type of a field       bytes
 ====================  =========================================================================
 ``int``               n from 0 to 32, then n bytes, lowest first, of which the last is not 0
-``bool``              0 or 1
+``bool``              0 or 1; those that follow one another share a byte, the first its lowest bit
 an enumeration        a byte: the number of the member; of one made of texts, its place
 ``str``               the length of its UTF-8 as an ``int``, then that, lone surrogates let through
 ``bytes``             the length as an ``int``, then they
@@ -38,6 +38,9 @@ LAYOUT_VERSION: Final = 1
 INTEGER_BYTES_MAX: Final = 32
 """The longest integer, 256 bits."""
 
+FLAGS_MAX: Final = 8
+"""The most flags that share a byte."""
+
 KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     1: commands.Submit,
     2: commands.Cancel,
@@ -59,6 +62,7 @@ KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     66: events.OrderReduced,
     67: events.OrderRemoved,
     68: events.Refused,
+    69: events.PairedTrade,
 }
 """The kinds by their number, for ever: commands from 1, events from 64."""
 
@@ -101,6 +105,10 @@ class Form(NamedTuple):
     """Of a union: the numbers of its kinds."""
     item: "Form | None" = None
     """Of a tuple: what it holds."""
+    bit: int = 0
+    """Of a flag: which bit of its byte it is; another than 0 is in the byte of the field before."""
+    bits: int = 1
+    """Of the first flag of a byte: how many it holds."""
 
 
 class Field(NamedTuple):
@@ -148,7 +156,23 @@ def _derived(kind: Any) -> tuple[Field, ...]:
     if not kind.__struct_config__.frozen:
         raise TypeError(f"only a frozen Struct has a layout, and {kind.__name__} is not")
     hints = typing.get_type_hints(kind)
-    return tuple(Field(name, form_of(hints[name])) for name in kind.__struct_fields__)
+    return _shared([Field(name, form_of(hints[name])) for name in kind.__struct_fields__])
+
+
+def _shared(fields: list[Field]) -> "tuple[Field, ...]":
+    """Let flags that follow one another share a byte."""
+    first = 0
+    for place, (name, form) in enumerate(fields):
+        if form.what is not What.FLAG or form.optional:
+            first = place + 1
+            continue
+        if place - first == FLAGS_MAX:
+            first = place
+        if place > first:
+            head = fields[first]
+            fields[place] = Field(name, form._replace(bit=place - first))
+            fields[first] = Field(head.name, head.form._replace(bits=place - first + 1))
+    return tuple(fields)
 
 
 def form_of(hint: Any) -> Form:

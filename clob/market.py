@@ -64,6 +64,10 @@ class Market(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The asset that is paid with; markets of the same collateral share its balances."""
     settles: bool = False
     """Trades move balances only once a ``Settled`` names them; needs accounts."""
+    complementary: bool = False
+    """Orders for YES and for NO meet each other, too: two that buy mint a pair, two that sell merge
+    one. Needs both tokens, and a lot of a multiple of 100 wei, so that both halves are whole.
+    """
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):

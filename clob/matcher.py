@@ -8,7 +8,7 @@ from typing import overload
 
 import msgspec
 
-from clob import _questions, _rules, _snapshots
+from clob import _pairs, _questions, _rules, _snapshots
 from clob._calls import Calls
 from clob._desk import Desk
 from clob.book import Book
@@ -234,6 +234,8 @@ class Matcher(Calls):
         """
         venue = _rules.venue_of(self._desk, market)
         picture = _rules.book_of(venue, venue.yes if token is None else token).depth(limit)
+        if token == venue.no and venue.complementary:
+            picture = _pairs.mirrored_depth(picture, venue.no)
         return msgspec.structs.replace(picture, seq=venue.turn.seq)
 
     def unsettled(self, market: str) -> list[int]:
