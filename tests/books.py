@@ -9,6 +9,7 @@ import pytest
 
 from clob import (
     Level,
+    MatchType,
     Order,
     OrderAdded,
     OrderReduced,
@@ -113,8 +114,9 @@ def _line(event, size):
         case OrderAdded():
             return f"added {event.order_id} {size(event.remaining)}"
         case Trade():
+            word = "trade" if event.match_type is MatchType.DIRECT else event.match_type.value
             parties = f"{event.resting_order_id} {event.incoming_order_id}"
-            return f"trade {parties} {size(event.size)} @ {event.price}"
+            return f"{word} {parties} {size(event.size)} @ {event.price}"
         case OrderReduced():
             return f"reduced {event.order_id} {size(event.remaining)}"
         case OrderRemoved(reason=RemovalReason.FILLED):

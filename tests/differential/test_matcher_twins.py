@@ -20,14 +20,19 @@ from clob import Limits, RejectedError, Trade
 from tests import matchers
 from tests.books import told
 from tests.matcher_model.flow import EVERYTHING, Flow
-from tests.matcher_model.naive import Naive
+from tests.matcher_model.naive_pairs import NaiveOfBoth
 from tests.matcher_model.pair import Pair
-from tests.matcher_model.worlds import SMALL, TIGHT, busy
+from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT, busy
 
 SEED = os.environ.get("CLOB_DIFF_SEED", "1")
 OPS = os.environ.get("CLOB_DIFF_OPS")
 SHORT, LONG = int(OPS or 10_000), int(OPS or 300_000)
-WORLDS = {"small": SMALL, "tight": TIGHT, "busy": busy(markets=6, makers=40)}
+WORLDS = {
+    "small": SMALL,
+    "tight": TIGHT,
+    "paired": PAIRED,
+    "busy": busy(markets=6, makers=40),
+}
 COMPARE_EVERY, RESTART_EVERY = 500, 2_000
 
 NAIVE_KINDS = {
@@ -101,14 +106,14 @@ def lines(events):
 
 def drive_naive(matcher, world, seed, commands):
     """Bring a matcher and the naive one through the same; count the trades and the refusals."""
-    naive = Naive()
+    naive = NaiveOfBoth()
     tame = msgspec.structs.replace(world, broken=0.0, limits=TAME_LIMITS)
     flow = Flow(random.Random(seed), tame, matcher)
     refused = trades = 0
     for command in chain(flow.opening(), (flow.command(NAIVE_KINDS) for _ in range(commands))):
         try:
             found = lines(matcher.apply(command))
-            trades += sum(" trade " in line for line in found)
+            trades += sum(" fees " in line for line in found)
         except RejectedError as error:
             found = error.code
             refused += 1
@@ -128,7 +133,7 @@ def drive_naive_often(matcher_class, world, stories, commands):
     demand_a_mixture(parts, stories * commands)
 
 
-small_worlds = pytest.mark.parametrize("world", ["small", "tight"])
+small_worlds = pytest.mark.parametrize("world", ["small", "tight", "paired"])
 
 
 @small_worlds

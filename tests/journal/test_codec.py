@@ -114,7 +114,7 @@ def test_several_values_are_their_count_and_then_each_of_them(values):
 
 
 def test_several_values_need_no_help(own):
-    assert own.encode_all(ONE_OF_EACH)[:2] == b"\x01\x14"
+    assert own.encode_all(ONE_OF_EACH)[:2] == b"\x01\x15"
     assert own.encode_all([ONE_OF_EACH[16]] * 300)[:3] == b"\x02\x2c\x01"
     assert own.encode_all(()) == b"\0"
 

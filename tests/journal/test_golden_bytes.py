@@ -16,7 +16,7 @@ GOLDEN = dict(
 )
 """The bytes of one of each, by the name of its kind."""
 
-NUMBERED = list(zip(ONE_OF_EACH, (*range(1, 16), *range(64, 69)), strict=True))
+NUMBERED = list(zip(ONE_OF_EACH, (*range(1, 16), *range(64, 70)), strict=True))
 """One of each kind with its number."""
 
 

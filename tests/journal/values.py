@@ -62,7 +62,8 @@ def values_of(hint):
 
 
 COMMANDS = typing.get_args(commands.Command)
-EVENTS = (*typing.get_args(events.Event), events.Refused)
+LATER = (events.Refused, events.PairedTrade)
+EVENTS = (*(kind for kind in typing.get_args(events.Event) if kind not in LATER), *LATER)
 PARTS = (order.Order, market.Market, market.Limits, market.Balance, OrderRecord)
 """Structs that are no command and no event, but have bytes too."""
 
@@ -156,6 +157,22 @@ ONE_OF_EACH = (
     events.OrderReduced(3, "rain", "101", "ord_1", 10**18),
     events.OrderRemoved(4, "rain", "101", "ord_1", RemovalReason.NONCE, 10**18),
     events.Refused(1, "UNKNOWN_ORDER", "no order 'ord_9' here"),
+    events.PairedTrade(
+        seq=5,
+        market="rain",
+        token="102",
+        resting_order_id="ord_1",
+        incoming_order_id=8,
+        price=40,
+        size=10**18,
+        buyer="0xB0B",
+        seller="",
+        resting_remaining=0,
+        incoming_remaining=10**18,
+        incoming_side=order.Side.BUY,
+        buyer_fee=3 * 10**16,
+        match_type=events.MatchType.MINT,
+    ),
 )
 """One of every kind, in the order of their numbers."""
 

@@ -204,7 +204,7 @@ class Flow:
         price, size = self.price(side), self.size(market)
         return Order(
             id=self.new_id(),
-            token=market.yes if self.chance(0.85) else market.no,
+            token=market.yes if self.chance(0.5 if market.complementary else 0.85) else market.no,
             maker=maker,
             side=side,
             price=price,
@@ -373,6 +373,8 @@ class Flow:
         except RejectedError:
             seqs = []
         odd = [self.rng.randint(0, 99)] if self.odd() else []
+        if self.matcher.market(where).complementary and self.chance(0.7):
+            return where, seqs + odd  # halves must come together
         return where, [s for s in seqs if self.chance(0.5)] + odd
 
     def settled(self):

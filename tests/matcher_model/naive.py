@@ -306,8 +306,12 @@ class Naive:
         if c.mode is Mode.RESOLVED:
             no = self.markets[c.market].no
             mine = [r for r in self.resting if r["market"] == c.market]
-            mine.sort(key=lambda r: (r["token"] == no, r["side"], best_first(r)))
+            mine.sort(key=lambda r: self.place(r, no))
             self.remove_all(mine, "market")
+
+    def place(self, r, no):
+        """Give what sorts the orders of a market that closes."""
+        return r["token"] == no, r["side"], best_first(r)
 
     def setlimits(self, c):
         self.orders_max, self.trades_max = c.limits.orders_max, c.limits.trades_max

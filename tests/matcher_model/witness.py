@@ -6,7 +6,7 @@ every account from the trades. It predicts no trade: that is the work of the nai
 
 from clob import Funds, Level, Limits, OrderAdded, OrderReduced, OrderRemoved, Side, Trade
 from clob import commands as c
-from clob.events import RemovalReason
+from clob.events import MatchType, PairedTrade, RemovalReason
 from clob.market import Mode
 from clob.status import TRANSITIONS, Trigger
 
@@ -84,6 +84,7 @@ class Witness:
     def __init__(self):
         self.markets, self.seq, self.lives, self.balances = {}, {}, {}, {}
         self.pending, self.finished = {}, []
+        self.others, self.half = {}, None
         self.hashes, self.nonces, self.limits = {}, {}, Limits()
         self.number = self.now_ms = self.swept_s = self.trades = 0
 
@@ -128,6 +129,9 @@ class Witness:
                     self._move(command.market, *self.pending[command.market].pop(seq))
             case c.SettleFailed():
                 del self.pending[command.market][command.trade]
+                self.pending[command.market].pop(
+                    self.others.get((command.market, command.trade)), 0
+                )
         for event in events:
             self._event(event, command)
         if incoming is not None and not incoming.resting and not incoming.over:
@@ -149,6 +153,9 @@ class Witness:
         """Take in one event."""
         self.seq[event.market] += 1
         assert event.seq == self.seq[event.market], "a gap in seq"
+        if isinstance(event, PairedTrade):
+            return self._half(event)
+        assert self.half is None, "a half without the other"
         if isinstance(event, Trade):
             return self._trade(event)
         life = self.lives[event.order_id]
@@ -206,12 +213,82 @@ class Witness:
             else:
                 self._move(event.market, *legs)
 
+    def _half(self, event):
+        """Take in one of the two trades of a mint or a merge: that of the incoming order first."""
+        resting, incoming = (
+            self.lives[x] for x in (event.resting_order_id, event.incoming_order_id)
+        )
+        market, other = self.markets[event.market], self.half
+        assert market.complementary
+        assert resting.resting
+        assert not incoming.resting
+        assert resting.order.side is incoming.order.side
+        buys = incoming.order.side is Side.BUY
+        assert event.match_type is (MatchType.MINT if buys else MatchType.MERGE)
+        assert {resting.order.token, incoming.order.token} == {market.yes, market.no}
+        life = incoming if other is None else resting
+        assert event.token == life.order.token
+        assert (event.buyer, event.seller)[:: 1 if buys else -1] == (life.order.maker, "")
+        if other is None:
+            self.trades += 1
+            self.half = event
+            assert event.incoming_side is incoming.order.side
+            assert event.price == 100 - resting.price
+            if not event.incoming_remaining:
+                incoming.resize(event.size)
+        else:
+            self.half = None
+            same = ("resting_order_id", "incoming_order_id", "size", "match_type")
+            same += ("resting_remaining", "incoming_remaining", "market")
+            assert all(getattr(event, name) == getattr(other, name) for name in same)
+            assert event.incoming_side is not incoming.order.side
+            assert event.price == resting.price
+            self.others |= {
+                (event.market, event.seq): other.seq,
+                (event.market, other.seq): event.seq,
+            }
+        life.trade(event.size, event.price)
+        left = event.incoming_remaining if other is None else event.resting_remaining
+        assert life.left == left
+        self._charge(event, market, life, incoming)
+        return
+
+    def _charge(self, event, market, life, incoming):
+        """Take in what one half moves: there is nobody on its other side."""
+        paid, buys = event.size * event.price // 100, life.order.side is Side.BUY
+        assert paid * 100 == event.size * event.price, "the halves do not add up"
+        rate = market.resting_fee_rate_bps
+        if life is incoming:
+            rate = market.incoming_fee_rate_bps
+        cap = life.order.fee_rate_bps
+        rate = rate if cap is None else min(rate, cap)
+        spread = rate * min(event.price, 100 - event.price) * event.size
+        fees = (spread // (10_000 * event.price), 0) if buys else (0, spread // 1_000_000)
+        assert (event.buyer_fee, event.seller_fee) == fees
+        if market.funds is not Funds.ACCOUNTS:
+            return
+        if buys:
+            legs = (
+                (market.collateral, life.pays, None, paid, 0),
+                (event.token, None, life.order.maker, event.size, event.buyer_fee),
+            )
+        else:
+            legs = (
+                (market.collateral, None, life.pays, paid, event.seller_fee),
+                (event.token, life.order.maker, None, event.size, 0),
+            )
+        if market.settles:
+            self.pending[event.market][event.seq] = legs
+        else:
+            self._move(event.market, *legs)
+
     def _move(self, market, *legs):
-        """Let what a trade is worth change hands."""
+        """Let what a trade is worth change hands; None is nobody."""
         for asset, payer, payee, amount, fee in legs:
             collector = self.markets[market].fee_wallet
             for wallet, change in ((payer, -amount), (payee, amount - fee), (collector, fee)):
-                self.balances[wallet, asset] = self.balances.get((wallet, asset), 0) + change
+                if wallet is not None:
+                    self.balances[wallet, asset] = self.balances.get((wallet, asset), 0) + change
 
     def _finish(self, life, reason):
         """Let an order be over; one that was filled took that step in its last trade."""
@@ -258,9 +335,11 @@ class Witness:
         for side, levels in ((Side.BUY, depth.bids), (Side.SELL, depth.asks)):
             sizes = {}
             for life in self.lives.values():
-                where = (life.market, life.order.token, life.order.side)
+                where, price = (life.market, life.order.token, life.order.side), life.price
+                if self.markets[market].complementary and life.order.token != token:
+                    where, price = (life.market, token, Side(1 - life.order.side)), 100 - price
                 if life.resting and where == (market, token, side):
-                    sizes.setdefault(life.price, []).append(life.left)
+                    sizes.setdefault(price, []).append(life.left)
             prices = sorted(sizes, reverse=side is Side.BUY)
             assert levels == tuple(Level(p, sum(sizes[p]), len(sizes[p])) for p in prices)
         assert not (depth.bids and depth.asks) or depth.bids[0].price < depth.asks[0].price
@@ -291,7 +370,7 @@ class Witness:
                 key = (life.pays, market.collateral) if buys else sold
                 reserved[key] = reserved.get(key, 0) + need
         for legs in (legs for waiting in self.pending.values() for legs in waiting.values()):
-            for asset, payer, _, amount, _ in legs:
+            for asset, payer, _, amount, _ in (leg for leg in legs if leg[1] is not None):
                 unsettled[payer, asset] = unsettled.get((payer, asset), 0) + amount
         books = (self.balances, reserved, unsettled)
         found = matcher.balances()

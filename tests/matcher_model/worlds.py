@@ -70,6 +70,34 @@ TIGHT = World(
 """Two makers who can afford little, in two markets that are paid from the same balances."""
 
 
+PAIRED = World(
+    markets=(
+        market("bare", complementary=True, lot_wei=100, min_size=200),
+        market(
+            "paid",
+            complementary=True,
+            lot_wei=100,
+            funds=Funds.ACCOUNTS,
+            resting_fee_rate_bps=300,
+            incoming_fee_rate_bps=1_000,
+            fee_wallet="C",
+        ),
+        market(
+            "chain",
+            complementary=True,
+            lot_wei=300,
+            funds=Funds.ACCOUNTS,
+            settles=True,
+            incoming_fee_rate_bps=700,
+            self_trade=SelfTrade.CANCEL_RESTING,
+        ),
+        market("plain", lot_wei=100, funds=Funds.ACCOUNTS),
+    ),
+    wealth=20_000,
+)
+"""Markets in which orders for YES and for NO meet, and one in which they do not."""
+
+
 def busy(*, markets, makers):
     """Describe a world of many markets, with accounts and fees in most of them."""
     kinds = (SMALL.markets[1], SMALL.markets[2], SMALL.markets[1], SMALL.markets[0])

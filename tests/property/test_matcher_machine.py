@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests import matchers
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.pair import Pair, outcome
-from tests.matcher_model.worlds import SMALL, TIGHT
+from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 
 # Seeds, and not choices one by one: the commands keep their mixture, and the story still shrinks.
 randoms = st.randoms(use_true_random=True)
@@ -28,7 +28,9 @@ ABOUT_MANY = ("cancel_all", "set_nonce", "expire")
 class MatcherMachine(RuleBasedStateMachine):
     """Two matchers, their witness, and the flow of commands."""
 
-    @initialize(world=st.sampled_from([SMALL, TIGHT]), rng=randoms, before=st.integers(0, 120))
+    @initialize(
+        world=st.sampled_from([SMALL, TIGHT, PAIRED]), rng=randoms, before=st.integers(0, 120)
+    )
     def start(self, world, rng, before):
         self.pair = Pair(matchers.load("python"), matchers.load("compiled"))
         self.flow = Flow(rng, world, self.pair.compiled)

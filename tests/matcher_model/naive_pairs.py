@@ -1,0 +1,94 @@
+"""The naive matcher in complementary markets: what each order it could meet would cost it.
+
+There is no common grid here. An order for one token looks at the orders of the other side for the
+same token, and at those of its own side for the other one: whoever buys YES where somebody buys NO
+at 40 pays the missing 60 of the pair. What is cheaper comes first, then what is older.
+"""
+
+from clob import Funds, Side
+from tests.matcher_model.naive import Naive
+
+
+class NaiveOfBoth(Naive):
+    """Markets, orders, accounts; in some markets both tokens meet."""
+
+    def __init__(self):
+        super().__init__()
+        self.partner = {}
+
+    def cost(self, order, r):
+        """Say at which price of its own token an order would trade with a resting one; or None."""
+        if r["market"] != order["market"]:
+            return None
+        if r["token"] == order["token"]:
+            return r["price"] if r["side"] is not order["side"] else None
+        return 100 - r["price"] if r["side"] is order["side"] else None
+
+    def against(self, order, price):
+        if not self.markets[order["market"]].complementary:
+            return super().against(order, price)
+        buys = order["side"] is Side.BUY
+        costs = [(self.cost(order, r), r) for r in self.resting]
+        met = [(x, r) for x, r in costs if x is not None and (x <= price if buys else x >= price)]
+        return [r for _, r in sorted(met, key=lambda pair: pair[0] if buys else -pair[0])]
+
+    def trade(self, order, r, size):
+        if r["token"] == order["token"]:
+            super().trade(order, r, size)
+            return
+        market = self.markets[order["market"]]
+        r["left"] -= size
+        word = "mint" if order["side"] is Side.BUY else "merge"
+        seqs = []
+        for who, price, rate in (
+            (order, 100 - r["price"], market.incoming_fee_rate_bps),
+            (r, r["price"], market.resting_fee_rate_bps),
+        ):
+            rate = min(rate, who["cap"])
+            spread = rate * min(price, 100 - price) * size
+            fee = spread // (10_000 * price) if word == "mint" else spread // 1_000_000
+            fees = f"{fee} 0" if word == "mint" else f"0 {fee}"
+            self.tell(who, f"{word} {r['id']} {order['id']} {size} @ {price} fees {fees}")
+            seqs.append((market.id, self.seq[market.id]))
+            legs = (
+                (market.collateral, who["payer"], None, size * price // 100, 0),
+                (who["token"], None, who["maker"], size, fee),
+            )
+            if word == "merge":
+                legs = (
+                    (market.collateral, None, who["payer"], size * price // 100, fee),
+                    (who["token"], who["maker"], None, size, 0),
+                )
+            if market.settles:
+                self.pending[seqs[-1]] = legs
+            elif market.funds is Funds.ACCOUNTS:
+                self.pay(market, legs)
+        self.partner |= {seqs[0]: seqs[1], seqs[1]: seqs[0]}
+        if not r["left"]:
+            self.remove(r, "filled")
+
+    def pay(self, market, legs):
+        """Let amounts change hands; nobody's account is kept."""
+        super().pay(market, legs)
+        self.balances = {key: amount for key, amount in self.balances.items() if key[0] is not None}
+
+    def settled(self, c):
+        self.refuse(len(set(c.trades)) < len(c.trades), "INVALID_COMMAND")
+        keys = [(c.market, seq) for seq in c.trades]
+        halves = [key for key in keys if key in self.pending and key in self.partner]
+        self.refuse(any(self.partner[key] not in keys for key in halves), "INVALID_COMMAND")
+        super().settled(c)
+
+    def settlefailed(self, c):
+        waits = (c.market, c.trade) in self.pending
+        super().settlefailed(c)
+        if waits:
+            self.pending.pop(self.partner.get((c.market, c.trade)), None)
+
+    def place(self, r, no):
+        """Where both tokens meet: who wants YES to win first, the dearest of them first."""
+        if not self.markets[r["market"]].complementary:
+            return super().place(r, no)
+        buys_yes = (r["side"] is Side.BUY) == (r["token"] != no)
+        price = r["price"] if r["token"] != no else 100 - r["price"]
+        return False, Side.BUY if buys_yes else Side.SELL, -price if buys_yes else price
