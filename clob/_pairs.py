@@ -7,7 +7,7 @@ over on its way to the book, and what the book announces on its way back.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from clob.order import Order, Side
 if TYPE_CHECKING:
     from clob._entries_py import Entry, Venue
     from clob._gate_py import Gate
+
+E = TypeVar("E", bound=Event)
 
 LOT_WEI = 100
 """Every lot of a complementary market is a multiple of this: at any price both halves are whole."""
@@ -131,16 +133,21 @@ def seen(desk: "Gate", venue: "Venue", events: Sequence[Event], is_yes: bool) ->
         elif isinstance(event, OrderAdded):
             found.append(_added(event, venue, seq, is_yes))
         elif desk.entries[event.order_id].is_yes:
-            found.append(msgspec.structs.replace(event, seq=seq) if more else event)
+            found.append(_numbered(event, seq))
         else:
             found.append(msgspec.structs.replace(event, seq=seq, token=venue.no))
     return found
 
 
+def _numbered(event: E, seq: int) -> E:
+    """Give an event a number; it is the very event where that is its own."""
+    return event if event.seq == seq else msgspec.structs.replace(event, seq=seq)
+
+
 def _added(event: OrderAdded, venue: "Venue", seq: int, is_yes: bool) -> OrderAdded:
     """Give the order that rests as its maker wrote it."""
     if is_yes:
-        return msgspec.structs.replace(event, seq=seq)
+        return _numbered(event, seq)
     side, price = other_side(event.side), 100 - event.price
     return msgspec.structs.replace(event, seq=seq, token=venue.no, side=side, price=price)
 
@@ -148,7 +155,7 @@ def _added(event: OrderAdded, venue: "Venue", seq: int, is_yes: bool) -> OrderAd
 def _direct(event: Trade, venue: "Venue", seq: int, is_yes: bool) -> Trade:
     """Give a trade of two orders for the same token."""
     if is_yes:
-        return msgspec.structs.replace(event, seq=seq)
+        return _numbered(event, seq)
     return msgspec.structs.replace(
         event,
         seq=seq,

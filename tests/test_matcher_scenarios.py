@@ -19,7 +19,11 @@ from clob import (
     Limits,
     Mode,
     Order,
+    OrderAdded,
     OrderRecord,
+    OrderReduced,
+    OrderRemoved,
+    PairedTrade,
     Reduce,
     Refused,
     RejectedError,
@@ -89,6 +93,7 @@ def read_market(line):
             smallest=line.amount("min_size"),
             lot=line.number("lot_wei"),
             yes_only=lambda: {"no": ""},
+            complementary=lambda: {"complementary": True, "lot_wei": 100},
         ),
     )
 
@@ -236,11 +241,20 @@ class Stage:
             # Both books of a market share one sequence.
             self.seqs[event.market] = self.seqs.get(event.market, 0) + 1
             assert event.seq == self.seqs[event.market], "a gap in seq"
-            self.ledgers.setdefault((event.market, event.token), Ledger())._take(event)
+            self.follow(event)
             lines.append(told_event(event))
         self.agree()
         self.matcher.audit()
         return lines
+
+    def follow(self, event):
+        """Keep the books by the events; where both tokens meet, each has the orders of both."""
+        where = self.matcher.market(event.market)
+        tokens = (where.yes, where.no) if where.complementary else (event.token,)
+        for token in tokens:
+            seen = as_seen(event, token)
+            if seen is not None:
+                self.ledgers.setdefault((event.market, token), Ledger())._take(seen)
 
     def agree(self):
         """Check that every book is what its events tell."""
@@ -269,6 +283,21 @@ class Stage:
             if (account.balance or len(words) > 3) and (not wallets or wallet in wallets):
                 lines.append(" ".join(words))
         return lines
+
+
+def as_seen(event, token):
+    """Give an event of a complementary market as the book of a token sees it; None is not at all.
+
+    What is told of the token is so; what is told of the other one is turned over, but for the
+    trades of mints and merges, of which each book has its own.
+    """
+    if event.token == token or isinstance(event, OrderReduced | OrderRemoved):
+        return event
+    if isinstance(event, PairedTrade):
+        return None
+    side = "side" if isinstance(event, OrderAdded) else "incoming_side"
+    turned = {side: Side(1 - getattr(event, side)), "price": 100 - event.price}
+    return msgspec.structs.replace(event, **turned)
 
 
 def told_event(event):
