@@ -165,11 +165,11 @@ class Settled(Base, frozen=True, kw_only=True, gc=False, tag=True):
     market: str
     """The market."""
     trades: tuple[int, ...]
-    """The ``seq`` of each, once."""
+    """The ``seq`` of each, once; of a mint or a merge both."""
 
 
 class SettleFailed(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """A trade cannot be settled: what it holds is given back."""
+    """A trade cannot be settled: what it holds is given back; of a mint or a merge, by both."""
 
     market: str
     """The market."""
