@@ -24,11 +24,24 @@ from benchmarks.bench_submit import (
 from benchmarks.measure import Pair, Row, alternate, at_least, at_most, same, timed
 from benchmarks.user_book import UserBook
 from benchmarks.workload import Workload, load
-from clob import Batch, Cancel, Funds, Market, Matcher, RejectedError, SetBalance, Side, Submit
+from clob import (
+    Batch,
+    Cancel,
+    Funds,
+    Market,
+    Matcher,
+    MatchType,
+    RejectedError,
+    SetBalance,
+    Side,
+    Submit,
+    Trade,
+)
 from clob.commands import Command
 
 NUM_MARKETS = 50
 RICH_WEI = 10**60
+LOT_WEI = 100
 DEPTH = 100_000
 """How many orders rest beside a quote."""
 
@@ -143,9 +156,67 @@ def rows(*, quick: bool) -> Iterator[Row]:
     ):
         pair = compare(workload, num_markets, rounds, accounts=accounts, hashed=hashed)
         yield at_least(title, limit, pair)
+    yield at_most("apply mixed, both tokens in one book / one token", None, pairs(workload, rounds))
     yield at_most(
         "a quote moved in an atomic batch / in two commands", None, quotes(rounds, num_timed)
     )
+
+
+def pairs(workload: Workload, rounds: int) -> Pair:
+    """Run a stream through an ordinary market, and through one in which both tokens meet.
+
+    There every other order is for NO, at the price and on the side that come to the same.
+    """
+    todo = [enlarged(command) for command in commands(workload, 1, hashed=False)]
+
+    def once_more(*, both: bool) -> tuple[int, list[Any]]:
+        ours = [turned(command) for command in todo] if both else todo
+        matcher = Matcher()
+        matcher.add_market(
+            Market(id="m0", yes="m0-yes", no="m0-no", lot_wei=LOT_WEI, complementary=both)
+        )
+        drive_matcher(matcher, ours[: workload.prefill], drop)
+        ready, kept = ours[workload.prefill :], []
+        taken_ns = timed(lambda: drive_matcher(matcher, ready, kept.append), collected=True)
+        return taken_ns, kept
+
+    same("both tokens", met(once_more(both=False)[1]), met(once_more(both=True)[1]))
+    return alternate(
+        lambda: once_more(both=False)[0],
+        lambda: once_more(both=True)[0],
+        workload.num_timed,
+        rounds,
+    )
+
+
+def enlarged(command: Command) -> Command:
+    """Let an order have whole lots."""
+    if not isinstance(command, Submit):
+        return command
+    order = structs.replace(command.order, size=command.order.size * LOT_WEI)
+    return structs.replace(command, order=order)
+
+
+def turned(command: Command) -> Command:
+    """Let every other order be one for NO."""
+    if not isinstance(command, Submit) or dense_id(command.order.id) % 2:
+        return command
+    plain = command.order
+    side = Side.SELL if plain.side is Side.BUY else Side.BUY
+    order = structs.replace(plain, token="m0-no", side=side, price=100 - plain.price)
+    return structs.replace(command, order=order)
+
+
+def met(kept: list[Any]) -> list[Any]:
+    """Who met whom, and how much they traded: once for a pair."""
+    return [
+        (event.resting_order_id, event.incoming_order_id, event.size, event.resting_remaining)
+        for events in kept
+        if events
+        for event in events
+        if isinstance(event, Trade)
+        and (event.match_type is MatchType.DIRECT or event.token == "m0-yes")
+    ]
 
 
 def quotes(rounds: int, num_timed: int) -> Pair:

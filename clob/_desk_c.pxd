@@ -42,7 +42,7 @@ cdef class Desk(Register):
     @cython.locals(venue=Venue)
     cpdef book_of(self, Entry entry)
 
-    @cython.locals(venue=Venue, entry=Entry, events=list)
+    @cython.locals(venue=Venue, entry=Entry, events=list, turned=bint, rested=bint)
     cpdef submit_order(self, Submit command, now_ms)
 
     @cython.locals(venue=Venue, trader=Trader, entry=Entry, token=object)

@@ -168,15 +168,18 @@ class Desk(Register):
         book = self.book_of(entry)
         if self.undo is not None:
             _undo.before_submit(self.undo, venue, book, entry)
-        if venue.complementary:
+        turned = venue.complementary and not entry.is_yes
+        if turned:
             events = _pairs.submit(entry, given, now_ms, self.trades_max)
-            _pairs.told(self, venue, events, entry.is_yes)
         else:
             events = book.submit(given, now_ms, self.trades_max)
+        rested = len(events) == 1 and type(events[0]) is OrderAdded
+        if turned or (venue.complementary and not rested):
+            _pairs.told(self, venue, events, entry.is_yes)
         self.number += 1
         entry.number, entry.accepted_ms = self.number, now_ms
         self.enter(entry)
-        if len(events) == 1 and type(events[0]) is OrderAdded:
+        if rested:
             self.rest(entry)
         else:
             self.absorb(entry, events)

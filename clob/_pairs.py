@@ -58,11 +58,10 @@ def mirrored_depth(depth: Depth, token: str) -> Depth:
 
 
 def submit(entry: "Entry", order: Order, now_ms: int, trades_max: int) -> list[Event]:
-    """Let the book match and rest an order; what it announces is still that of the grid."""
-    book = entry.trader.venue.yes_book
+    """Let the book match and rest an order for NO; what it announces is still that of the grid."""
     try:
-        given = order if entry.is_yes else _readable(entry, order, now_ms)
-        return book.submit(given, now_ms, trades_max)
+        given = _readable(entry, order, now_ms)
+        return entry.trader.venue.yes_book.submit(given, now_ms, trades_max)
     except RejectedError as refusal:
         raise _own_words(entry, order, now_ms, refusal) from None
 

@@ -123,6 +123,11 @@ class PairedTrade(Trade, frozen=True, gc=False, tag=True, kw_only=True):
     match_type: MatchType
     """Whether the tokens were minted or merged."""
 
+    @property
+    def is_incoming(self) -> bool:
+        """Whether it is the trade of the order that came in, and not of the one that rested."""
+        return (self.incoming_side is Side.BUY) == (self.match_type is MatchType.MINT)
+
 
 class OrderReduced(msgspec.Struct, frozen=True, gc=False, tag=True):
     """A resting order became smaller without a trade and kept its place in the queue."""

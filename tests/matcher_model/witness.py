@@ -248,8 +248,7 @@ class Witness:
                 (event.market, other.seq): event.seq,
             }
         life.trade(event.size, event.price)
-        left = event.incoming_remaining if other is None else event.resting_remaining
-        assert life.left == left
+        assert life is incoming or life.left == event.resting_remaining
         self._charge(event, market, life, incoming)
         return
 

@@ -128,6 +128,7 @@ def test_every_pair_is_locked_collateral_and_nothing_else_is_made(
         halves = [e for e in events if isinstance(e, PairedTrade)]
         for one, other in zip(halves[::2], halves[1::2], strict=True):
             assert {one.token, other.token} == {"m-yes", "m-no"}
+            assert (one.is_incoming, other.is_incoming) == (True, False)
             assert one.size * one.price // 100 + other.size * other.price // 100 == one.size
             pairs += one.size if one.match_type is MatchType.MINT else -one.size
         matcher.settled("m", matcher.unsettled("m"))

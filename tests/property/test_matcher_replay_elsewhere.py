@@ -20,10 +20,15 @@ from clob import Matcher, RejectedError
 from clob.codec import encode
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.replay import read, replay, write
-from tests.matcher_model.worlds import SMALL, TIGHT, busy
+from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT, busy
 
 ROOT = Path(__file__).parents[2]
-WORLDS = {"small": SMALL, "tight": TIGHT, "busy": busy(markets=4, makers=20)}
+WORLDS = {
+    "small": SMALL,
+    "tight": TIGHT,
+    "paired": PAIRED,
+    "busy": busy(markets=4, makers=20),
+}
 OTHER_VERSIONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 
 
