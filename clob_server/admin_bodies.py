@@ -116,6 +116,8 @@ class MarketAsked(Asked, frozen=True, kw_only=True):
     """What the order that came in is charged, at most."""
     self_trade: SelfTradeWord = "NONE"
     """What happens where an order meets its maker's own."""
+    complementary: bool = False
+    """If orders for YES and NO meet, too; sizes are then multiples of 100 wei."""
 
 
 class MarketChange(Asked, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from clob_server.trading import (
     read_order,
     status_after,
 )
-from clob_server.views import summaries
+from clob_server.views import own_trades, summaries
 from clob_server.wire import CreatedBody, OrderBody, TradeSummary
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def created_by(service: "Service", done: Done) -> list[CreatedBody | ClobError]:
     refused = {event.index: event for event in outcome if type(event) is Refused}
     own = own_events(outcome)
     trades: defaultdict[str | int, list[TradeSummary]] = defaultdict(list)
-    traded = (event for event in outcome if type(event) is Trade)
+    traded = (event for _, event in own_trades(outcome, done.num_trades))
     told = summaries(outcome, service.ids, command.now_ms, done.num_trades)
     for trade, summary in zip(traded, told, strict=True):
         trades[trade.incoming_order_id].append(summary)
@@ -235,7 +235,7 @@ def own_events(events: Sequence[Event | Refused]) -> Mapping[str | int, list[Eve
     """Sort out the trades of each order that came in, and its coming to rest."""
     own: defaultdict[str | int, list[Event]] = defaultdict(list)
     for event in events:
-        if type(event) is Trade:
+        if isinstance(event, Trade):
             own[event.incoming_order_id].append(event)
         elif type(event) is OrderAdded:
             own[event.order_id].append(event)

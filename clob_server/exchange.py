@@ -15,6 +15,7 @@ from clob import (
     Matcher,
     OrderAdded,
     OrderRemoved,
+    PairedTrade,
     Refused,
     RejectedError,
     RemovalReason,
@@ -97,7 +98,7 @@ class Exchange:
         last = None
         for event in events:
             last = type(event)
-            if last is Trade:
+            if last is Trade or last is PairedTrade:
                 self.num_trades += 1
             elif last is OrderRemoved:
                 self._finish(event.order_id)  # type: ignore[union-attr]
@@ -162,7 +163,7 @@ class Exchange:
         last = None
         for event in events:
             last = type(event)
-            if last is Trade:
+            if last is Trade or last is PairedTrade:
                 self.num_trades += 1
             elif last is OrderRemoved and event.reason is not _REPLACED:  # type: ignore[union-attr]
                 registry.finish(event.order_id)  # type: ignore[union-attr]

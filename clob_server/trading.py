@@ -249,7 +249,7 @@ def just_rests(events: Sequence[Event | Refused]) -> bool:
 
 def status_after(events: Sequence[Event | Refused]) -> OrderStatus:
     """Give the status of an order from the events of its submission."""
-    trades = [event for event in events if type(event) is Trade]
+    trades = [event for event in events if isinstance(event, Trade)]
     return status_of(
         traded=bool(trades),
         left=not trades or trades[-1].incoming_remaining > 0,

@@ -10,7 +10,7 @@ from clob import ClobError, Side, Trade
 from clob.signing import InvalidSignatureError, SignerNotAuthorisedError, explain
 from clob_server.problems import content_of
 from clob_server.trading import NOT_YET, Ticket, check_signature, read_order
-from clob_server.views import average
+from clob_server.views import average, is_own
 from clob_server.wire import ExpectedTrade, InvalidBody, OutlookBody
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def outlook(service: "Service", ticket: Ticket, order_hash: bytes | None) -> Out
 
 
 def expected(service: "Service", ticket: Ticket) -> list[Trade]:
-    """Give the trades that an order would get now.
+    """Give the trades that an order would get now, each for its own token.
 
     Raises:
         RejectedError, ApiError: what it would be refused for.
@@ -105,4 +105,5 @@ def expected(service: "Service", ticket: Ticket) -> list[Trade]:
     if ticket.opens:  # into an empty book
         service.openings.command(ticket, now_ms)
         return []
-    return service.exchange.matcher.simulate(ticket.submit(NOT_YET, now_ms))
+    trades = service.exchange.matcher.simulate(ticket.submit(NOT_YET, now_ms))
+    return [trade for trade in trades if is_own(trade)]

@@ -1,11 +1,11 @@
 """From what the engine knows to what the server says."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
 
-from clob import Event, Market, Mode, OrderStatus, Refused, Side, Trade
+from clob import Event, Market, Mode, OrderStatus, PairedTrade, Refused, Side, Trade
 from clob.depth import Depth
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
@@ -125,6 +125,7 @@ def trade_body(event: Trade, trade_id: str, now_ms: int) -> TradeBody:
         size=str(event.size),
         buyer=event.buyer,
         seller=event.seller,
+        match_type=event.match_type.value,
         timestamp=now_ms,
         tx_hash=None,
         settlement="none",
@@ -148,13 +149,29 @@ def summaries(
         now_ms: the time of the command.
         num_trades: how many trades there were before it.
     """
-    trades = (event for event in events if type(event) is Trade)
     return [
         TradeSummary(
             id=ids.trade(now_ms, number), price=trade.price, size=str(trade.size), tx_hash=None
         )
-        for number, trade in enumerate(trades, num_trades + 1)
+        for number, trade in own_trades(events, num_trades)
     ]
+
+
+def own_trades(events: Sequence[Event | Refused], num_trades: int) -> Iterator[tuple[int, Trade]]:
+    """Give the trades of the orders that came in, each with its number.
+
+    Of the two trades of a mint or a merge that is the one for the token of such an order; the other
+    one is that of the order that rested.
+    """
+    trades = (event for event in events if isinstance(event, Trade))
+    for number, trade in enumerate(trades, num_trades + 1):
+        if is_own(trade):
+            yield number, trade
+
+
+def is_own(trade: Trade) -> bool:
+    """Say whether a trade is for the token of the order that came in."""
+    return not isinstance(trade, PairedTrade) or trade.is_incoming
 
 
 def market_terms(market: Market, words: Words) -> dict[str, Any]:
@@ -170,6 +187,8 @@ def market_terms(market: Market, words: Words) -> dict[str, Any]:
         "min_size": str(market.min_size),
         "resting_fee_rate_bps": market.resting_fee_rate_bps,
         "incoming_fee_rate_bps": market.incoming_fee_rate_bps,
+        "complementary": market.complementary,
+        "lot_wei": str(market.lot_wei),
     }
 
 

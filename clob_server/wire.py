@@ -124,9 +124,11 @@ class TradeBody(Wire, frozen=True, kw_only=True):
     size: str
     """Tokens, in wei."""
     buyer: str
-    """The maker of the buying order."""
+    """The maker of the buying order; empty where the tokens were merged, and nobody bought them."""
     seller: str
-    """The maker of the selling order."""
+    """The maker of the selling order; empty where they were minted, and nobody sold them."""
+    match_type: str
+    """``direct``, ``mint`` or ``merge``."""
     timestamp: int
     """When, Unix milliseconds."""
     tx_hash: str | None
@@ -177,6 +179,10 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     """What the order that rested is charged, at most, in basis points."""
     incoming_fee_rate_bps: int
     """What the order that came in is charged, at most, in basis points."""
+    complementary: bool
+    """If orders for YES and NO meet, too: two that buy mint a pair, two that sell merge one."""
+    lot_wei: str
+    """What every size is a multiple of, in wei."""
     condition_id: str | None
     """Its condition on the chain, 32 bytes in hex; null where it has none."""
     question_id: str | None

@@ -14,8 +14,8 @@ from clob_server.calls import Receive, Scope, Send
 from clob_server.commands import DeactivateKey
 from clob_server.engine import Done
 from clob_server.feed.conversation import Conversation
-from clob_server.feed.fanout import EVENTS_MAX, Fanout
-from clob_server.feed.happenings import Happening, Opened, Writer, Written, frame_of
+from clob_server.feed.fanout import EVENTS_MAX, Fanout, Group
+from clob_server.feed.happenings import Happening, Opened, Writer, Written, frame_of, heard
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
 from clob_server.feed.sinks import sink_for
 from clob_server.feed.snapshots import Snapshots
@@ -164,12 +164,27 @@ class Feed:
                 first = part[0].event
                 after = first.seq if isinstance(first, Opened) else first.seq - 1
                 wanted = frames[start : start + EVENTS_MAX]
-                if group.token is not None:
-                    heard = (each.event.token == group.token for each in part)
-                    wanted = list(compress(wanted, heard))
+                if group.token is not None and stream.tokens:
+                    wanted = self._about(group, part, wanted)
+                elif group.token is not None:
+                    about = (each.event.token == group.token for each in part)
+                    wanted = list(compress(wanted, about))
                 if wanted:
                     self._fanout.put(group, wanted, after)
                     group.told_at = now
+
+    def _about(
+        self, group: Group, part: Sequence[Happening], frames: Sequence[bytes]
+    ) -> list[bytes]:
+        """Give the frames of what those hear who follow one of two tokens that meet."""
+        wanted = []
+        for each, written in zip(part, frames, strict=True):
+            found = heard(each, group.token)
+            if found is each:
+                wanted.append(written)
+            elif found is not None:
+                wanted.append(self.writer.frames(found, extended=group.extended))
+        return wanted
 
     def _drop(self, key_id: str) -> None:
         """Close the WebSockets of a key that was deactivated."""

@@ -57,10 +57,49 @@ class Happening(msgspec.Struct, frozen=True, gc=False):
     """Of a removal or a reduction, the order."""
     before: int = 0
     """Of a reduction, what was left of the order before, in wei."""
+    mirror: "Happening | None" = None
+    """The same as the book of the other token has it, where both tokens meet and that changes."""
 
 
 Frames: TypeAlias = bytes
 """Frames of a WebSocket, one after the other."""
+
+
+def mirrored(happening: Happening, tokens: tuple[str, str], traded: int) -> Happening | None:
+    """Give what happened to the book of the other token, where orders for both meet.
+
+    Args:
+        happening: what happened; not the opening of a book.
+        tokens: YES and NO.
+        traded: what was traded in the event before, if that was a direct trade: it is told in the
+            book of its token only, and here with the removal that follows where nothing was left.
+
+    Returns:
+        What happened; None where that is told by itself, as of a mint, or comes with the next.
+    """
+    event, order = happening.event, happening.order
+    assert not isinstance(event, Opened)
+    other = tokens[event.token == tokens[0]]
+    if isinstance(event, clob.PairedTrade) or (
+        isinstance(event, clob.Trade) and not event.resting_remaining
+    ):
+        return None
+    if isinstance(event, clob.OrderAdded):
+        side, price = Side(1 - event.side), 100 - event.price
+        turned = structs.replace(event, token=other, side=side, price=price)
+        return Happening(turned, happening.now_ms)
+    assert order is not None
+    seen, before = Resting(Side(1 - order.side), 100 - order.price, 0), happening.before
+    changed: Event
+    if isinstance(event, clob.Trade):
+        order_id, left = event.resting_order_id, event.resting_remaining
+        changed = clob.OrderReduced(event.seq, event.market, other, order_id, left)
+        before = left + event.size
+    elif isinstance(event, clob.OrderRemoved) and event.reason is RemovalReason.FILLED:
+        changed = structs.replace(event, token=other, remaining=traded)
+    else:
+        changed = structs.replace(event, token=other)
+    return Happening(changed, happening.now_ms, 0, seen, before)
 
 
 class Writer:
@@ -80,12 +119,19 @@ class Writer:
             happening: what happened.
             extended: if the subscriber understands ``order_reduced``.
         """
+        frames = self._frames(happening, extended=extended)
+        if happening.mirror is not None:
+            frames += self._frames(happening.mirror, extended=extended)
+        return frames
+
+    def _frames(self, happening: Happening, *, extended: bool) -> Frames:
+        """Write what happened in one book."""
         event = happening.event
         if type(event) is clob.OrderAdded:
             message = added(event, happening.now_ms, event.side, event.price)
         elif type(event) is clob.OrderRemoved:
             message = removed(event, happening, event.reason, event.remaining)
-        elif type(event) is clob.Trade:
+        elif isinstance(event, clob.Trade):
             message = self._trade(event, happening)
         elif type(event) is clob.OrderReduced:
             return reduced(event, happening, extended=extended)
@@ -129,10 +175,28 @@ class Written:
             self._plain = [write(each, extended=False) for each in self._happenings]
         if extended and not self._extended:
             self._extended = [
-                write(each, extended=True) if type(each.event) is clob.OrderReduced else frames
+                write(each, extended=True) if reduces(each) else frames
                 for each, frames in zip(self._happenings, self._plain, strict=True)
             ]
         return self._extended if extended else self._plain
+
+
+def reduces(happening: Happening) -> bool:
+    """Say whether an order became smaller in one of the books."""
+    mirror = happening.mirror
+    return type(happening.event) is clob.OrderReduced or (
+        mirror is not None and type(mirror.event) is clob.OrderReduced
+    )
+
+
+def heard(happening: Happening, token: str | None) -> Happening | None:
+    """Give what those hear of it who follow the book of a token, or of both; None is nothing."""
+    if token is None or (happening.event.token == token and happening.mirror is None):
+        return happening
+    if happening.event.token == token:
+        return structs.replace(happening, mirror=None)
+    mirror = happening.mirror
+    return mirror if mirror is not None and mirror.event.token == token else None
 
 
 def frame_of(message: messages.Message) -> Frames:

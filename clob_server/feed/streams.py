@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import msgspec
+
 from clob import (
     AddMarket,
     OrderAdded,
@@ -17,7 +19,7 @@ from clob import (
 )
 from clob_server.engine import Done
 from clob_server.feed.fanout import Group
-from clob_server.feed.happenings import Happening, Opened, Resting
+from clob_server.feed.happenings import Happening, Opened, Resting, mirrored
 
 if TYPE_CHECKING:
     from clob_server.exchange import Exchange
@@ -36,14 +38,23 @@ class Stream:
         changed_ms: when that was.
         is_named: if both of its tokens have a name.
         kept_max: how many events are kept.
+        tokens: YES and NO, where orders for both meet; what happens in one book does in the other.
     """
 
-    __slots__ = ("changed_ms", "groups", "is_named", "kept", "market", "seq")
+    __slots__ = ("changed_ms", "groups", "is_named", "kept", "market", "seq", "tokens")
 
     def __init__(
-        self, market: str, seq: int, changed_ms: int, *, is_named: bool, kept_max: int
+        self,
+        market: str,
+        seq: int,
+        changed_ms: int,
+        *,
+        is_named: bool,
+        kept_max: int,
+        tokens: tuple[str, str] | None = None,
     ) -> None:
         self.market: Final = market
+        self.tokens: Final = tokens
         self.seq: int = seq
         self.changed_ms: int = changed_ms
         self.is_named: bool = is_named
@@ -123,12 +134,14 @@ class Streams:
     def _follow(self, market: str) -> Stream:
         """Begin with a market as it is now."""
         matcher = self._exchange.matcher
+        terms = matcher.market(market)
         made = self._streams[market] = Stream(
             market,
             matcher.seq(market),
             self._exchange.changed_ms.get(market, 0),
-            is_named=bool(matcher.market(market).no),
+            is_named=bool(terms.no),
             kept_max=self._kept_max,
+            tokens=(terms.yes, terms.no) if terms.complementary else None,
         )
         return made
 
@@ -136,14 +149,16 @@ class Streams:
         """Take in the events of a command."""
         assert not isinstance(done.outcome, RejectedError)
         now_ms, number, resting = done.command.now_ms, done.num_trades, self._resting
+        traded = 0
         for event in done.outcome:
             if type(event) is OrderAdded:
                 resting[event.order_id] = Resting(event.side, event.price, event.remaining)
                 happening = Happening(event, now_ms)
-            elif type(event) is Trade:
+            elif isinstance(event, Trade):
                 number += 1
-                resting[event.resting_order_id].remaining = event.resting_remaining
-                happening = Happening(event, now_ms, number)
+                order = resting[event.resting_order_id]
+                order.remaining = event.resting_remaining
+                happening = Happening(event, now_ms, number, order)
             elif type(event) is OrderRemoved:
                 happening = Happening(event, now_ms, 0, resting.pop(event.order_id))
             elif type(event) is OrderReduced:
@@ -155,6 +170,10 @@ class Streams:
             stream = self._streams.get(event.market) or self._follow(event.market)
             stream.seq = event.seq
             stream.changed_ms = now_ms
+            if stream.tokens:
+                mirror = mirrored(happening, stream.tokens, traded)
+                happening = msgspec.structs.replace(happening, mirror=mirror)
+                traded = event.size if type(event) is Trade else 0
             told = news.get(stream)
             if told is None:
                 told = news[stream] = []

@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from clob_server.feed.fanout import EVENTS_MAX, Group
-from clob_server.feed.happenings import Happening
+from clob_server.feed.happenings import heard
 from clob_server.feed.streams import Stream
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class BookSubscription:
             self._resume_after = stream.seq
         elif missing:
             write = self._feed.writer.frames
-            frames = (write(each, extended=self.extended) for each in missing if self.hears(each))
-            self.write(b"".join(frames))
+            told = (heard(each, self.token) for each in missing)
+            self.write(b"".join(write(each, extended=self.extended) for each in told if each))
             self._resume_after = missing[-1].event.seq
         if self._resume_after != stream.seq or self.buffered() > self.soft_bytes:
             return False
@@ -116,10 +116,6 @@ class BookSubscription:
         assert self._group is not None
         self._group.last = None  # what is in line already is not for him
         return True
-
-    def hears(self, happening: Happening) -> bool:
-        """Say if something is about what he wants to hear of."""
-        return self.token is None or self.token == happening.event.token
 
     def end(self) -> None:
         """Follow no longer."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from clob import Batch, Event, Refused, RejectedError, Submit, Trade
+from clob import Batch, Event, PairedTrade, Refused, RejectedError, Submit, Trade
 from clob.errors import TooManyOrdersError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
 from clob_server.engine import Done
@@ -211,12 +211,12 @@ class Users:
         for event in done.outcome:
             if isinstance(event, Refused):
                 continue
-            number += type(event) is Trade
+            number += isinstance(event, Trade)
             for is_incoming, order_id in enumerate(orders_in(event)):
                 watch = owners.get(order_id)
                 if watch is None:
                     continue
-                if isinstance(event, Trade):
+                if isinstance(event, Trade) and is_of(event, is_incoming=bool(is_incoming)):
                     news[event.market, event.seq, is_incoming] = Filled(
                         watch, event, number, bool(is_incoming), now_ms
                     )
@@ -318,6 +318,11 @@ class Users:
                     each.subscriber.say(
                         Heartbeat(channel="user", market_id=each.market, seq=seq, timestamp=now_ms)
                     )
+
+
+def is_of(trade: Trade, *, is_incoming: bool) -> bool:
+    """Say whether a trade is that of an order; a mint or a merge has one for each."""
+    return not isinstance(trade, PairedTrade) or trade.is_incoming is is_incoming
 
 
 def orders_in(event: Event) -> tuple[str | int, ...]:

@@ -95,7 +95,7 @@ class Rows:
             return
         now_ms = command.now_ms
         for event in outcome:
-            if type(event) is Trade:
+            if isinstance(event, Trade):
                 num_trades += 1
                 self.trades.append(trade_row(event, seq, now_ms, num_trades))
         for order_id, reason in finished_by(command, outcome):
@@ -129,7 +129,7 @@ def finished_by(
     command: AnyCommand, events: Sequence[Event | Refused]
 ) -> Iterator[tuple[str | int, RemovalReason | None]]:
     """Name the orders that a command finished, each with why it left the book, if it was in one."""
-    if len(events) == 1 and type(events[0]) is OrderAdded:
+    if type(command) is Submit and len(events) == 1 and type(events[0]) is OrderAdded:
         return
     rested: set[str | int] = set()
     moved: dict[str | int, None] = {}

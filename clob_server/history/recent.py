@@ -91,7 +91,7 @@ class Recent:
                 continue
             number = done.num_trades
             for event in outcome:
-                if type(event) is Trade:
+                if isinstance(event, Trade):
                     number += 1
                     self.tape(event.market).add(Traded(event, done.command.now_ms, number))
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import apsw
+import msgspec
 
-from clob import ClobError, Side, Trade
+from clob import ClobError, MatchType, PairedTrade, Side, Trade
 from clob.journal import ZERO_HASH
 from clob_server.log.files import make_file
 
@@ -29,7 +30,7 @@ DAY_MS: Final = 86_400_000
 BUSY_MS: Final = 10_000
 """How long a connection waits for another that sets the file up."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _SCHEMA: Final = f"""
 CREATE TABLE applied(seq INTEGER NOT NULL, chain_hash BLOB NOT NULL, event_hash BLOB NOT NULL);
 INSERT INTO applied VALUES(0, zeroblob(32), zeroblob(32));
@@ -44,8 +45,8 @@ CREATE TABLE trades(
     resting_order_id TEXT NOT NULL, incoming_order_id TEXT NOT NULL, price INTEGER NOT NULL,
     size TEXT NOT NULL, buyer TEXT NOT NULL, seller TEXT NOT NULL, resting_remaining TEXT NOT NULL,
     incoming_remaining TEXT NOT NULL, incoming_side INTEGER NOT NULL, buyer_fee TEXT NOT NULL,
-    seller_fee TEXT NOT NULL, command_seq INTEGER NOT NULL, traded_ms INTEGER NOT NULL,
-    number INTEGER NOT NULL, PRIMARY KEY(market, seq)) WITHOUT ROWID;
+    seller_fee TEXT NOT NULL, match_type TEXT NOT NULL, command_seq INTEGER NOT NULL,
+    traded_ms INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY(market, seq)) WITHOUT ROWID;
 CREATE INDEX trades_token ON trades(market, token, seq);
 CREATE INDEX trades_incoming ON trades(incoming_order_id);
 PRAGMA user_version={_VERSION};
@@ -55,7 +56,7 @@ CREATE INDEX IF NOT EXISTS orders_time ON orders(finished_ms);
 CREATE INDEX IF NOT EXISTS trades_time ON trades(traded_ms);
 """
 _ORDER: Final = f"INSERT OR REPLACE INTO orders VALUES({','.join('?' * 9)})"
-_TRADE: Final = f"INSERT INTO trades VALUES({','.join('?' * 17)})"
+_TRADE: Final = f"INSERT INTO trades VALUES({','.join('?' * 18)})"
 _APPLIED: Final = "UPDATE applied SET seq=?, chain_hash=?, event_hash=?"
 
 Row: TypeAlias = tuple[Any, ...]
@@ -254,6 +255,7 @@ def trade_row(trade: Trade, command_seq: int, now_ms: int, number: int) -> Row:
         int(trade.incoming_side),
         str(trade.buyer_fee),
         str(trade.seller_fee),
+        trade.match_type.value,
         command_seq,
         now_ms,
         number,
@@ -263,23 +265,26 @@ def trade_row(trade: Trade, command_seq: int, now_ms: int, number: int) -> Row:
 def traded(row: Row) -> Traded:
     """Read a trade from its row."""
     market, seq, token, resting, incoming, price, size, buyer, seller, *rest = row
-    resting_left, incoming_left, side, buyer_fee, seller_fee, _, now_ms, number = rest
+    resting_left, incoming_left, side, buyer_fee, seller_fee, match_type, _, now_ms, number = rest
     event = Trade(
-        seq=seq,
-        market=market,
-        token=token,
-        resting_order_id=resting,
-        incoming_order_id=incoming,
-        price=price,
-        size=int(size),
-        buyer=buyer,
-        seller=seller,
-        resting_remaining=int(resting_left),
-        incoming_remaining=int(incoming_left),
-        incoming_side=Side(side),
-        buyer_fee=int(buyer_fee),
-        seller_fee=int(seller_fee),
+        seq,
+        market,
+        token,
+        resting,
+        incoming,
+        price,
+        int(size),
+        buyer,
+        seller,
+        int(resting_left),
+        int(incoming_left),
+        Side(side),
+        int(buyer_fee),
+        int(seller_fee),
     )
+    if match_type != MatchType.DIRECT:
+        fields = msgspec.structs.asdict(event)
+        event = PairedTrade(**fields, match_type=MatchType(match_type))
     return Traded(event, now_ms, number)
 
 

@@ -28,6 +28,8 @@ PAGE: Final = 100
 """How many markets there are on a page, unless it is asked for otherwise."""
 PAGE_MAX: Final = 500
 """How many there may be."""
+PAIR_LOT_WEI: Final = 100
+"""What sizes are multiples of where orders for both tokens meet (decision 40)."""
 
 _MARKETS: Final = "/api/admin/markets"
 _MARKET: Final = f"{_MARKETS}/{{marketId}}"
@@ -59,6 +61,8 @@ async def create_market(call: Call) -> Reply:
         resting_fee_rate_bps=asked.resting_fee_rate_bps,
         incoming_fee_rate_bps=asked.incoming_fee_rate_bps,
         self_trade=SelfTrade[asked.self_trade],
+        lot_wei=PAIR_LOT_WEI if asked.complementary else 1,
+        complementary=asked.complementary,
     )
     words = Words(asked.question, asked.description)
     async with service.operating:

@@ -36,12 +36,13 @@ from clob_server.exchange import Exchange, outcome_of
 from clob_server.log import MemoryLog
 from clob_server.recovery import commands_of
 from tests.matcher_model.flow import EVERYTHING, Flow
-from tests.matcher_model.worlds import SMALL, TIGHT
+from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.server.engines import papers
 from tests.server.test_registry import key
 
 # Seeds, and not choices one by one, as in the matcher's own machine.
 randoms = st.randoms(use_true_random=True)
+worlds = st.sampled_from([SMALL, TIGHT, PAIRED])
 PER_FRAME = 7
 CONDITION = Condition(
     question_id=bytes(32), condition_id=bytes(32), oracle="o", collateral="c", yes="1", no="2"
@@ -108,7 +109,7 @@ class Witness:
                 self.papers[each.order.id] = waiting.pop(each.order.id)
         for event in outcome:
             if type(event) is not Refused:
-                self.num_trades += type(event) is Trade
+                self.num_trades += isinstance(event, Trade)
                 self.changed_ms[event.market] = command.now_ms
 
     def agrees(self, exchange):
@@ -130,7 +131,7 @@ class Witness:
 class ExchangeMachine(RuleBasedStateMachine):
     """An exchange, the bare matcher, the witness, and all that was ever asked."""
 
-    @initialize(world=st.sampled_from([SMALL, TIGHT]), rng=randoms, before=st.integers(0, 60))
+    @initialize(world=worlds, rng=randoms, before=st.integers(0, 60))
     def start(self, world, rng, before):
         self.exchange, self.matcher, self.witness = Exchange(), Matcher(), Witness()
         self.flow, self.asked, self.left = Flow(rng, world, self.matcher), [], []

@@ -24,6 +24,8 @@ class BookReader:
         """If something was left out before the message that came last."""
         self.reduced = None
         """Between the two messages of a reduction its number."""
+        self.last = None
+        """The number and the token of the last event, until a snapshot comes."""
         self._check, self._gapless = check, gapless
 
     def take(self, messages):
@@ -56,12 +58,16 @@ class BookReader:
             return
         assert self.seq is not None, "events come after a snapshot"
         self.has_jumped = False
-        # The second half of a reduction has the number of the first.
+        # The second half of a reduction has the number of the first; and where orders for both
+        # tokens meet, what happens in the one book is told of the other, too.
+        token = message["tokenId"]
         same = message["type"] == "order_added" and self.reduced == message["seq"]
-        assert message["seq"] == self.seq + (not same), (message, self.seq)
+        again = self.last is not None and self.last[0] == message["seq"] and self.last[1] != token
+        assert message["seq"] == self.seq + (not (same or again)), (message, self.seq)
         self.reduced = None
         if message["type"] == "order_removed" and message["data"]["reason"] == "reduced":
             self.reduced = message["seq"]
+        self.last = message["seq"], token
 
     def orderbook(self, token, data):
         sides = enumerate((data["bids"], data["asks"]))

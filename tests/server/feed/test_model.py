@@ -10,7 +10,7 @@ from clob import AddMarket, Matcher, Mode, RejectedError, RemovalReason, SetMode
 from clob_server.commands import ENGINE
 from clob_server.feed import fanout
 from tests.matcher_model.flow import Flow
-from tests.matcher_model.worlds import SMALL, TIGHT
+from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.server.feed.readers import BookReader, book_of
 from tests.server.feed.stage import TURNS, Stage, played, turns
 
@@ -25,7 +25,7 @@ EVENTS = (
     "not resumed",
     "left out",
 )
-WORLDS = {"small": SMALL, "tight": TIGHT}
+WORLDS = {"small": SMALL, "tight": TIGHT, "paired": PAIRED}
 
 
 class Books:
@@ -59,8 +59,10 @@ class Books:
             books = self.seen.get((market, reader.seq, named))
             if books is None or reader.reduced is not None:
                 continue
-            # Of two snapshots the second is still to come.
-            tokens = [message["tokenId"]] if message["type"] == "orderbook" else list(books)
+            # Of two snapshots the second is still to come, and where both tokens meet, what the
+            # other book has to be told.
+            alone = message["type"] == "orderbook" or self.matcher.market(market).complementary
+            tokens = [message["tokenId"]] if alone else list(books)
             for token in tokens:
                 assert token not in books or reader.book(token) == books[token]
 

@@ -30,7 +30,7 @@ from clob_server.history.store import traded
 from clob_server.views import order_body
 from clob_server.wire import OrderBody
 from tests.matcher_model.flow import Flow
-from tests.matcher_model.worlds import SMALL, TIGHT
+from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.matchers import buy, sell
 from tests.server.engines import papers
 
@@ -88,7 +88,7 @@ class Follower:
             assert body == order_body(record, held)
 
     def check_trades(self, events, num_trades):
-        trades = [event for event in events if type(event) is Trade]
+        trades = [event for event in events if isinstance(event, Trade)]
         for number, (event, row) in enumerate(
             zip(trades, self.rows.trades, strict=True), num_trades + 1
         ):
@@ -113,7 +113,7 @@ def accepted(command, events):
     ]
 
 
-@pytest.mark.parametrize("world", [SMALL, TIGHT], ids=["small", "tight"])
+@pytest.mark.parametrize("world", [SMALL, TIGHT, PAIRED], ids=["small", "tight", "paired"])
 def test_an_order_has_its_row_when_it_is_finished_and_not_before(world):
     reasons = Counter()
     world = msgspec.structs.replace(world, limits=ROOM)
