@@ -1,0 +1,89 @@
+"""A market in which orders for YES and NO meet, over HTTP: opened, traded in, read."""
+
+import pytest
+
+from tests.server.auth.bare import MAKER, OTHER
+from tests.server.auth.people import town
+
+TOKENS = {"yesTokenId": "71", "noTokenId": "72"}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    with town(tmp_path_factory.mktemp("pairs"), "test", rate_limits=False) as made:
+        terms = {"marketId": "pairs", **TOKENS, "complementary": True}
+        opened = made.http.post("/api/admin/markets", json=terms, headers=made.operator)
+        assert (opened.json()["complementary"], opened.json()["lotWei"]) == (True, "100")
+        yield made
+
+
+def order(here, token, side, price, size, maker=MAKER, **more):
+    """Place an order."""
+    body = {"maker": maker, "tokenId": token, "side": side, "price": price, "size": str(size)}
+    return here.http.post("/api/orders/gasless", json=body | {"marketId": "pairs"} | more).json()
+
+
+def book(here, token):
+    """Read a book as price, size and number of orders of each side."""
+    body = here.http.get("/api/markets/pairs/orderbook", params={"tokenId": token}).json()
+    return tuple(
+        [(level["price"], level["size"], level["numOrders"]) for level in body[side]]
+        for side in ("bids", "asks")
+    )
+
+
+def trades(here, **query):
+    """Read the trades, the newest first."""
+    return here.http.get("/api/markets/pairs/trades", params=query).json()
+
+
+def test_a_mint_and_a_merge_are_two_trades_each_and_an_order_has_its_own(here):
+    first = order(here, "71", 0, 60, 3_000)
+    assert (book(here, "71"), book(here, "72")) == (
+        ([(60, "3000", 1)], []),
+        ([], [(40, "3000", 1)]),
+    )
+    foretold = here.http.get("/api/markets/pairs").json()
+    assert (foretold["complementary"], foretold["bestBid"]) == (True, 60)
+    made = order(here, "72", 0, 45, 2_000, maker=OTHER)
+    ((summary),) = made["trades"]
+    assert (summary["price"], summary["size"]) == (40, "2000")
+    yes, no = trades(here)
+    assert (yes["tokenId"], yes["price"], yes["buyer"], yes["seller"]) == ("71", 60, MAKER, "")
+    assert (no["tokenId"], no["price"], no["buyer"], no["seller"]) == ("72", 40, OTHER, "")
+    assert (yes["matchType"], no["matchType"], no["id"]) == ("mint", "mint", summary["id"])
+    assert yes["id"] != no["id"]
+    assert [trade["id"] for trade in trades(here, tokenId="72")] == [no["id"]]
+    order(here, "71", 1, 70, 500)
+    sold = order(here, "72", 1, 30, 500, maker=OTHER)
+    assert [trade["price"] for trade in sold["trades"]] == [30]
+    yes, no = trades(here, limit=2)
+    assert (yes["matchType"], yes["buyer"], yes["seller"], yes["price"]) == ("merge", "", MAKER, 70)
+    assert (no["seller"], no["price"]) == (OTHER, 30)
+    found = here.http.get(f"/api/orders/{first['orderId']}").json()
+    assert (found["status"], found["filledTokens"], found["remaining"]) == (
+        "partial",
+        "2000",
+        "1000",
+    )
+
+
+def test_a_direct_trade_is_what_it_was(here):
+    order(here, "72", 1, 35, 700)
+    made = order(here, "72", 0, 35, 700, maker=OTHER)
+    (trade,) = trades(here, limit=1)
+    assert (trade["matchType"], trade["buyer"], trade["seller"]) == ("direct", OTHER, MAKER)
+    assert made["trades"][0]["id"] == trade["id"]
+
+
+def test_an_amount_that_cannot_be_halved_is_refused_with_the_nearest(here):
+    refused = order(here, "72", 0, 45, 150)
+    assert refused["code"] == "INVALID_AMOUNT"
+    assert "nearest: 100 or 200" in refused["detail"]
+
+
+def test_a_market_without_a_second_token_cannot_be_one(here):
+    terms = {"marketId": "half", "yesTokenId": "81", "complementary": True}
+    answer = here.http.post("/api/admin/markets", json=terms, headers=here.operator)
+    assert answer.json()["code"] == "INVALID_MARKET"
+    assert "in a complementary market" in answer.json()["detail"]
