@@ -11,6 +11,7 @@ import msgspec
 from clob.signing import keccak256
 from clob.signing.secp import checksummed
 from clob.signing.signed import read_address
+from clob_server.chain import rlp
 
 MNEMONIC: Final = "test test test test test test test test test test test junk"
 """The words that the keys are derived from, along m/44'/60'/0'/0/index."""
@@ -18,10 +19,6 @@ ETHER_WEI: Final = 10**18
 """How many wei one ether is."""
 GENESIS_WEI: Final = 10_000 * ETHER_WEI
 """What each of them owns when a development chain begins, as on other development chains."""
-SHORT_STRING: Final = 0x80
-"""What RLP adds to the length of a short string."""
-SHORT_LIST: Final = 0xC0
-"""What RLP adds to the length of a short list."""
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -57,16 +54,8 @@ def create_address(sender: str, nonce: int) -> str:
     if nonce < 0:
         raise ValueError(f"a nonce is 0 or more, not {nonce}")
     owner = bytes.fromhex(read_address("sender", sender)[2:])
-    digits = nonce.to_bytes((nonce.bit_length() + 7) // 8)
-    items = rlp(owner) + rlp(digits)
-    return checksummed(keccak256(bytes([SHORT_LIST + len(items)]) + items)[12:])
-
-
-def rlp(text: bytes) -> bytes:
-    """Write a string of at most 55 bytes as RLP does."""
-    if len(text) == 1 and text[0] < SHORT_STRING:
-        return text
-    return bytes([SHORT_STRING + len(text)]) + text
+    written = rlp.listed([rlp.string(owner), rlp.integer(nonce)])
+    return checksummed(keccak256(written)[12:])
 
 
 ACCOUNTS: Final[tuple[Account, ...]] = (

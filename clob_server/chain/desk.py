@@ -43,6 +43,8 @@ from clob_server.chain.views import operation_view
 
 PROMISED_S: Final = 2.0
 """How long an operation waits at most for what others take, before it is refused for that."""
+COMMIT_S: Final = 0.05
+"""How long the end of an operation waits at most for a sync that is needed anyway."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
@@ -65,6 +67,7 @@ class Desk:
         self._locks = Locks()
         self._checking: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._committing: asyncio.TimerHandle | None = None
         self.world: World | None = None
         """What operations work with; None until they can begin."""
 
@@ -76,6 +79,8 @@ class Desk:
 
     async def close(self) -> None:
         """Leave everything as it is, for the next worker."""
+        if self._committing is not None:
+            self._committing.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -118,6 +123,8 @@ class Desk:
         name, kind = operation.id, operation.kind
         if operation.status == "done":
             return Done(id=name, kind=kind, answer=msgspec.Raw(operation.answer or b"null"))
+        if operation.status == "pending":
+            self._outbox.commit()  # it will come to its end: that is relied on
         steps = self._outbox.steps(operation.number)
         hashes = hashes_of(read_work(operation.body).names, steps)
         if operation.status == "pending":
@@ -159,10 +166,10 @@ class Desk:
             async with self._lock(work):
                 estimates = await self._check(world, work)
                 operation = self._outbox.begin(asked.id, work.kind, body, asked.now_ms)
-                self._outbox.commit()
                 world.promises.hold(asked.id, work.promised)
                 del self._checking[asked.id]
-                self._tell(self._standing(operation))
+                # Said after what follows at once, so that one sync is for it and its first steps.
+                asyncio.get_running_loop().call_soon(self._say, operation)
                 await self._do(Run(world, operation, estimates), work)
         except RefusalError as refusal:
             self._tell(
@@ -170,6 +177,10 @@ class Desk:
             )
         finally:
             self._checking.pop(asked.id, None)
+
+    def _say(self, operation: Operation) -> None:
+        """Say where an operation stands."""
+        self._tell(self._standing(operation))
 
     async def _check(self, world: World, work: Work) -> dict[str, int] | None:
         """Refuse what cannot succeed.
@@ -215,8 +226,15 @@ class Desk:
             operation = self._outbox.settle(operation.number, "done", answer=encoded(answer))
         finally:
             run.world.promises.release(operation.id)
-        # Its steps are durable, and the same end follows from them: the answer need not wait.
-        self._tell(self._standing(operation))
+        # Its steps are durable, and the same end follows from them: the answer need not wait, nor
+        # what is asked for next, whose sync makes this durable, too.
+        self._say(operation)
+        if self._committing is None:
+            self._committing = asyncio.get_running_loop().call_later(COMMIT_S, self._commit)
+
+    def _commit(self) -> None:
+        """Make durable what nothing else has by now."""
+        self._committing = None
         self._outbox.commit()
 
     def _retry(self, name: str) -> AnyTold:

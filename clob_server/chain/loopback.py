@@ -5,6 +5,7 @@ Nodes elsewhere are reached with httpx, which knows TLS and proxies. httptools r
 """
 
 import asyncio
+from typing import cast
 from urllib.parse import SplitResult
 
 import httptools
@@ -107,8 +108,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep what to write to."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of the answer."""

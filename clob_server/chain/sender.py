@@ -7,57 +7,26 @@ what was written and never sent is sent by the next process.
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from clob_server.chain.abi import revert_reason
+from clob_server.chain.estimates import Call, Estimates, Probe
 from clob_server.chain.failpoints import die_here
 from clob_server.chain.following import Following
-from clob_server.chain.node import Node, failure_data, is_failure
+from clob_server.chain.node import Node
 from clob_server.chain.outbox import Outbox
 from clob_server.chain.rows import Draft, Operation, Step
-from clob_server.chain.rpc import (
-    SHOWN,
-    NodeError,
-    NodeRefusedError,
-    Question,
-    Reply,
-    number,
-    result,
-)
 from clob_server.chain.signer import Signer
 
 GAS_TIMES: Final = 1.2
 """How much more gas a step is given than the node estimates."""
 GAS_MORE: Final = 20_000
 """How much more on top of that."""
-GAS_MAX: Final = 2_000_000
-"""How much gas a step may take by the estimate, unless it says otherwise."""
 ATTEMPTS: Final = 3
 """How often the node must say that a step fails which follows others of its operation."""
 ATTEMPT_S: Final = 0.2
 """How long is waited in between."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
-
-
-class Call(NamedTuple):
-    """A transaction that is wanted."""
-
-    name: str
-    """What the answer calls its hash."""
-    target: str
-    """Where it goes; empty to make a contract."""
-    data: bytes
-    """The call."""
-    expects: str = ""
-    """As in :attr:`rows.Step.expects`."""
-    value: int = 0
-    """What it takes along, in wei."""
-    gas_max: int = GAS_MAX
-    """How much gas it may take by the estimate. More is as good as a failure: whoever receives a
-    token may have code that burns the operator's gas."""
-    estimate: int | None = None
-    """How much gas it takes, where the node was asked already."""
 
 
 class Sender:
@@ -75,6 +44,9 @@ class Sender:
         self._outbox = outbox
         self._signer = signer
         self._following = following
+        self._probes: dict[int, Probe] = {}
+        self.estimates: Final[Estimates] = Estimates(signer.address)
+        """How much gas the steps take."""
 
     async def send(
         self, operation: Operation, calls: Sequence[Call], then: Call | None = None
@@ -109,13 +81,15 @@ class Sender:
             if not waits:
                 return [standing.get(call.name) for call in calls]
             if then is not None:
-                self._following.ask_beside(operation.number, self.question(then))
+                probe = self._probes[operation.number] = self.estimates.probe(then)
+                self._following.ask_beside(operation.number, probe.question)
             await asyncio.wait(waits)
 
-    def estimate_of_next(self, operation: Operation, then: Call) -> int | None:
+    def estimate_of_next(self, operation: Operation) -> int | None:
         """Give how much gas the step takes that follows, if that came with the last receipt."""
         reply = self._following.reply_beside(operation.number)
-        return None if reply is None else usable_estimate(then, reply)
+        probe = self._probes.pop(operation.number, None)
+        return None if probe is None or reply is None else self.estimates.probed(probe, reply)
 
     def sign_at(self, operation: Operation, call: Call, nonce: int, gas: int) -> None:
         """Sign a step with a nonce and with gas that are known, and write it.
@@ -163,7 +137,7 @@ class Sender:
         if len(known) == len(calls):
             return [*known]
         attempts = ATTEMPTS if self._outbox.standing(operation.number) else 1
-        questions = [self.question(call) for call in calls]
+        questions = [self.estimates.question(call) for call in calls]
         found: list[int | str] = []
         for attempt in range(attempts):
             if attempt:
@@ -172,21 +146,13 @@ class Sender:
             found = await self._node.patiently(
                 questions,
                 lambda replies: [
-                    estimated(call, reply) for call, reply in zip(calls, replies, strict=True)
+                    self.estimates.estimated(call, reply)
+                    for call, reply in zip(calls, replies, strict=True)
                 ],
             )
             if all(isinstance(estimate, int) for estimate in found):
                 break
         return found
-
-    def question(self, call: Call) -> Question:
-        """Ask how much gas a step takes; for :func:`usable_estimate`."""
-        asked = {"from": self._signer.address, "data": f"0x{call.data.hex()}"}
-        if call.target:
-            asked["to"] = call.target
-        if call.value:
-            asked["value"] = hex(call.value)
-        return "eth_estimateGas", (asked,)
 
     def _draft(self, operation: Operation, call: Call, nonce: int | None, gas: int) -> Draft:
         """Make a step of what is wanted."""
@@ -201,32 +167,3 @@ class Sender:
             expects=call.expects,
             head=self._node.head or 0,
         )
-
-
-def estimated(call: Call, reply: Reply) -> int | str:
-    """Give the gas of a step, or why it fails.
-
-    Raises:
-        NodeError: the node says neither.
-    """
-    if isinstance(reply, NodeRefusedError) and is_failure(reply):
-        return f"it would be reverted: {fault_of(reply)}"
-    gas = number(result(reply))
-    if gas > call.gas_max:
-        return f"it would take {gas} gas, more than {call.gas_max}"
-    return gas
-
-
-def usable_estimate(call: Call, reply: Reply) -> int | None:
-    """Give the gas of a step; None where it cannot be told yet."""
-    try:
-        estimate = estimated(call, reply)
-    except NodeError:
-        return None
-    return estimate if isinstance(estimate, int) else None
-
-
-def fault_of(refusal: NodeRefusedError) -> str:
-    """Say why a call fails, in the contract's words where it has any."""
-    data = failure_data(refusal)
-    return revert_reason(data) if data else refusal.message[:SHOWN]

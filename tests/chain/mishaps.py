@@ -7,7 +7,7 @@ from eth_abi import encode
 from eth_utils import keccak
 
 from tests.chain.people import BURNS, REVERTS, types_of
-from tests.chain.proxy import ESTIMATE, SEND, Meanwhile, Refuse
+from tests.chain.proxy import SEND, TRIES, Meanwhile, Refuse
 from tests.chain.stories import UNITS
 
 MOVE_TOKEN = "safeTransferFrom(address,address,uint256,uint256,bytes)"
@@ -63,7 +63,7 @@ def calls_of_merge(world, story):
 
 def refused(calldata):
     """Have the node say that a transaction would fail, as long as the fault lasts."""
-    return Refuse(REVERTED, "execution reverted", ESTIMATE, calldata=calldata)
+    return Refuse(REVERTED, "execution reverted", TRIES, calldata=calldata)
 
 
 # ----- what a user does just before his tokens are taken -------------------------------------

@@ -16,7 +16,8 @@ from eth_utils import keccak
 
 PATIENCE_S = 60
 SEND = "eth_sendRawTransaction"
-ESTIMATE = "eth_estimateGas"
+TRIES = ("eth_estimateGas", "eth_call")
+"""The methods that say if a transaction would succeed."""
 RECEIPT = "eth_getTransactionReceipt"
 
 
@@ -34,21 +35,22 @@ class Fault:
     """Something that goes wrong.
 
     Args:
-        method: with calls of this method only; None is with all.
-        calldata: with transactions only whose calldata begins with this, or, where the method asks
-            for an estimate, with those of such transactions; None is with all.
+        method: with calls of this method only, or of these; None is with all.
+        calldata: with transactions only whose calldata begins with this, or, where the method does
+            not send one, with what is asked about such transactions; None is with all.
         times: so many times only; None is until it is taken out.
     """
 
     def __init__(self, method=None, *, calldata=None, times=None):
-        self.method = SEND if calldata is not None and method is None else method
+        method = SEND if calldata is not None and method is None else method
+        self.methods = (method,) if isinstance(method, str) else method
         self.calldata = calldata
         self.left = times
         self.hits = 0
 
     def concerns(self, call):
         """Say whether this call goes wrong, and count it."""
-        if self.left == 0 or self.method not in (None, call["method"]):
+        if self.left == 0 or (self.methods is not None and call["method"] not in self.methods):
             return False
         if self.calldata is not None and not calldata_of(call).startswith(self.calldata):
             return False

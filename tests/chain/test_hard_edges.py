@@ -6,9 +6,9 @@ from clob_server.chain.messages import Ready, Refused
 from tests.chain.mishaps import calls_of_merge
 from tests.chain.nodes import KINDS
 from tests.chain.proxy import (
-    ESTIMATE,
     RECEIPT,
     SEND,
+    TRIES,
     Delay,
     Drop,
     DropAnswer,
@@ -44,7 +44,7 @@ WRONG = {
     "answers a wrong kind": lambda method, **more: Result({"no": ["sense"]}, method, **more),
 }
 """Each makes a fault with the calls of a method, or of all."""
-METHODS = ("eth_call", ESTIMATE, SEND, RECEIPT, "eth_getTransactionCount", "eth_blockNumber")
+METHODS = (*TRIES, SEND, RECEIPT, "eth_getTransactionCount", "eth_blockNumber")
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from eth_utils import keccak
 
-from tests.chain.nodes import KINDS, running, start_node
+from tests.chain.nodes import KINDS, running, start_anvil, start_node
 from tests.chain.people import UNIT
 from tests.chain.proxy import SEND, Delay, Drop, Since, in_front_of
 from tests.chain.test_hard_edges import WRONG
@@ -173,23 +173,35 @@ def kill_child(pid, module):
     return child is not None
 
 
-@pytest.mark.parametrize("module", ["clob_server.chain.worker", "clob_server.chain.devchain"])
-def test_a_child_that_dies_is_begun_again_and_nothing_is_lost(tmp_path, module):
-    with live_server(tmp_path, chain="embedded", chain_port=0, rate_limits=False) as live:
-        venue = Venue(live)
+@pytest.mark.parametrize(
+    ("module", "chain"),
+    [
+        ("clob_server.chain.worker", "embedded"),
+        ("clob_server.chain.devchain", "embedded"),
+        ("clob_server.chain.worker", "anvil"),
+    ],
+)
+def test_a_child_that_dies_is_begun_again_and_nothing_is_lost(tmp_path, module, chain):
+    with contextlib.ExitStack() as stack:
+        url = None
+        if chain == "anvil":
+            url = chain = stack.enter_context(running(start_anvil())).url
+        settings = {"chain": chain, "chain_port": 0, "rate_limits": False}
+        venue = Venue(stack.enter_context(live_server(tmp_path, **settings)), url)
         venue.market = venue.open_market("rain", "Will it rain?")
         ada = somebody(venue, "Ada")
         before = tokens_of(venue, ada)
         body = conversion(ada, venue.market, UNIT)
         for number in range(NUM_DEATHS):
-            asking = threading.Thread(target=ask, args=(live.url, "merge", body, f"{number}"))
+            asked = (venue.live.url, "merge", body, f"{number}")
+            asking = threading.Thread(target=ask, args=asked)
             asking.start()
             time.sleep(0.01 * number)  # anywhere on its way: no verdict depends on it
-            wait_until(lambda: kill_child(live.process.pid, module))
+            wait_until(lambda: kill_child(venue.live.process.pid, module))
             trades_on(venue)
             asking.join()
             wait_until(lambda: venue.chain()["state"] == "ready")
-            venue.url = venue.chain()["rpcUrl"]
+            venue.url = url or venue.chain()["rpcUrl"]
         keys = [f"{number}" for number in range(NUM_DEATHS)]
         done = [venue.done_at_last("/api/gasless/merge", body, key) for key in keys]
         hashes = [hashed for each in done for hashed in hashes_of(each)]

@@ -7,12 +7,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from clob_server.chain.addresses import Addresses
+from clob_server.chain.estimates import Call
 from clob_server.chain.messages import Hashes
 from clob_server.chain.node import Node
 from clob_server.chain.operations.promises import Promise, Promises
 from clob_server.chain.outbox import Outbox
 from clob_server.chain.rows import Operation, Step
-from clob_server.chain.sender import Call, Sender
+from clob_server.chain.sender import Sender
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 
@@ -91,7 +92,7 @@ class Run:
         known = [call._replace(estimate=self._estimates.pop(call.name, None)) for call in calls]
         steps = await self.world.sender.send(self.operation, known, then)
         if then is not None:
-            estimate = self.world.sender.estimate_of_next(self.operation, then)
+            estimate = self.world.sender.estimate_of_next(self.operation)
             if estimate is not None:
                 self._estimates[then.name] = estimate
         return steps

@@ -4,8 +4,8 @@ from typing import Final
 
 from clob_server.chain.abi import Event, Function
 from clob_server.chain.addresses import Addresses
+from clob_server.chain.estimates import Call
 from clob_server.chain.positions import NO, YES
-from clob_server.chain.sender import Call
 
 GAS_OUT: Final = 250_000
 """How much gas the transfer of a token to a wallet may take: 70,000, and what its code does."""

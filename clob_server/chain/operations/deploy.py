@@ -8,11 +8,11 @@ from clob_server.chain import abi
 from clob_server.chain.accounts import create_address
 from clob_server.chain.addresses import Addresses
 from clob_server.chain.contracts import artifact
+from clob_server.chain.estimates import Call
 from clob_server.chain.operations.base import Run, StepFailedError, Work, World
 from clob_server.chain.operations.calls import ALLOWANCE, MAX, Calls
 from clob_server.chain.operations.reading import Read, ask
 from clob_server.chain.rows import Step
-from clob_server.chain.sender import Call
 
 ADDRESSES: Final = "addresses"
 """The fact of the outbox that says where the contracts are, as JSON."""

@@ -6,11 +6,11 @@ import msgspec
 
 from clob_server.chain.accounts import ETHER_WEI
 from clob_server.chain.bodies import FaucetAnswer, FaucetBody
+from clob_server.chain.estimates import Call
 from clob_server.chain.operations.base import Run, Work, World, hash_of
 from clob_server.chain.operations.calls import GAS_GIFT, Calls
 from clob_server.chain.operations.reading import check_gas, check_user, look
 from clob_server.chain.rpc import number, result
-from clob_server.chain.sender import Call
 
 POOR_WEI: Final = ETHER_WEI // 100
 """Who has less than this is given something for gas."""

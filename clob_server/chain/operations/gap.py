@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
+from clob_server.chain.estimates import Call
 from clob_server.chain.operations.base import Run, Work, World, hash_of
-from clob_server.chain.sender import Call
 
 GAS: Final = 100_000
 """How much gas it may take; 21,000, and more where a chain asks for data to be paid."""

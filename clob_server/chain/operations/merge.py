@@ -7,6 +7,7 @@ here would make up for one that is missing.
 import msgspec
 
 from clob_server.chain.bodies import MergeAnswer, MergeBody
+from clob_server.chain.estimates import Call
 from clob_server.chain.operations.base import (
     Lock,
     Run,
@@ -28,7 +29,6 @@ from clob_server.chain.operations.reading import (
     look_and_estimate,
     token_reads,
 )
-from clob_server.chain.sender import Call
 
 
 class Merge(Work):

@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 
 from clob_server.chain.bodies import MergeBody, RedeemBody, SplitBody
+from clob_server.chain.estimates import Call
 from clob_server.chain.operations.base import Run
 from clob_server.chain.operations.calls import Calls
 from clob_server.chain.operations.reading import ask, payout_reads, worth
-from clob_server.chain.sender import Call
 
 PULLS: Final = ("yesTransferTx", "noTransferTx")
 """The steps that take the tokens."""

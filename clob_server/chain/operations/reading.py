@@ -1,9 +1,11 @@
 """What operations ask the chain before they begin, and the refusals that come of it."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from clob_server.chain.abi import AbiError, Function
+from clob_server.chain.estimates import Call, fault_of
 from clob_server.chain.node import is_failure
 from clob_server.chain.operations.base import RefusalError, World
 from clob_server.chain.operations.calls import (
@@ -24,10 +26,13 @@ from clob_server.chain.rpc import (
     content,
     result,
 )
-from clob_server.chain.sender import Call, fault_of, usable_estimate
 
 NOBODY: Final = f"0x{'0' * 40}"
 """The zero address, which no token goes to."""
+CONDITIONS_MAX: Final = 10_000
+"""Of how many conditions the tokens are remembered: computing them takes longer than signing."""
+
+_tokens_of: Final = functools.lru_cache(CONDITIONS_MAX)(token_ids)
 
 
 class Read(NamedTuple):
@@ -92,8 +97,9 @@ async def look_and_estimate(
         RefusalError: the node does not answer as it should.
     """
     state = world.node.state_questions()
-    estimates = [world.sender.question(call) for call in calls]
-    questions = [*(read.question() for read in reads), *estimates, *state]
+    probes = [world.sender.estimates.probe(call) for call in calls]
+    asked = [probe.question for probe in probes]
+    questions = [*(read.question() for read in reads), *asked, *state]
     try:
         replies = await world.node.once(questions)
         world.node.take(replies[-len(state) :])
@@ -101,9 +107,9 @@ async def look_and_estimate(
     except NodeError as error:
         raise RefusalError("CHAIN_UNAVAILABLE", str(error)) from error
     gas = {
-        call.name: estimate
-        for call, reply in zip(calls, replies[len(reads) :], strict=False)
-        if (estimate := usable_estimate(call, reply)) is not None
+        probe.call.name: estimate
+        for probe, reply in zip(probes, replies[len(reads) :], strict=False)
+        if (estimate := world.sender.estimates.probed(probe, reply)) is not None
     }
     return found, gas
 
@@ -197,7 +203,7 @@ def check_tokens(world: World, condition: str, yes: str, no: str) -> None:
     Raises:
         RefusalError: it says which they are.
     """
-    right = token_ids(world.addresses.collateral, bytes.fromhex(condition[2:]))
+    right = _tokens_of(world.addresses.collateral, bytes.fromhex(condition[2:]))
     if (int(yes), int(no)) != right:
         raise RefusalError(
             "TOKENS_NOT_OF_CONDITION",

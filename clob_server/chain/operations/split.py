@@ -3,6 +3,7 @@
 import msgspec
 
 from clob_server.chain.bodies import Permit, SplitAnswer, SplitBody
+from clob_server.chain.estimates import Call
 from clob_server.chain.operations.base import (
     Lock,
     RefusalError,
@@ -28,7 +29,6 @@ from clob_server.chain.operations.reading import (
     try_out,
 )
 from clob_server.chain.rows import Step
-from clob_server.chain.sender import Call
 
 UNDO = ("mergeBackTx", "refundTx")
 """The steps that undo it."""

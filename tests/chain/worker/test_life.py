@@ -7,9 +7,18 @@ import pytest
 
 from clob_server.chain.accounts import ACCOUNTS, OPERATOR
 from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.messages import Begin, Config, Contracts, Ready, Refused, Unknown, encode
+from clob_server.chain.messages import (
+    Begin,
+    Config,
+    Contracts,
+    Pending,
+    Ready,
+    Refused,
+    Unknown,
+    encode,
+)
 from tests.chain.nodes import running, start_anvil
-from tests.chain.workers import NOW_MS, working
+from tests.chain.workers import DIED, NOW_MS, working
 from tests.chain.worlds import World, answer_of, done, faucet, hashes_of, merge, split
 from tests.server.live import environment
 
@@ -176,3 +185,37 @@ def test_what_was_refused_can_be_asked_again_by_the_same_id(world):
         user.approve_collateral()
         since = worker.start("later", body)
         assert len(hashes_of(answer_of(worker.end("later", since)))) == 4
+
+
+def test_an_operation_is_kept_with_its_first_steps_or_not_at_all(world):
+    with world.worker() as worker:
+        user, condition = world.user(worker, 10), world.condition(worker)
+        done(worker, "to be merged", split(user, condition, 10**18))
+    num_sent = world.num_sent()
+    with world.worker(die="merge:yesTransferTx:before_insert") as worker:
+        worker.start("together", merge(user, condition, 10**18))
+        assert worker.wait() == DIED
+        assert not [told for told in worker.heard if type(told) is Pending]
+    with world.worker() as worker:
+        assert type(worker.look("together")) is Unknown
+        assert worker.unknown_of(["together"]) == ["together"]
+        assert world.num_sent() == num_sent
+    with world.worker(die="merge:yesTransferTx:after_insert") as worker:
+        worker.start("together", merge(user, condition, 10**18))
+        assert worker.wait() == DIED
+    with world.worker() as worker:
+        assert len(hashes_of(answer_of(worker.end("together")))) == 4
+    assert world.num_sent() == num_sent + 4
+
+
+def test_an_end_that_was_told_is_the_end_although_the_worker_dies_at_once(world):
+    with world.worker() as worker:
+        user, condition = world.user(worker, 10), world.condition(worker)
+        since = worker.start("ended", split(user, condition, 10**18))
+        told = worker.end("ended", since)
+        worker.kill()
+    num_sent = world.num_sent()
+    with world.worker() as worker:
+        assert worker.do("ended", split(user, condition, 10**18)) == told
+        assert not worker.operations(status="pending")
+    assert world.num_sent() == num_sent
