@@ -1,7 +1,10 @@
 """An embeddable matching engine for prediction markets: commands in, events out.
 
-The public names of the engine; :mod:`clob.replay` is imported by name.
+The public names of the engine; :mod:`clob.replay` is imported by name. The matcher is imported
+when it is first asked for, since those who need a book alone then begin in half the time.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from clob.book import Book
 from clob.commands import (
@@ -43,10 +46,23 @@ from clob.events import (
     Trade,
 )
 from clob.market import Balance, Funds, Limits, Market, Mode
-from clob.matcher import Matcher, Replayed
 from clob.order import Order, SelfTrade, Side, TimeInForce
 from clob.status import OrderRecord, OrderStatus
 from clob.units import SIZE_MAX, format_tokens, tokens
+
+if TYPE_CHECKING:
+    from clob.matcher import Matcher, Replayed
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import the matcher."""
+        if name not in ("Matcher", "Replayed"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from clob import matcher  # noqa: PLC0415 - what this is for
+
+        globals()[name] = found = getattr(matcher, name)
+        return found
+
 
 __version__ = "0.1.0"
 

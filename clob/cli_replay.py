@@ -155,9 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Replay what was asked for."""
-    from clob.replay import sample_path  # noqa: PLC0415 - NumPy may be missing
-
-    files = [Path(file) for file in arguments.files] or [sample_path()]
+    files = [Path(file) for file in arguments.files] or [_sample()]
     together = [files] if arguments.merge else [[file] for file in files]
     try:
         if len(together) > 1 and (arguments.out or arguments.report):
@@ -176,6 +174,13 @@ def _run(arguments: argparse.Namespace) -> int:
             complain(str(error))
             worst = UNUSABLE
     return worst
+
+
+def _sample() -> Path:
+    """Find the sample that comes with the package."""
+    from clob.replay import sample_path  # noqa: PLC0415 - NumPy may be missing
+
+    return sample_path()
 
 
 def _replay(

@@ -1,8 +1,12 @@
 """Recorded order flow run through the Book, its fills held against the recorded ones.
 
 Readers make streams of files, :func:`backtest` runs a stream with a strategy in it or without.
-The only part of the package that needs NumPy to be imported: ``pip install "clob[replay]"``.
+The only part of the package that needs NumPy to be imported: ``pip install "clob[replay]"``. What
+not every replay needs is imported when it is first asked for.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from clob.records import BEST, EVENT, FILL, Flag, Kind
 from clob.replay.backtest import backtest
@@ -11,23 +15,49 @@ from clob.replay.detect import detect, open_stream
 from clob.replay.divergence import Divergences
 from clob.replay.errors import PackageMissingError, ReplayFormatError, ReplayWarning
 from clob.replay.fees import Charge, CurveFees, RateFees, Traded, no_fees
-from clob.replay.latency import Latency, between
 from clob.replay.npz import read_npz, write_npz
 from clob.replay.orders import Fill, OrderState, OwnOrder
 from clob.replay.portfolio import Portfolio, PortfolioError
 from clob.replay.problems import Problems
-from clob.replay.readers.dbn import read_dbn
-from clob.replay.readers.lobster import read_lobster
-from clob.replay.readers.mbo import read_mbo
-from clob.replay.readers.tables import read_table
 from clob.replay.recording import Recording
 from clob.replay.results import Backtest
-from clob.replay.run import Check, Result, replay
 from clob.replay.seats import Leg, Seat
 from clob.replay.strategy import Strategy
 from clob.replay.streams import Instrument, Stream, merge
-from clob.replay.synthetic import sample_path, synthetic_day
-from clob.replay.write import write_stream
+
+if TYPE_CHECKING:
+    from clob.replay.latency import Latency, between
+    from clob.replay.readers.dbn import read_dbn
+    from clob.replay.readers.lobster import read_lobster
+    from clob.replay.readers.mbo import read_mbo
+    from clob.replay.readers.tables import read_table
+    from clob.replay.run import Check, Result, replay
+    from clob.replay.synthetic import sample_path, synthetic_day
+    from clob.replay.write import write_stream
+else:
+    _LATER = {
+        "Check": "run",
+        "Latency": "latency",
+        "Result": "run",
+        "between": "latency",
+        "read_dbn": "readers.dbn",
+        "read_lobster": "readers.lobster",
+        "read_mbo": "readers.mbo",
+        "read_table": "readers.tables",
+        "replay": "run",
+        "sample_path": "synthetic",
+        "synthetic_day": "synthetic",
+        "write_stream": "write",
+    }
+
+    def __getattr__(name: str) -> Any:
+        """Import what is asked for."""
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = importlib.import_module(f"{__name__}.{_LATER[name]}")
+        globals()[name] = found = getattr(home, name)
+        return found
+
 
 __all__ = [
     "BEST",

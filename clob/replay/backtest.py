@@ -1,6 +1,7 @@
 """Runs a stream through books, with a strategy in it or without, and checks what comes of it."""
 
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from clob.book import Book
 from clob.order import SelfTrade
@@ -13,15 +14,14 @@ from clob.replay.played import Played
 from clob.replay.portfolio import Portfolio
 from clob.replay.results import Backtest, Collector, own_tables, refusals_of, setting_of
 from clob.replay.sampling import Sampler
-from clob.replay.scheduling import Session
-from clob.replay.shadow import ShadowDriver
 from clob.replay.strategy import Strategy
 from clob.replay.streams import CHUNK, Stream
 
-MODES: dict[str, type[StreamDriver] | type[ShadowDriver]] = {
-    "rematch": StreamDriver,
-    "shadow": ShadowDriver,
-}
+if TYPE_CHECKING:
+    from clob.replay.scheduling import Session
+    from clob.replay.shadow import ShadowDriver
+
+MODES = ("rematch", "shadow")
 CHECKS = frozenset({"fills", "bests"})
 KEPT = ("fills", "bests")
 
@@ -93,12 +93,14 @@ def backtest(
     )
     collector = Collector(keep)
     sink = _sink(collector, checker, on_progress)
-    driver: StreamDriver | ShadowDriver = MODES[mode](
-        stream, chunk=chunk, sink=sink, on_difference=checker.differ, book_class=book_class
+    driver = _driver(
+        mode, stream, chunk=chunk, sink=sink, on_difference=checker.differ, book_class=book_class
     )
     sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
+        from clob.replay.scheduling import Session  # noqa: PLC0415 - a replay alone starts sooner
+
         session = Session(
             strategy,
             sampler or driver,
@@ -119,7 +121,7 @@ def backtest(
         bests=collector.table("bests"),
         check=comparison if says else None,
         divergence=checker.divergences(),
-        books=driver.history if isinstance(driver, ShadowDriver) else driver.books,
+        books=driver.books if isinstance(driver, StreamDriver) else driver.history,
         portfolio=session.portfolio if session else None,
         counts=collector.counts,
         sections=collector.sections,
@@ -129,6 +131,15 @@ def backtest(
         depths=sampler.depths() if sampler else None,
         **own_tables(session),
     )
+
+
+def _driver(mode: str, stream: Stream, **how: Any) -> "StreamDriver | ShadowDriver":
+    """Make what executes a stream in a mode."""
+    if mode == "rematch":
+        return StreamDriver(stream, **how)
+    from clob.replay.shadow import ShadowDriver  # noqa: PLC0415 - the other mode starts sooner
+
+    return ShadowDriver(stream, **how)
 
 
 def _sink(
@@ -147,9 +158,9 @@ def _sink(
 
 
 def _run(
-    driver: StreamDriver | ShadowDriver,
+    driver: "StreamDriver | ShadowDriver",
     player: Driver,
-    session: Session | None,
+    session: "Session | None",
     outcome: Mapping[int, int],
 ) -> None:
     """Run to the end, and settle the markets whose outcome is known."""

@@ -277,10 +277,8 @@ class StreamDriver:
             return False
         book, command = self.books[instrument], Command(*self._events[place].item())
         filled = frozenset(one for one, _, _ in produced if one not in book)
-        status = int(self._status[place])
-        self._correct(
-            book, Difference(self._base + place, command, status, produced, recorded, filled)
-        )
+        where, status = self._base + place, int(self._status[place])
+        self._correct(book, Difference(where, command, status, produced, recorded, filled))
         return True
 
     def _correct(self, book: Book, difference: Difference) -> None:

@@ -191,7 +191,8 @@ class Backtest:
     events: int
     """How many events there were, records to compare with among them."""
     fills: Records
-    """Array of ``FILL``: every trade, own ones too; empty if it was not kept."""
+    """Array of ``FILL``: every trade, own ones too, but in ``shadow`` those of history alone; empty
+    if it was not kept."""
     bests: Records
     """Array of ``BEST``: every change of best prices; empty if it was not kept."""
     orders: Records
