@@ -41,6 +41,8 @@ class Answering(Watched, HttpToolsProtocol):
     deadline: float
     # The last request that was begun; None before the first, which uvicorn's own type leaves out.
     cycle: Any
+    # What ASGI tells of it; None where the parser has not seen it.
+    scope: Any
 
     def __init__(
         self,

@@ -33,6 +33,14 @@ class HttpProtocol(Answering):
         app_state: what the lifespan of the application left for its requests.
     """
 
+    flow: HeldFlow
+    is_inside: bool
+    deadline: float
+    is_deaf: bool
+    is_over: bool
+    is_head_open: bool
+    refusal: Refusal | None
+
     def __init__(
         self,
         config: TransportConfig,

@@ -92,9 +92,12 @@ def check(rows, acts, policy, stop, has_fills, names=("compiled",)):
     )  # fmt: skip
     for name in names:
         for chunk in (1, 7, 4_096):
-            heard = []
+            fills = []
             driver = ShadowDriver(
-                stream, chunk=chunk, book_class=books.load(name), sink=heard.append
+                stream,
+                chunk=chunk,
+                book_class=books.load(name),
+                sink=lambda played, fills=fills: fills.extend(played.fills.tolist()),
             )
             came = play(driver, acts, policy, stop)
             driver.close()
@@ -102,7 +105,6 @@ def check(rows, acts, policy, stop, has_fills, names=("compiled",)):
                 assert mine == theirs, (step, name, chunk)
             for book in driver.books.values():
                 book.check()
-            fills = [row for played in heard for row in played.fills.tolist()]
             assert [(row[5], row[1], row[3], row[4]) for row in fills] == [
                 (ts_ns, one, size, price) for ts_ns, _, one, size, price in plain.fills
             ]
