@@ -26,7 +26,9 @@ MANY_BYTES = 1 << 13
 def connected(kind: str, port: int) -> socket.socket:
     """Connect, and subscribe to the market where that is needed."""
     client = socket.create_connection(("127.0.0.1", port))
-    if kind == "ws":
+    if kind == "raw":
+        client.recv(1)  # it is among those who are told of something now
+    else:
         client.sendall(HANDSHAKE)
         got = b""
         while not got.endswith(b"\r\n\r\n"):
@@ -39,21 +41,19 @@ def connected(kind: str, port: int) -> socket.socket:
     return client
 
 
-def note(data: bytes, taken_ns: list[int], now: int) -> bytes:
-    """Note how long each event took that is in what came; give what is left of a broken one."""
-    place = 0
-    while (found := data.find(ORDER, place)) >= 0:
-        start = found + len(ORDER)
-        end = data.find(b'"', start)
-        if end < 0:
-            return data[found:]
-        taken_ns.append(now - int(data[start:end]))
-        place = end
-    return data[max(place, len(data) - len(ORDER) + 1) :]
+def note(came: list[tuple[int, bytes]], taken_ns: list[int]) -> None:
+    """Note how long each event took that is in what came, and forget that."""
+    for now, data in came:
+        place = 0
+        while (found := data.find(ORDER, place)) >= 0:
+            start = found + len(ORDER)
+            place = data.index(b'"', start)
+            taken_ns.append(now - int(data[start:place]))
+    came.clear()
 
 
 def main() -> None:
-    """Read until standard input ends."""
+    """Read until standard input ends; what came is looked at when nothing comes."""
     kind, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     clients = {client.fileno(): client for client in (connected(kind, port) for _ in range(count))}
     poll = select.epoll()
@@ -62,23 +62,33 @@ def main() -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     taken_ns: list[int] = []
-    left = dict.fromkeys(clients, b"")
+    came: list[tuple[int, bytes]] = []
+    left: dict[int, bytes] = {}
     wanted = 0
     while True:
-        for number, _ in poll.poll():
+        ready = poll.poll(0)
+        if not ready:
+            note(came, taken_ns)
+            if 0 < wanted <= len(taken_ns):
+                cuts = quantiles(taken_ns, n=100)
+                sys.stdout.write(f"{len(taken_ns)} {cuts[49]:.0f} {cuts[98]:.0f}\n")
+                sys.stdout.flush()
+                taken_ns, wanted = [], 0
+            ready = poll.poll()
+        for number, _ in ready:
             if number:
-                data = clients[number].recv(MANY_BYTES)
-                data = left[number] + data
-                left[number] = note(data, taken_ns, time.perf_counter_ns())
+                data = os.read(number, MANY_BYTES)
+                now = time.perf_counter_ns()
+                if number in left:
+                    data = left.pop(number) + data
+                if data.endswith(b"}"):
+                    came.append((now, data))
+                else:  # an event came in parts
+                    left[number] = data
             elif line := os.read(0, 100):
                 wanted = int(line)
             else:
                 return
-        if 0 < wanted <= len(taken_ns):
-            cuts = quantiles(taken_ns, n=100)
-            sys.stdout.write(f"{len(taken_ns)} {cuts[49]:.0f} {cuts[98]:.0f}\n")
-            sys.stdout.flush()
-            taken_ns, wanted = [], 0
 
 
 if __name__ == "__main__":

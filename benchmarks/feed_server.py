@@ -29,6 +29,8 @@ from clob_server.settings import Settings
 from clob_server.transport import TransportLimits, text_frame
 
 LIMITS = TransportLimits(ping_interval_s=3_600)
+WELCOME = b"!"
+"""What a bare transport says first."""
 """The clients answer no pings."""
 ORDER = Order(id="", token="1", maker="0xA", side=Side.BUY, price=50, size=tokens(5))
 
@@ -99,6 +101,7 @@ class Raw(asyncio.Protocol):
         """Count somebody in."""
         self._transport = transport
         self.transports.append(transport)
+        transport.write(WELCOME)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Count somebody out."""
@@ -114,7 +117,7 @@ class Raw(asyncio.Protocol):
     def tell_time(cls) -> None:
         """Write to all what time it is, in a frame of the same size."""
         text = b'"orderId":"%d"' % time.perf_counter_ns()
-        frame = text_frame(text.ljust(len(cls.frame) - 4))
+        frame = text_frame(text.ljust(len(cls.frame) - 5) + b"}")
         for transport in cls.transports:
             transport.write(frame)
 
@@ -191,7 +194,7 @@ def frame_like(ours: Ours, done: Done) -> bytes:
     """A frame of the size that ours has."""
     [happening] = ours.feed.streams.hear([done])[ours.feed.streams.stream("m")]
     size = len(ours.feed.writer.frames(happening, extended=False))
-    return text_frame(b"x" * (size - 4))
+    return text_frame(b"x" * (size - 5) + b"}")
 
 
 def tell(*words: object) -> None:
