@@ -118,7 +118,6 @@ class Link:
             begun=lambda: None,
             heard=self._hear_node,
             died=lambda why, pause_s: self._tell_death("the embedded chain", why, pause_s),
-            is_heavy=True,
         )
         self._worker: Final = Child(
             "chain worker",

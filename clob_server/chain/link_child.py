@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from clob_server.chain.messages import LINE_BYTES_MAX
@@ -19,8 +18,6 @@ KILL_S: Final = 1.0
 """How long a process that was killed may take to be gone."""
 NICE: Final = 10
 """How far a process steps back where the processors are busy: orders wait for the loop alone."""
-AGAIN_S: Final = 0.2
-"""When a session is made to step back for which the kernel had no time: it takes one in 0.1 s."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
@@ -35,7 +32,6 @@ class Child:
         heard: called with each line, its end included.
         died: called when it has ended and nobody wanted that, with the reason and the pause until
             it is begun again, seconds.
-        is_heavy: if it computes for long at a time, so that its session is to step back, too.
     """
 
     def __init__(
@@ -46,7 +42,6 @@ class Child:
         begun: Callable[[], None],
         heard: Callable[[bytes], None],
         died: Callable[[str, float], None],
-        is_heavy: bool = False,
     ) -> None:
         self.name: Final = name
         self.num_deaths: int = 0
@@ -55,7 +50,6 @@ class Child:
         self._begun = begun
         self._heard = heard
         self._died = died
-        self._is_heavy = is_heavy
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._pause_s = PAUSE_S
@@ -136,8 +130,6 @@ class Child:
         self._process = process
         with suppress(OSError):  # it has ended already
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
-        if self._is_heavy:
-            step_back(process)
         try:
             self._begun()
             await self._listen(process)
@@ -170,22 +162,3 @@ class Child:
             process.stdin.close()
             with suppress(OSError):
                 await process.stdin.wait_closed()
-
-
-def step_back(process: asyncio.subprocess.Process) -> None:
-    """Have the session of a process leave the processors to the server.
-
-    Linux may share the processors among sessions first, whatever their processes are like. One in a
-    session of its own, however nice, had as much as the whole server then.
-
-    Args:
-        process: the first of a session.
-    """
-    if process.returncode is not None:
-        return
-    try:
-        Path(f"/proc/{process.pid}/autogroup").write_text(f"{NICE}")
-    except BlockingIOError:
-        asyncio.get_running_loop().call_later(AGAIN_S, step_back, process)
-    except OSError:
-        return  # another system, or one that shares them otherwise
