@@ -50,8 +50,8 @@ class Progress:
 class _Counted(io.RawIOBase):
     """A file that adds what is read of it to a progress."""
 
-    def __init__(self, path: FilePath, progress: Progress) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by `close`
+    def __init__(self, file: io.FileIO, progress: Progress) -> None:
+        self._file = file
         self._progress = progress
 
     def readable(self) -> bool:
@@ -94,7 +94,8 @@ def open_bytes(path: FilePath, progress: Progress | None = None) -> IO[bytes]:
         OSError: it cannot be opened.
         PackageMissingError: it ends in ``.zst`` and zstandard is not installed.
     """
-    raw = io.BufferedReader(_Counted(path, progress or Progress()), 1 << 18)
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by what reads it
+    raw = io.BufferedReader(_Counted(file, progress or Progress()), 1 << 18)
     suffix = Path(path).suffix.lower()
     if suffix == ".gz":
         return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
