@@ -204,6 +204,62 @@ class BindMarket(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tru
     """Its condition, which stays."""
 
 
+class BeginSettlement(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+    """Begin to number trades on a chain, before the first market whose trades settle there."""
+
+    KIND: ClassVar[int] = 139
+    base: bytes
+    """16 bytes that no other log has: with them, the number of a trade is its own on the chain."""
+
+
+class SendTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+    """State which trades an operation of the chain settles, before the chain is asked for it.
+
+    Those that went with another operation before, which failed as a whole, go with this one.
+    """
+
+    KIND: ClassVar[int] = 140
+    operation: str
+    """The operation."""
+    trades: tuple[int, ...]
+    """Their numbers, of a mint or a merge the first, in their sequence."""
+
+
+class TradeEnd(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
+):
+    """What came of the settlement of a trade, or of the two trades of a mint or a merge."""
+
+    trade: int
+    """Its number, of a mint or a merge the first."""
+    tx: str
+    """The transaction, 0x and 64 hex digits."""
+    reason: str = ""
+    """Why it failed; empty where it was settled."""
+
+
+class EndTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+    """State what came of trades on the chain; the commands of the engine stand beside it."""
+
+    KIND: ClassVar[int] = 141
+    ends: tuple[TradeEnd, ...]
+    """One for each trade; of those that wait for nothing, nothing is kept."""
+
+
+class FollowChain(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+    """State up to which block the chain was heard, and what is remembered of it."""
+
+    KIND: ClassVar[int] = 142
+    block: int
+    """The number of the block."""
+    hash: str
+    """Its hash."""
+    wallets: tuple[str, ...] = ()
+    """Wallets that have allowed the exchange contract something, and had not before."""
+    permissions: tuple[tuple[str, str, str, bool], ...] = ()
+    """What somebody allows, or no longer: which kind, who, to whom, and if he does."""
+
+
 ServerCommand: TypeAlias = (
     Papers
     | Charge
@@ -216,6 +272,10 @@ ServerCommand: TypeAlias = (
     | Grant
     | GiveBack
     | BindMarket
+    | BeginSettlement
+    | SendTrades
+    | EndTrades
+    | FollowChain
 )
 """A command that the engine does not know."""
 

@@ -12,16 +12,20 @@ from clob.errors import InvalidCommandError
 from clob.units import UINT256_MAX
 from clob_server.commands import (
     AddKey,
+    BeginSettlement,
     BindMarket,
     Budgets,
     Charge,
     Condition,
     DeactivateKey,
     DescribeMarket,
+    EndTrades,
+    FollowChain,
     GiveBack,
     Grant,
     Key,
     Papers,
+    SendTrades,
     ServerCommand,
     SetBudgets,
     SetDelegate,
@@ -35,6 +39,7 @@ from clob_server.refusals import (
     MarketBoundError,
     UnknownKeyError,
 )
+from clob_server.settling import KeptSettling, Settling
 
 MINUTE_MS: Final = 60_000
 """How long a charge counts."""
@@ -80,6 +85,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     # What came later has a default, as a snapshot of before ends here.
     grants: list[Granted] = []
     conditions: list[tuple[str, Condition]] = []
+    settling: KeptSettling = KeptSettling()
 
 
 class Registry:
@@ -93,6 +99,8 @@ class Registry:
         """What markets are on the chain, by their ids."""
         self.grants: Grants = Grants()
         """What the faucet has given within a day."""
+        self.settling: Settling = Settling()
+        """What waits to be settled on a chain, and what the chain has said."""
         self.budgets: Budgets = Budgets()
         self.charges: deque[Charged] = deque()
         self.papers: dict[str | int, Papers] = {}
@@ -116,6 +124,10 @@ class Registry:
             Grant: self._grant,
             GiveBack: self._give_back,
             BindMarket: self._bind,
+            BeginSettlement: lambda command: self.settling.begin(command),
+            SendTrades: lambda command: self.settling.send(command),
+            EndTrades: lambda command: self.settling.end(command),
+            FollowChain: lambda command: self.settling.follow(command),
         }
 
     def apply(self, command: ServerCommand) -> None:
@@ -242,6 +254,7 @@ class Registry:
             now_ms=self.now_ms,
             grants=list(self.grants),
             conditions=sorted(self.conditions.items(), key=lambda item: item[0]),
+            settling=self.settling.snapshot(),
         )
         return msgspec.msgpack.encode(kept)
 
@@ -266,6 +279,7 @@ class Registry:
         made.finished = deque(kept.finished)
         made.grants = Grants(kept.grants)
         made.conditions = dict(kept.conditions)
+        made.settling = Settling(kept.settling)
         return made
 
 

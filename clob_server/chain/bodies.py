@@ -107,7 +107,66 @@ class ReportBody(Body, frozen=True, kw_only=True):
     """What it came to."""
 
 
-AnyBody: TypeAlias = FaucetBody | SplitBody | MergeBody | RedeemBody | PrepareBody | ReportBody
+class PartyBody(Struct, frozen=True, kw_only=True):
+    """An order in a fill, as the exchange contract takes it."""
+
+    salt: str
+    """Decimal digits, as all numbers here that may have 256 bits."""
+    maker: str
+    """Whose order."""
+    signer: str
+    """Who signed."""
+    taker: str
+    """The taker named in it."""
+    token_id: str
+    """The token."""
+    maker_amount: str
+    """What its maker gives, in wei."""
+    taker_amount: str
+    """What he gets, in wei."""
+    expiration: str
+    """The last Unix second in which it may trade; 0 is never too late."""
+    nonce: str
+    """Its nonce."""
+    fee_rate_bps: str
+    """What it allows to be charged, in basis points."""
+    side: int
+    """0 buys, 1 sells."""
+    signature_type: int
+    """How it was signed."""
+    signature: str
+    """0x and 130 hex digits; 0x alone where nobody signed."""
+    wallet: str
+    """Who pays the collateral of a buy and gets that of a sale; the zero address is the maker."""
+    charged_bps: int
+    """What is charged, in basis points."""
+
+
+class FillBody(Struct, frozen=True, kw_only=True):
+    """A trade to be settled, or the two trades of complementary tokens."""
+
+    trade_id: str
+    """Its number on the chain, decimal digits of at most 256 bits."""
+    price: int
+    """Cents, for the token of the resting order."""
+    size: str
+    """Tokens, in wei."""
+    resting: PartyBody
+    """The order that rested."""
+    incoming: PartyBody
+    """The order that came in."""
+
+
+class SettleBody(Body, frozen=True, kw_only=True):
+    """Settle trades in one transaction, each by itself: what came of each is told as news."""
+
+    fills: list[FillBody]
+    """The trades, at most 25, in the order in which they were made."""
+
+
+AnyBody: TypeAlias = (
+    FaucetBody | SplitBody | MergeBody | RedeemBody | PrepareBody | ReportBody | SettleBody
+)
 """What the server asks for."""
 
 
@@ -203,3 +262,10 @@ class ReportAnswer(Answer, frozen=True, kw_only=True):
     """The transaction; null where it was reported before."""
     condition_id: str
     """The condition, 32 bytes in hex."""
+
+
+class SettleAnswer(Answer, frozen=True, kw_only=True):
+    """The transaction of a settlement happened, whatever came of its trades."""
+
+    settle_tx: str
+    """The transaction."""

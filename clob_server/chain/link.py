@@ -40,6 +40,7 @@ from clob_server.chain.messages import (
     encode,
     read_told,
 )
+from clob_server.chain.news import News
 from clob_server.log.files import make_folder
 from clob_server.problems import ApiError
 from clob_server.settings import EMBEDDED, NO_CHAIN, Settings
@@ -101,6 +102,8 @@ class Link:
         """What the worker last said of node and outbox; None where there is no worker."""
         self.is_open: bool = False
         """If the worker is ready, and what was left over of the one before is seen to."""
+        self.on_news: Callable[[News], None] = lambda news: None
+        """Told of what the chain says by itself, once it is asked to."""
         self._settings = settings
         self._folder = folder
         self._risen = risen
@@ -246,6 +249,8 @@ class Link:
             self._hear_ready(message)
         elif isinstance(message, Listed | NotKnown):
             self.talk.hear_answer(message)
+        elif isinstance(message, News):
+            self.on_news(message)
         else:
             self.talk.hear(message)
 

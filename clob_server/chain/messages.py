@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clob_server.chain.bodies import AnyBody, Struct
+from clob_server.chain.news import Asked, News, Tokens, Told, Watch
 
 LINE_BYTES_MAX: Final = 1 << 20
 """How long a line may be."""
@@ -31,10 +32,6 @@ and waits for :class:`Retry`."""
 # ----- from the server to the worker ---------------------------------------------------------
 
 
-class Asked(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
-    """Whatever the server says."""
-
-
 class Contracts(Struct, frozen=True, kw_only=True):
     """Where the contracts are."""
 
@@ -44,6 +41,8 @@ class Contracts(Struct, frozen=True, kw_only=True):
     """Its wrapped form."""
     conditional_tokens: str
     """The outcome tokens."""
+    exchange: str = ""
+    """What settles trades; empty where nothing does."""
 
 
 class Config(Asked, frozen=True, kw_only=True):
@@ -123,15 +122,11 @@ class Known(Asked, frozen=True, kw_only=True):
     """Which operations."""
 
 
-AnyAsked: TypeAlias = Config | Begin | Look | Retry | List | Known
+AnyAsked: TypeAlias = Config | Begin | Look | Retry | List | Known | Watch | Tokens
 """What the worker reads."""
 
 
 # ----- from the worker to the server ---------------------------------------------------------
-
-
-class Told(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
-    """Whatever the worker says."""
 
 
 class Ready(Told, frozen=True, kw_only=True):
@@ -312,7 +307,9 @@ class NotKnown(Told, frozen=True, kw_only=True):
     """Those of the ids that are not known here, or failed with all undone."""
 
 
-AnyTold: TypeAlias = Ready | State | Refused | Pending | Done | Failed | Unknown | Listed | NotKnown
+AnyTold: TypeAlias = (
+    Ready | State | Refused | Pending | Done | Failed | Unknown | Listed | NotKnown | News
+)
 """What the server reads."""
 
 _ENCODER: Final = msgspec.json.Encoder()
