@@ -11,9 +11,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from clob.errors import UnknownMarketError
 from clob_server.chain import positions
-from clob_server.chain.bodies import PrepareBody, ReportBody
+from clob_server.chain.bodies import PrepareAnswer, PrepareBody, ReportBody
 from clob_server.chain.messages import Done, Failed, Refused
 from clob_server.commands import Condition
 from clob_server.operations import kind_of, outcome_of
@@ -165,7 +167,7 @@ class Conditions:
         """Prepare the condition of a market, and report its outcome once it is known."""
         question_id = f"0x{condition.question_id.hex()}"
         self._states[market] = OnChain.PREPARING
-        if not await self._do(f"{PREPARE}:{market}", PrepareBody(question_id=question_id)):
+        if not await self._prepare(market, PrepareBody(question_id=question_id)):
             self._states[market] = OnChain.STUCK
             return
         words = self._service.exchange.registry.words.get(market)
@@ -176,25 +178,36 @@ class Conditions:
         self._states[market] = OnChain.REPORTING
         body = ReportBody(question_id=question_id, outcome="yes" if outcome == "yes" else "no")
         done = await self._do(f"{REPORT}:{market}", body)
-        self._states[market] = OnChain.REPORTED if done else OnChain.STUCK
+        self._states[market] = OnChain.STUCK if done is None else OnChain.REPORTED
 
-    async def _do(self, operation: str, body: PrepareBody | ReportBody) -> bool:
-        """Have the chain do something, again and again until it does; False where it never will."""
+    async def _prepare(self, market: str, body: PrepareBody) -> bool:
+        """Prepare the condition of a market, and have the exchange know it."""
+        done = await self._do(f"{PREPARE}:{market}", body)
+        addresses = self._service.chain.addresses
+        if done is None or addresses is None or not addresses.exchange:
+            return done is not None
+        if msgspec.json.decode(done.answer, type=PrepareAnswer).exchange == addresses.exchange:
+            return True
+        # It was prepared where there was no exchange, or another one.
+        return await self._do(f"{PREPARE}:{market}/{addresses.exchange}", body) is not None
+
+    async def _do(self, operation: str, body: PrepareBody | ReportBody) -> Done | None:
+        """Have the chain do something, again and again until it does; None where it never will."""
         pause_s, tries = PAUSE_S, 1
         while True:
             name = operation if tries == 1 else f"{operation}/{tries}"
             end = await self._once(name, body)
             if isinstance(end, Done):
-                return True
+                return end
             if isinstance(end, Failed):
                 more = {"operation": name, "reason": end.detail}
                 _LOG.error("the chain does not keep up with a market", extra=more)
                 if not end.undone:
-                    return False
+                    return None
                 tries += 1  # this one stays failed
             elif end is not None and end.code == "CONDITION_RESOLVED":
                 _LOG.error("another outcome is on the chain", extra={"operation": name})
-                return False
+                return None
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 

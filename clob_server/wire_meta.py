@@ -12,6 +12,8 @@ class ContractsBody(Wire, frozen=True, kw_only=True):
     """Its wrapped form, which backs the outcome tokens: 18 decimals."""
     conditional_tokens: str | None
     """What issues the outcome tokens, an ERC-1155."""
+    exchange: str | None
+    """What settles trades: makers approve it for that; null where none do."""
 
 
 class RootChain(ContractsBody, frozen=True, kw_only=True):

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from clob import RejectedError
 from clob.signing import fields
 from clob_server.chain.accounts import OPERATOR
@@ -80,11 +82,13 @@ def check_own(settings: Settings, source: str, named: list[str]) -> None:
 def contracts_of(settings: Settings) -> Addresses | None:
     """Give the contracts that are known without asking; None where the worker finds them.
 
+    The exchange is not among them: whether it is there, and ours, the worker says.
+
     Raises:
         SettingsError: one of them is no address.
     """
     if settings.chain_source == EMBEDDED:
-        return DEVELOPMENT
+        return msgspec.structs.replace(DEVELOPMENT, exchange="")
     if settings.chain_source == NO_CHAIN or not settings.collateral:
         return None
     try:

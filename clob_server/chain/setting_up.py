@@ -11,6 +11,7 @@ import msgspec
 
 from clob_server.chain.addresses import Addresses, deployed_by
 from clob_server.chain.following import Following
+from clob_server.chain.founding import DEVELOPMENT_CHAIN, Founding
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.base import Run, StepFailedError, World
 from clob_server.chain.operations.deploy import (
@@ -26,8 +27,6 @@ from clob_server.chain.outbox import Outbox, clock_ms
 from clob_server.chain.rows import Operation, Step
 from clob_server.chain.rpc import NodeNonsenseError, content, result
 
-DEVELOPMENT_CHAIN: Final = 31337
-"""The chain id of development chains, which are made anew as one likes."""
 AGAIN_S: Final = 2.0
 """How long until it is tried again to set up what is missing."""
 
@@ -64,6 +63,8 @@ class SettingUp:
         self._operator = world.node.operator
         self._say = say
         self._settled = settled
+        self.problem: str = ""
+        """What operations can do without and is missing, in a sentence; empty for nothing."""
 
     async def identify(self) -> None:
         """See that the node is of the chain that the outbox is of.
@@ -91,11 +92,11 @@ class SettingUp:
     async def find(self) -> Addresses:
         """Have everything there, and give where it is."""
         self._follow_all()
-        while True:
-            addresses = await self._attempt()
-            if addresses is not None:
-                return addresses
+        while (addresses := await self._attempt()) is None:
             await asyncio.sleep(AGAIN_S)
+        self._say("the exchange is being looked for")
+        exchange, self.problem = await Founding(self._config, self._world.node).find(addresses)
+        return msgspec.structs.replace(addresses, exchange=exchange)
 
     def _follow_all(self) -> None:
         """Bring all that is signed onto the chain."""
@@ -125,7 +126,8 @@ class SettingUp:
     def _expected(self) -> Addresses:
         """Say where the contracts should be: as given, as they were, or at the first nonces."""
         if self._config.addresses is not None:
-            return msgspec.convert(msgspec.structs.asdict(self._config.addresses), Addresses)
+            given = msgspec.structs.asdict(self._config.addresses)
+            return Addresses(**{**given, "exchange": ""})
         known = self._outbox.fact(ADDRESSES)
         if known is not None:
             return msgspec.json.decode(known, type=Addresses)
@@ -133,7 +135,7 @@ class SettingUp:
 
     async def _missing(self, addresses: Addresses) -> list[str]:
         """Name those addresses where there is no contract."""
-        places: list[str] = list(msgspec.structs.asdict(addresses).values())
+        places = addresses.needed
         codes = await self._world.node.patiently(
             [("eth_getCode", (place, "latest")) for place in places],
             lambda replies: [content(result(reply)) for reply in replies],
@@ -144,7 +146,7 @@ class SettingUp:
         """Say if the contracts come to lie where they are wanted when they are deployed now."""
         return (
             self._config.deploy
-            and len(missing) == len(msgspec.structs.asdict(addresses))
+            and len(missing) == len(addresses.needed)
             and addresses == deployed_by(self._operator, self._world.node.count_pending)
         )
 

@@ -74,6 +74,7 @@ def chain_of(service: Service) -> RootChain | None:
         stablecoin=contracts.stablecoin,
         collateral=contracts.collateral,
         conditional_tokens=contracts.conditional_tokens,
+        exchange=contracts.exchange,
         state=link.stage.value,
     )
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from eth_utils import keccak
 
-from clob_server.chain.bodies import AnyBody, PrepareBody
+from clob_server.chain.bodies import AnyBody, PrepareBody, SettleBody
 from tests.chain.people import UNIT, User
+from tests.chain.settlements import BUY, PRICE, SELL, fill_of, may_settle, party
 from tests.chain.worlds import (
     GIFT,
     Condition,
@@ -42,8 +43,9 @@ STEPS = {
     "split": ("permitTx", "collateralTransferTx", "splitTx", "yesTransferTx", "noTransferTx"),
     "merge": ("yesTransferTx", "noTransferTx", "mergeTx", "returnTx"),
     "redeem": ("yesTransferTx", "noTransferTx", "redeemTx", "returnTx"),
-    "prepare": ("prepareTx",),
+    "prepare": ("prepareTx", "registerTx"),
     "report": ("reportTx",),
+    "settle": ("settleTx",),
 }
 """The steps of an operation in which all of them are needed."""
 POINTS = ("before_insert", "after_insert", "after_broadcast", "after_receipt")
@@ -99,6 +101,25 @@ def a_report(world, worker):
     return Story(report(condition, "no"), user, condition, (0, 0, 0))
 
 
+def a_settle(world, worker):
+    """Two trades of a buyer: one with somebody who has tokens, one with somebody who has none."""
+    seller, condition = split_before(world, worker)
+    buyer, poor = world.user(worker, UNITS, approved=False), world.user(worker)
+    for user in (buyer, seller, poor):
+        may_settle(user)
+    size, token = 100 * 10**15, condition.yes
+    fills = [
+        fill_of(
+            world,
+            party(buyer, BUY, PRICE, size, token),
+            party(each, SELL, PRICE, size, token),
+            size,
+        )
+        for each in (seller, poor)
+    ]
+    return Story(SettleBody(fills=fills), buyer, condition, (-size * PRICE // 100, size, 0))
+
+
 STORIES = {
     "faucet": a_faucet,
     "split": a_split,
@@ -106,6 +127,7 @@ STORIES = {
     "redeem": a_redeem,
     "prepare": a_prepare,
     "report": a_report,
+    "settle": a_settle,
 }
 
 

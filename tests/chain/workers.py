@@ -9,6 +9,7 @@ import threading
 import time
 
 from clob_server.chain.accounts import OPERATOR
+from clob_server.chain.addresses import DEVELOPMENT
 from clob_server.chain.messages import (
     Begin,
     Config,
@@ -65,7 +66,12 @@ class Worker:
         )
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
-        settings = {"chain_id": 31337, "operator_key": OPERATOR.private_key, **settings}
+        usual = {
+            "chain_id": 31337,
+            "operator_key": OPERATOR.private_key,
+            "exchange": DEVELOPMENT.exchange,
+        }
+        settings = usual | settings
         self.tell(Config(url=url, **settings))
 
     def _listen(self):

@@ -5,6 +5,7 @@ from typing import Final
 from clob_server.chain.abi import Event, Function
 from clob_server.chain.addresses import Addresses
 from clob_server.chain.estimates import Call
+from clob_server.chain.exchange import REGISTER
 from clob_server.chain.positions import NO, YES
 
 GAS_OUT: Final = 250_000
@@ -27,6 +28,9 @@ IS_APPROVED: Final = Function("isApprovedForAll(address,address)", returns="bool
 SLOTS: Final = Function("getOutcomeSlotCount(bytes32)", returns="uint256")
 DENOMINATOR: Final = Function("payoutDenominator(bytes32)", returns="uint256")
 NUMERATOR: Final = Function("payoutNumerators(bytes32,uint256)", returns="uint256")
+CONDITION_OF: Final = Function("outcomes(uint256)", returns="bytes32")
+"""The condition of a token, where the exchange knows it; the other token, which follows, is not
+read."""
 
 APPROVE: Final = Function("approve(address,uint256)", returns="bool")
 MINT: Final = Function("mint(address,uint256)")
@@ -69,6 +73,9 @@ IS_RESOLVED: Final = Event(
     "ConditionResolution(bytes32 indexed conditionId,address indexed oracle,"
     "bytes32 indexed questionId,uint256 outcomeSlotCount,uint256[] payoutNumerators)"
 )
+IS_REGISTERED: Final = Event(
+    "ConditionRegistered(bytes32 indexed conditionId,uint256 yes,uint256 no)"
+)
 
 
 class Calls:
@@ -84,6 +91,7 @@ class Calls:
         self._stablecoin = addresses.stablecoin
         self._collateral = addresses.collateral
         self._tokens = addresses.conditional_tokens
+        self._exchange = addresses.exchange
 
     def mint(self, name: str, units: int) -> Call:
         """Mint test dollars for the operator."""
@@ -146,6 +154,11 @@ class Calls:
         """Prepare the condition of a question."""
         data = PREPARE.encode(self._operator, question, len(BOTH))
         return Call(name, self._tokens, data, left(self._tokens, IS_PREPARED))
+
+    def register(self, name: str, condition: bytes) -> Call:
+        """Have the exchange learn the tokens of a condition."""
+        data = REGISTER.encode(condition)
+        return Call(name, self._exchange, data, left(self._exchange, IS_REGISTERED))
 
     def report(self, name: str, question: bytes, payouts: tuple[int, int]) -> Call:
         """Report what the outcomes of a question are worth."""

@@ -1,10 +1,12 @@
 """What a market needs of the chain: its condition prepared, and in the end its outcome reported."""
 
+from typing import Final
+
 import msgspec
 
 from clob_server.chain.bodies import PrepareAnswer, PrepareBody, ReportAnswer, ReportBody
 from clob_server.chain.operations.base import RefusalError, Run, Work, World, hash_of
-from clob_server.chain.operations.calls import SLOTS, Calls
+from clob_server.chain.operations.calls import CONDITION_OF, SLOTS, Calls
 from clob_server.chain.operations.reading import (
     Read,
     ask,
@@ -15,12 +17,14 @@ from clob_server.chain.operations.reading import (
 )
 from clob_server.chain.positions import condition_id, token_ids
 
+NO_CONDITION: Final = bytes(32)
+"""What the exchange answers for tokens that it does not know."""
 PAYOUTS = {"yes": (1, 0), "no": (0, 1)}
 """What both tokens pay, by outcome."""
 
 
 class Prepare(Work):
-    """Prepares the condition of a question.
+    """Prepares the condition of a question, and has the exchange learn its tokens.
 
     Args:
         body: what is asked for.
@@ -28,9 +32,9 @@ class Prepare(Work):
 
     kind: str = "prepare"
     """What it does."""
-    names: tuple[str, ...] = ("prepareTx",)
+    names: tuple[str, ...] = ("prepareTx", "registerTx")
     """Its steps."""
-    gas: int = 200_000
+    gas: int = 400_000
     """What it takes in gas, generously."""
 
     def __init__(self, body: PrepareBody) -> None:
@@ -42,32 +46,46 @@ class Prepare(Work):
         Raises:
             RefusalError: that, or a node that does not answer.
         """
-        (slots,) = await look(world, self._slots(world))
-        if not slots:
+        slots, *known = await look(world, *self._reads(world))
+        if not slots or NO_CONDITION in known:
             check_gas(world, self.gas)
 
-    def _slots(self, world: World) -> Read:
-        """Ask if it is prepared."""
-        condition = condition_id(world.node.operator, self._question)
-        return Read(world.addresses.conditional_tokens, SLOTS, (condition,))
+    def _condition(self, world: World) -> bytes:
+        """Name the condition."""
+        return condition_id(world.node.operator, self._question)
+
+    def _reads(self, world: World) -> list[Read]:
+        """Ask if it is prepared, and if the exchange knows it, where there is one."""
+        addresses, condition = world.addresses, self._condition(world)
+        reads = [Read(addresses.conditional_tokens, SLOTS, (condition,))]
+        if addresses.exchange:
+            yes, _ = token_ids(addresses.collateral, condition)
+            reads.append(Read(addresses.exchange, CONDITION_OF, (yes,)))
+        return reads
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Prepare it, if it is not.
+        """Prepare it, and have it learnt, if that was not done.
 
         Raises:
-            StepFailedError: it is not prepared.
+            StepFailedError: it is not prepared, or not learnt.
         """
-        world, found = run.world, None
-        (slots,) = await ask(world, self._slots(world))
+        world, condition = run.world, self._condition(run.world)
+        calls = Calls(world.addresses, world.node.operator)
+        slots, *known = await ask(world, *self._reads(world))
+        learn = calls.register("registerTx", condition) if NO_CONDITION in known else None
+        prepared, registered = None, None
         if not slots or run.has_begun("prepareTx"):
-            calls = Calls(world.addresses, world.node.operator)
-            (step,) = await run.must(calls.prepare("prepareTx", self._question))
-            found = hash_of(step)
-        condition = condition_id(world.node.operator, self._question)
+            (step,) = await run.must(calls.prepare("prepareTx", self._question), then=learn)
+            prepared = hash_of(step)
+        if world.addresses.exchange and (learn is not None or run.has_begun("registerTx")):
+            (step,) = await run.must(calls.register("registerTx", condition))
+            registered = hash_of(step)
         yes, no = token_ids(world.addresses.collateral, condition)
         return PrepareAnswer(
             message=f"the condition 0x{condition.hex()} is prepared",
-            prepare_tx=found,
+            prepare_tx=prepared,
+            register_tx=registered,
+            exchange=world.addresses.exchange,
             condition_id=f"0x{condition.hex()}",
             yes_token_id=str(yes),
             no_token_id=str(no),

@@ -176,6 +176,7 @@ def check_user(world: World, user: str) -> None:
         addresses.stablecoin: "the stablecoin",
         addresses.collateral: "the collateral",
         addresses.conditional_tokens: "the contract of the tokens",
+        addresses.exchange: "the exchange",
     }
     for address, what in others.items():
         if user.lower() == address.lower():

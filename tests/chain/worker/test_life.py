@@ -130,6 +130,7 @@ def test_contracts_are_deployed_once(world):
             stablecoin=DEVELOPMENT.stablecoin,
             collateral=DEVELOPMENT.collateral,
             conditional_tokens=DEVELOPMENT.conditional_tokens,
+            exchange=DEVELOPMENT.exchange,
         )
         deployed = [each.id for each in worker.operations() if each.kind == "deploy"]
     num_sent = world.num_sent()

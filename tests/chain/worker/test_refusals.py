@@ -132,13 +132,14 @@ def test_what_is_prepared_or_reported_already_is_done_without_a_transaction(worl
     assert world.num_sent() == num_sent
 
 
-@pytest.mark.parametrize("whose", ["zero", "operator", "collateral", "tokens"])
+@pytest.mark.parametrize("whose", ["zero", "operator", "collateral", "tokens", "exchange"])
 def test_a_wallet_that_is_nobodys(world, worker, condition, whose):
     address = {
         "zero": f"0x{ZERO.hex()}",
         "operator": world.operator,
         "collateral": world.contracts.collateral,
         "tokens": world.contracts.conditional_tokens,
+        "exchange": world.contracts.exchange,
     }[whose]
     user = world.stranger()
     user.address = address

@@ -44,8 +44,9 @@ def test_the_operator_sees_the_chain(venue):
     assert told["operator"] == chain["operator"] == venue.operator
     assert told["rpcUrl"] == chain["rpcUrl"] == venue.url
     assert told["contracts"] == {
-        name: chain[name] for name in ("stablecoin", "collateral", "conditionalTokens")
+        name: chain[name] for name in ("stablecoin", "collateral", "conditionalTokens", "exchange")
     }
+    assert chain["exchange"] == good(venue.http.get("/"))["eip712"]["verifyingContract"]
     assert int(told["operatorBalance"]) > 0
     assert told["counts"]["stuck"] == told["numForeign"] == told["numDeaths"] == 0
 
