@@ -85,15 +85,17 @@ class Node:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return ask(self.url, body)["result"]
 
-    def call(self, key: str, to: str, signature: str, *arguments: object) -> None:
-        """Have a transaction of a wallet happen."""
+    def call(
+        self, key: str, to: str, signature: str, *arguments: object, value_wei: int = 0
+    ) -> None:
+        """Have a transaction of a wallet happen; a wallet without code takes any call."""
         types = signature[signature.index("(") + 1 : -1].split(",")
         sender = Account.from_key(key).address
         signed = Account.sign_transaction(
             {
                 "to": to,
                 "data": keccak(text=signature)[:4] + encode(types, arguments),
-                "value": 0,
+                "value": value_wei,
                 "gas": GAS,
                 "gasPrice": 2 * int(self.ask("eth_gasPrice"), 16),
                 "nonce": int(self.ask("eth_getTransactionCount", sender, "pending"), 16),

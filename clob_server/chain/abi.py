@@ -7,7 +7,7 @@ Addresses come out as EIP-55 writes them. What is no such value, or no such data
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eth_abi.codec import ABICodec
 from eth_abi.decoding import AddressDecoder
@@ -183,24 +183,50 @@ def revert_reason(data: bytes) -> str:
     """
     if not data:
         return "no reason given"
+    error = revert_error(data)
+    if error is None:
+        return printable(f"an unknown error: 0x{data.hex()}")
+    if error.name == "Error":
+        return printable(error.values["words"])
+    if error.name == "Panic":
+        code = error.values["code"]
+        return f"panic 0x{code:02x}: {PANICS.get(code, 'an unknown code')}"
+    pairs = (f"{name}={show(value)}" for name, value in error.values.items())
+    return printable(f"{error.name}({', '.join(pairs)})")
+
+
+class Revert(NamedTuple):
+    """An error that a call was reverted with."""
+
+    name: str
+    """What the contract calls it; ``Error`` and ``Panic`` are Solidity's own."""
+    values: dict[str, Any]
+    """What it says, by the names of its parameters: those of ``Error`` are ``words``, and of
+    ``Panic`` ``code``."""
+
+
+def revert_error(data: bytes) -> Revert | None:
+    """Read what a call was reverted with.
+
+    Args:
+        data: what the call returned then; may be anything.
+
+    Returns:
+        The error; None where it is none of Solidity's or of our contracts.
+    """
     head, rest = data[:SELECTOR_BYTES], data[SELECTOR_BYTES:]
     try:
         name, parts = _known_errors()[head]
         values = decode([part.type for part in parts], rest)
     except (KeyError, AbiError):
-        return printable(f"an unknown error: 0x{data.hex()}")
-    if name == "Error":
-        return printable(values[0])
-    if name == "Panic":
-        return f"panic 0x{values[0]:02x}: {PANICS.get(values[0], 'an unknown code')}"
-    pairs = (f"{part.name}={show(value)}" for part, value in zip(parts, values, strict=True))
-    return printable(f"{name}({', '.join(pairs)})")
+        return None
+    return Revert(name, {part.name: value for part, value in zip(parts, values, strict=True)})
 
 
 @functools.cache
 def _known_errors() -> dict[bytes, tuple[str, tuple[Parameter, ...]]]:
     """Give the errors of Solidity and of our contracts, by their selectors."""
-    known = [parse("Error(string)"), parse("Panic(uint256)")]
+    known = [parse("Error(string words)"), parse("Panic(uint256 code)")]
     for entry in (entry for name in NAMES for entry in artifact(name).abi):
         if entry["type"] == "error":
             parts = (Parameter(part["type"], part["name"]) for part in entry["inputs"])
@@ -264,6 +290,6 @@ def show(value: object) -> str:
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
-def printable(text: str) -> str:
-    """Give what may be shown of a text that a stranger wrote."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text[:REASON_CHARACTERS_MAX])
+def printable(text: str, most: int = REASON_CHARACTERS_MAX) -> str:
+    """Give what may be shown of a text that a stranger wrote, so many characters at most."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text[:most])

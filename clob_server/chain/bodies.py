@@ -88,7 +88,8 @@ class RedeemBody(Body, frozen=True, kw_only=True):
 class PrepareBody(Body, frozen=True, kw_only=True):
     """Prepare the condition of a question, with the operator as its oracle and two outcomes.
 
-    Where it is prepared already, there is nothing to do, and ``prepareTx`` is null.
+    Where it is prepared already, there is nothing to do, and ``prepareTx`` is null. Where there is
+    an exchange, it learns the tokens of the condition, unless it knows them.
     """
 
     question_id: str
@@ -107,11 +108,11 @@ class ReportBody(Body, frozen=True, kw_only=True):
     """What it came to."""
 
 
-class PartyBody(Struct, frozen=True, kw_only=True):
+class PartyBody(Struct, frozen=True, kw_only=True, gc=False):
     """An order in a fill, as the exchange contract takes it."""
 
     salt: str
-    """Decimal digits, as all numbers here that may have 256 bits."""
+    """As it was signed: decimal digits, hex, or any other text, of which the hash counts."""
     maker: str
     """Whose order."""
     signer: str
@@ -119,7 +120,7 @@ class PartyBody(Struct, frozen=True, kw_only=True):
     taker: str
     """The taker named in it."""
     token_id: str
-    """The token."""
+    """The token, decimal digits, as all other numbers here that may have 256 bits."""
     maker_amount: str
     """What its maker gives, in wei."""
     taker_amount: str
@@ -142,7 +143,7 @@ class PartyBody(Struct, frozen=True, kw_only=True):
     """What is charged, in basis points."""
 
 
-class FillBody(Struct, frozen=True, kw_only=True):
+class FillBody(Struct, frozen=True, kw_only=True, gc=False):
     """A trade to be settled, or the two trades of complementary tokens."""
 
     trade_id: str
@@ -247,6 +248,10 @@ class PrepareAnswer(Answer, frozen=True, kw_only=True):
 
     prepare_tx: str | None
     """The transaction; null where it was prepared before."""
+    register_tx: str | None = None
+    """The exchange learnt the tokens; null where it knew them, or there is none."""
+    exchange: str = ""
+    """The exchange that knows the tokens; empty where none does."""
     condition_id: str
     """The condition, 32 bytes in hex."""
     yes_token_id: str

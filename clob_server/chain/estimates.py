@@ -42,6 +42,8 @@ class Call(NamedTuple):
     token may have code that burns the operator's gas."""
     estimate: int | None = None
     """How much gas it takes, where the node was asked already."""
+    gas: int | None = None
+    """How much gas it is given, where a rule says so and the node is not to be asked."""
 
 
 class Probe(NamedTuple):

@@ -75,6 +75,8 @@ class Node:
         """What was wrong then, in a sentence; empty where nothing was."""
         self.head: int | None = None
         """The number of the newest block."""
+        self.gas_limit: int | None = None
+        """How much gas a block may use; None where the node does not say."""
         self.balance: int | None = None
         """What the operator has for gas, in wei."""
         self.count: int = 0
@@ -156,12 +158,14 @@ class Node:
                 )
             block = result(replies[4])
             head = number(block.get("number") if isinstance(block, dict) else None)
+            gas_limit = number(block["gasLimit"]) if "gasLimit" in block else None
             offer = fees.suggested(list(replies[4:]), self.fee_max)
         except NodeError as error:
             self.set_health(str(error))
             raise
         self._taken_s = time.monotonic()
         self.head, self.balance, self.offer = head, balance, offer
+        self.gas_limit = gas_limit
         self.count, self.count_pending = count, pending
         self.set_health("")
 

@@ -120,7 +120,7 @@ class Sender:
             for place, (call, estimate) in enumerate(zip(calls, estimates, strict=True)):
                 assert isinstance(estimate, int)
                 die_here(operation.kind, call.name, "before_insert")
-                gas = int(estimate * GAS_TIMES) + GAS_MORE
+                gas = int(estimate * GAS_TIMES) + GAS_MORE if call.gas is None else call.gas
                 draft = self._draft(operation, call, nonce + place, gas)
                 self._outbox.sign(draft, self._signer.sign(draft, self._node.offer))
         self._outbox.commit()
@@ -133,7 +133,8 @@ class Sender:
         A step that follows others is asked about several times before it is believed to fail: a
         reorganisation may have taken the others back, and another node may not have seen them yet.
         """
-        known = [call.estimate for call in calls if call.estimate is not None]
+        expected = [call.estimate if call.gas is None else call.gas for call in calls]
+        known = [gas for gas in expected if gas is not None]
         if len(known) == len(calls):
             return [*known]
         attempts = ATTEMPTS if self._outbox.standing(operation.number) else 1

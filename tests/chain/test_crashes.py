@@ -139,6 +139,12 @@ def test_an_operation_survives_a_death(world):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("point", POINTS)
+def test_two_settlements_survive_a_death_at_every_point(world, point):
+    go_through(world, [(f"settle:settleTx:{point}", ["settle", "settle", "merge"])])
+
+
+@pytest.mark.long
 def test_each_operation_alone_survives_a_death_anywhere(world):
     half = KINDS.index(world.node.kind)  # the other half is for the other kind of node
     places = {kind: each[half::2] for kind, each in PLACES.items()}

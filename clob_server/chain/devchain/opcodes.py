@@ -72,6 +72,7 @@ def run(computation: Any) -> None:
     values: list[Any] = computation._stack.values
     raw: bytes = code._raw_code_bytes
     length, table = len(raw), TABLE
+    pushed, landing_at = pushed_values(raw), landing_places(raw)
     at, left = code.program_counter, meter.gas_remaining
     while True:
         kind, gas, least, most, size, act = table[raw[at]] if at < length else STOPPING
@@ -92,7 +93,7 @@ def run(computation: Any) -> None:
         if kind == DUP:
             values.append(values[-size])
         elif kind == PUSH:
-            values.append(int.from_bytes(raw[at : at + size].ljust(size, b"\0")))
+            values.append(pushed[at])
             at += size
         elif kind == TWO:
             first, second = values.pop(), values[-1]
@@ -105,11 +106,11 @@ def run(computation: Any) -> None:
         elif kind == POP:
             values.pop()
         elif kind == JUMP:
-            at = landing(raw, values.pop())
+            at = landing(landing_at, values.pop())
         elif kind == JUMPI:
             to, condition = values.pop(), values.pop()
             if any(condition) if type(condition) is bytes else condition:
-                at = landing(raw, to)
+                at = landing(landing_at, to)
         elif kind == ONE:
             first = values[-1]
             values[-1] = act(int.from_bytes(first) if type(first) is bytes else first)
@@ -129,10 +130,10 @@ def unfit(depth: int, least: int) -> Exception:
     return FullStack("Stack limit reached")
 
 
-def landing(raw: bytes, to: int | bytes) -> int:
+def landing(places: frozenset[int], to: int | bytes) -> int:
     """Check where a jump goes."""
-    place = int.from_bytes(to) if isinstance(to, bytes) else to
-    if place not in landing_places(raw):
+    place = to if isinstance(to, int) else int.from_bytes(to)
+    if place not in places:
         raise InvalidJumpDestination(f"Invalid Jump Destination: {place}")
     return place
 
@@ -146,6 +147,20 @@ def landing_places(raw: bytes) -> frozenset[int]:
             found.add(at)
         at += max(1, raw[at] - op.PUSH0 + 1) if raw[at] <= op.PUSH32 else 1
     return frozenset(found)
+
+
+@lru_cache(CODES_KEPT)
+def pushed_values(raw: bytes) -> dict[int, int]:
+    """Find what is pushed, by where it begins; beyond the end there are zeros."""
+    found, at = {}, 0
+    while at < len(raw):
+        code = raw[at]
+        at += 1
+        if op.PUSH0 <= code <= op.PUSH32:
+            size = code - op.PUSH0
+            found[at] = int.from_bytes(raw[at : at + size].ljust(size, b"\0"))
+            at += size
+    return found
 
 
 def shifted_left(by: int, value: int) -> int:

@@ -11,6 +11,7 @@ from clob_server.chain.bodies import (
     PrepareBody,
     RedeemBody,
     ReportBody,
+    SettleBody,
     SplitBody,
 )
 from clob_server.chain.operations.base import Work
@@ -20,6 +21,7 @@ from clob_server.chain.operations.gap import Gap, GapBody
 from clob_server.chain.operations.markets import Prepare, Report
 from clob_server.chain.operations.merge import Merge
 from clob_server.chain.operations.redeem import Redeem
+from clob_server.chain.operations.settle import Settle
 from clob_server.chain.operations.split import Split
 
 EveryBody: TypeAlias = AnyBody | DeployBody | GapBody
@@ -44,6 +46,8 @@ def work_of(body: EveryBody) -> Work:
             return Prepare(body)
         case ReportBody():
             return Report(body)
+        case SettleBody():
+            return Settle(body)
         case DeployBody():
             return Deploy(body)
         case GapBody():
