@@ -20,6 +20,7 @@ import msgspec
 from clob_server.chain.addresses import deployed_by
 from clob_server.chain.desk import Desk
 from clob_server.chain.following import Following
+from clob_server.chain.founding import DEVELOPMENT_CHAIN
 from clob_server.chain.late import Late
 from clob_server.chain.messages import (
     LINE_BYTES_MAX,
@@ -27,11 +28,14 @@ from clob_server.chain.messages import (
     Config,
     Contracts,
     Counts,
+    Done,
+    Failed,
     Ready,
     State,
     encode,
     read_asked,
 )
+from clob_server.chain.news import Tokens, Watch
 from clob_server.chain.node import Node
 from clob_server.chain.operations.base import World
 from clob_server.chain.operations.promises import Promises
@@ -40,13 +44,13 @@ from clob_server.chain.rows import Step
 from clob_server.chain.rpc import NodeError, Rpc
 from clob_server.chain.sender import Sender
 from clob_server.chain.setting_up import (
-    DEVELOPMENT_CHAIN,
     ForeignChainError,
     SettingUp,
     open_outbox,
     put_aside,
 )
 from clob_server.chain.signer import Signer
+from clob_server.chain.watching import Watching
 
 STATE_S: Final = 1.0
 """How often the state is told at most."""
@@ -95,6 +99,7 @@ class Worker:
         self._late = Late(
             self._node, outbox, signer, self._following, depth, bump_after_s, self._desk.fill
         )
+        self._watching = Watching(self._node, depth, self._tell)
 
     async def run(self, lines: asyncio.StreamReader) -> None:
         """Work until the server says nothing any more.
@@ -113,13 +118,19 @@ class Worker:
     async def _listen(self, lines: asyncio.StreamReader) -> None:
         """Do what the server says, until it says nothing any more."""
         async for line in lines:
-            self._desk.hear(read_asked(line))
+            asked = read_asked(line)
+            if isinstance(asked, Watch | Tokens):
+                self._watching.hear(asked)
+            else:
+                self._desk.hear(asked)
             self._changed.set()
 
     def _tell(self, message: AnyTold) -> None:
         """Say something to the server."""
         tell(message)
         self._changed.set()
+        if isinstance(message, Done | Failed):
+            self._watching.wake()  # it moved what somebody holds
 
     # ----- the work --------------------------------------------------------------------------
 
@@ -133,11 +144,12 @@ class Worker:
         """Have everything there, and let operations begin."""
         addresses = await setting_up.find()
         self._desk.open(self._world._replace(addresses=addresses))
-        self._say("")
+        self._say(setting_up.problem)
+        tell(self._state())  # before the rest, which lets the server say how things are
         contracts = Contracts(**msgspec.structs.asdict(addresses))
         operator, chain_id = self._node.operator, self._config.chain_id
         self._tell(Ready(operator=operator, addresses=contracts, chain_id=chain_id))
-        await asyncio.Event().wait()
+        await self._watching.run(addresses)
 
     async def _watch(self, setting_up: SettingUp) -> None:
         """See how the node does, and what takes long, for ever."""

@@ -1,0 +1,316 @@
+"""A server that hears the news of a chain, traders who settle there, and a ledger of its logs."""
+
+from collections import Counter, defaultdict
+
+import msgspec
+from eth_abi import decode
+from eth_utils import keccak, to_checksum_address
+
+from clob.order import Side
+from clob.signing import Domain, SignedOrder, sign
+from clob_server.chain.bodies import FillBody, PartyBody, SettleBody
+from clob_server.chain.messages import Done
+from clob_server.chain.news import News, Tokens, Watch
+from tests.chain.people import MAX, ZERO, moved, receipt_of
+from tests.chain.worlds import done, split
+
+ONE = 10**18
+UNITS = 1_000
+NOBODY = to_checksum_address(ZERO)
+CALLS = {
+    "delegate": "setDelegate(address,bool)",
+    "payer": "setPayer(address,bool)",
+    "payee": "setPayee(address,bool)",
+}
+
+
+class Mirror:
+    """What a server knows by the news alone.
+
+    Args:
+        worker: who tells them.
+    """
+
+    def __init__(self, worker):
+        self.worker = worker
+        self.block, self.hash = None, ""
+        self.accounts = {}
+        """What there is to take, by wallet and asset; what is empty is left out."""
+        self.wallets = []
+        self.permissions = set()
+        self.settlements = []
+        self.nonces = {}
+        self.cancelled = []
+        self.num_whole = 0
+        self.is_part = False
+        """If more of the same news is to come."""
+        self.num_taken = 0
+        """How many messages of the worker were taken."""
+
+    def watch(self, *tokens):
+        """Ask for the news, as after a start of the server."""
+        asked = Watch(
+            after_block=self.block,
+            block_hash=self.hash,
+            wallets=self.wallets,
+            tokens=[str(token) for token in tokens],
+        )
+        self.worker.tell(asked)
+        self.until(lambda: self.num_whole)
+
+    def add(self, *tokens):
+        """Look at tokens, too."""
+        self.worker.tell(Tokens(tokens=[str(token) for token in tokens]))
+
+    def again(self, worker, *tokens):
+        """Go on with another worker."""
+        self.worker, self.num_taken, self.num_whole = worker, 0, 0
+        self.watch(*tokens)
+
+    def until(self, found):
+        """Take news until something is so."""
+        while not found():
+            told = self.worker.wait_for(lambda told: type(told) is News, self.num_taken)
+            self.num_taken = self.worker.heard.index(told, self.num_taken) + 1
+            self.take(told)
+
+    def reach(self, receipt):
+        """Take news until the block of a receipt was told."""
+        block = int(receipt["blockNumber"], 16)
+        self.until(lambda: self.block is not None and self.block >= block and not self.is_part)
+
+    def is_at(self, node, receipt):
+        """If all was told up to the block of a receipt, on the chain that the node has now."""
+        if self.is_part or self.block < int(receipt["blockNumber"], 16):
+            return False
+        found = node.ask("eth_getBlockByNumber", hex(self.block), False)
+        return found is not None and found["hash"] == self.hash
+
+    def take(self, news):
+        """Take a message."""
+        if news.whole:
+            self.num_whole += not news.more
+            if not self.is_part:
+                self.accounts = {}
+        self.is_part = news.more
+        self.block, self.hash = news.block, news.hash
+        for each in news.holdings:
+            self.accounts[each.wallet, each.asset] = int(each.amount)
+        self.accounts = {account: amount for account, amount in self.accounts.items() if amount}
+        for each in news.permissions:
+            key = each.kind, each.owner, each.other
+            (self.permissions.add if each.allowed else self.permissions.discard)(key)
+        assert not set(news.wallets) & set(self.wallets)
+        self.wallets += news.wallets
+        self.settlements += news.settlements
+        self.nonces |= {each.maker: int(each.nonce) for each in news.raised}
+        self.cancelled += news.cancelled
+
+
+class Books:
+    """The accounts as the logs of the chain have them, added up from the first block on.
+
+    Args:
+        world: the chain.
+    """
+
+    def __init__(self, world):
+        self.node, places = world.node, world.contracts
+        self.exchange, self.collateral = places.exchange, places.collateral
+        self.tokens = places.conditional_tokens
+
+    def accounts(self, *watched):
+        """What the exchange can take, by wallet and asset, of everybody and of watched tokens."""
+        balances, allowances = self._collateral()
+        found = {
+            (wallet, self.collateral): min(balances[wallet], allowed)
+            for wallet, allowed in allowances.items()
+        }
+        allowed, held = self._allowed(), self._held()
+        for (token, wallet), amount in held.items():
+            if token in watched and allowed[wallet]:
+                found[wallet, str(token)] = amount
+        return {account: amount for account, amount in found.items() if amount > 0}
+
+    def fates(self):
+        """If each trade settled, by its number."""
+        settled = self._logs(self.exchange, "Settled(uint256,bytes32,bytes32,uint256,uint256)")
+        failed = self._logs(self.exchange, "SettleFailed(uint256,bytes)")
+        return {
+            str(int(log["topics"][1], 16)): log in settled
+            for log in sorted([*failed, *settled], key=place_of)
+        }
+
+    def _logs(self, address, signature):
+        """All logs of an event."""
+        asked = {
+            "address": address,
+            "topics": [f"0x{keccak(text=signature).hex()}"],
+            "fromBlock": "0x0",
+            "toBlock": "latest",
+        }
+        return self.node.ask("eth_getLogs", asked)
+
+    def _collateral(self):
+        """What everybody has, and what he lets the exchange take."""
+        moves = self._logs(self.collateral, "Transfer(address,address,uint256)")
+        approvals = self._logs(self.collateral, "Approval(address,address,uint256)")
+        balances, allowances = Counter(), Counter()
+        for log in sorted([*moves, *approvals], key=place_of):
+            source, target = whom(log, 1), whom(log, 2)
+            [amount] = decode(["uint256"], bytes.fromhex(log["data"][2:]))
+            if log in approvals:
+                if target == self.exchange:
+                    allowances[source] = amount
+                continue
+            balances[source] -= amount
+            balances[target] += amount
+            if allowances[source] != MAX and self._was_settled(log):
+                allowances[source] -= amount
+        return balances, allowances
+
+    def _was_settled(self, log):
+        """If the exchange moved it."""
+        sent = self.node.ask("eth_getTransactionByHash", log["transactionHash"])
+        return to_checksum_address(sent["to"]) == self.exchange
+
+    def _allowed(self):
+        """Who lets the exchange move tokens."""
+        found = defaultdict(bool)
+        for log in sorted(
+            self._logs(self.tokens, "ApprovalForAll(address,address,bool)"), key=place_of
+        ):
+            if whom(log, 2) == self.exchange:
+                found[whom(log, 1)] = int(log["data"], 16) == 1
+        return found
+
+    def _held(self):
+        """What everybody has of each token."""
+        held = Counter()
+        asked = {"address": self.tokens, "fromBlock": "0x0", "toBlock": "latest"}
+        for log in self.node.ask("eth_getLogs", asked):
+            for source, target, token, amount in moved(log):
+                held[token, source] -= amount
+                held[token, target] += amount
+        return held
+
+
+def place_of(log):
+    """Where a log stands on the chain."""
+    return int(log["blockNumber"], 16), int(log["logIndex"], 16)
+
+
+def whom(log, place):
+    """The address in a topic."""
+    return to_checksum_address(log["topics"][place][-40:])
+
+
+class Venue:
+    """A question whose trades settle, and people who trade.
+
+    Args:
+        world: the chain.
+        worker: a worker that is ready.
+    """
+
+    def __init__(self, world, worker):
+        self.world, self.worker = world, worker
+        self.exchange = world.contracts.exchange
+        self.condition = world.condition(worker)
+        self.domain = Domain("clob", "1", 31337, self.exchange)
+        self.books = Books(world)
+        self.num_trades = self.num_orders = 0
+
+    @property
+    def tokens(self):
+        """Both tokens."""
+        return self.condition.yes, self.condition.no
+
+    def trader(self, units=UNITS, *, tokens=0, approves=True):
+        """Somebody with collateral, and some of both tokens."""
+        user = self.world.user(self.worker, units, approved=bool(tokens))
+        if tokens:
+            done(self.worker, f"split {user.address}", split(user, self.condition, tokens))
+        if approves:
+            self.approve(user)
+            self.approve_all(user)
+        return user
+
+    def approve(self, user, amount=MAX):
+        """Let the exchange take collateral."""
+        return user.call(
+            self.world.contracts.collateral, "approve(address,uint256)", self.exchange, amount
+        )
+
+    def approve_all(self, user, allowed=True):
+        """Let it move tokens, or no longer."""
+        place, signature = (
+            self.world.contracts.conditional_tokens,
+            "setApprovalForAll(address,bool)",
+        )
+        return user.call(place, signature, self.exchange, allowed)
+
+    def permit(self, user, kind, other, allowed=True):
+        """Allow something at the exchange, or no longer."""
+        return user.call(self.exchange, CALLS[kind], other, allowed)
+
+    def fill(self, buyer, seller, size, price=50):
+        """A trade of the first token, signed by both; the buyer's order rested."""
+        self.num_trades += 1
+        return FillBody(
+            trade_id=str(self.num_trades),
+            price=price,
+            size=str(size),
+            resting=self._party(buyer, Side.BUY, price, size),
+            incoming=self._party(seller, Side.SELL, price, size),
+        )
+
+    def order(self, user, side, price, size):
+        """A signed order for the first token."""
+        self.num_orders += 1
+        order = SignedOrder.from_price_size(
+            side=side,
+            price=price,
+            size=size,
+            maker=user.address,
+            token_id=self.condition.yes,
+            salt=self.num_orders,
+            signature_type=1,
+        )
+        return sign(order, self.domain, user.key)
+
+    def _party(self, user, side, price, size):
+        return party_of(self.order(user, side, price, size))
+
+    def settle(self, *fills):
+        """Have trades settled, and give the receipt."""
+        name = f"settle {fills[0].trade_id}"
+        end = self.worker.do(name, SettleBody(fills=list(fills)))
+        assert type(end) is Done, end
+        return self.receipt(name)
+
+    def receipt(self, name):
+        """The receipt of a settlement."""
+        hashed = msgspec.json.decode(self.worker.look(name).answer)["settleTx"]
+        return receipt_of(self.world.node, hashed)
+
+
+def party_of(order):
+    """Write an order as a fill has it."""
+    return PartyBody(
+        salt=str(order.salt),
+        maker=order.maker,
+        signer=order.signer,
+        taker=order.taker,
+        token_id=str(order.token_id),
+        maker_amount=str(order.maker_amount),
+        taker_amount=str(order.taker_amount),
+        expiration=str(order.expiration_s),
+        nonce=str(order.nonce),
+        fee_rate_bps=str(order.fee_rate_bps),
+        side=int(order.side),
+        signature_type=int(order.signature_type),
+        signature=order.signature,
+        wallet=NOBODY,
+        charged_bps=0,
+    )
