@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clob import Batch, Cancel, ClobError, Event, OrderAdded, Refused, RejectedError, Submit, Trade
@@ -18,6 +19,7 @@ from clob_server.cancelling import (
 from clob_server.commands import AnyCommand, Papers
 from clob_server.engine import Done
 from clob_server.instructions import wrong
+from clob_server.permits import may_sign
 from clob_server.problems import ApiError
 from clob_server.trading import (
     Ticket,
@@ -113,25 +115,27 @@ def read_one(call: "Call", body: Mapping[str, Any]) -> Ticket:
 
 
 def badly_signed(service: "Service", tickets: Mapping[int, Ticket]) -> dict[int, ClobError]:
-    """Check all signatures, and give the refusals."""
-    signed: list[tuple[int, SignedOrder, bytes]] = []
+    """Check all signatures, those of a market at once, and give the refusals."""
+    by_market: defaultdict[str, list[tuple[int, SignedOrder, bytes]]] = defaultdict(list)
     for place, ticket in tickets.items():
         if ticket.signed is not None:
             assert ticket.order_hash is not None  # none may be left out here
-            signed.append((place, ticket.signed, ticket.order_hash))
-    verdicts = verify_batch(
-        [order for _, order, _ in signed],
-        service.domain,
-        digests=[digest for _, _, digest in signed],
-        delegates=service.may_sign,
-    )
+            signed = (place, ticket.signed, ticket.order_hash)
+            by_market[ticket.instructions.market].append(signed)
     refused: dict[int, ClobError] = {}
-    for (place, _, _), verdict in zip(signed, verdicts, strict=True):
-        if verdict:
-            try:
-                check_signature(service, tickets[place])
-            except ClobError as error:
-                refused[place] = error
+    for market, several in by_market.items():
+        verdicts = verify_batch(
+            [order for _, order, _ in several],
+            service.domain,
+            digests=[digest for _, _, digest in several],
+            delegates=partial(may_sign, service, market),
+        )
+        for (place, _, _), verdict in zip(several, verdicts, strict=True):
+            if verdict:
+                try:
+                    check_signature(service, tickets[place])
+                except ClobError as error:
+                    refused[place] = error
     return refused
 
 

@@ -258,6 +258,8 @@ class FollowChain(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tr
     """Wallets that have allowed the exchange contract something, and had not before."""
     permissions: tuple[tuple[str, str, str, bool], ...] = ()
     """What somebody allows, or no longer: which kind, who, to whom, and if he does."""
+    cancelled: tuple[str, ...] = ()
+    """The hashes of orders that were cancelled there, 0x and 64 hex digits."""
 
 
 ServerCommand: TypeAlias = (

@@ -9,10 +9,12 @@ from typing import Final
 import msgspec
 
 from clob import (
+    AddMarket,
     Batch,
     Cancel,
     Event,
     Matcher,
+    Order,
     OrderAdded,
     OrderRemoved,
     PairedTrade,
@@ -28,6 +30,7 @@ from clob.commands import Single
 from clob.errors import InvalidSnapshotError
 from clob.journal import Outcome
 from clob_server.commands import SERVER, AnyCommand
+from clob_server.fills import Fills
 from clob_server.registry import Registry
 
 _VERSION: Final = 1
@@ -62,6 +65,9 @@ class Exchange:
         """How many trades were made."""
         self.changed_ms: Final[dict[str, int]] = {}
         """When each market last had an event, Unix milliseconds."""
+        self._fills: Final = Fills(self.matcher, self.registry)
+        self.settles: Final[set[str]] = self._fills.markets
+        """The markets whose trades settle on a chain."""
         self._ask: Final = self.matcher.apply
         self._accept: Final = self.registry.accept
         self._finish: Final = self.registry.finish
@@ -108,6 +114,9 @@ class Exchange:
             if kind is Submit:
                 self._accept(command.order.id)  # type: ignore[union-attr]
             self._waiting.clear()
+        if last is not None and event.market in self.settles:
+            incoming = command.order if kind is Submit else None  # type: ignore[union-attr]
+            self._fills.take(events, incoming, self.num_trades, command.now_ms)
         if kind is Submit and last is not OrderAdded:
             self._finish(command.order.id)  # type: ignore[union-attr]
         if len(self._finished) > self._finished_max:
@@ -180,8 +189,18 @@ class Exchange:
                 registry.finish(command.order_id)  # type: ignore[union-attr]
         elif kind is SetLimits:
             self._finished_max = self.matcher.limits.finished_max
+        elif kind is AddMarket and command.market.settles:  # type: ignore[union-attr]
+            self.settles.add(command.market.id)  # type: ignore[union-attr]
+        if events and self.settles:
+            self._fills.take(events, self._incoming(command), self.num_trades, now_ms)
         if len(self._finished) > self._finished_max:
             registry.let_go(self._finished_max)
+
+    def _incoming(self, command: Single) -> Order | None:
+        """Give the order of a market that settles which a command brings to a book, if any."""
+        if type(command) is Submit:
+            return command.order if command.market in self.settles else None
+        return self._fills.orders.get(command.order_id) if type(command) is Replace else None
 
     # ----- snapshots ---------------------------------------------------------------------------
 

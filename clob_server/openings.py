@@ -40,7 +40,8 @@ class Openings:
 
         Raises:
             ApiError: TOO_MANY_MARKETS.
-            RejectedError: the order would be refused all the same.
+            RejectedError: the order would be refused all the same, or was read by the rules of a
+                market that it does not find.
         """
         command = self.command(ticket, now_ms)
         if command is None:
@@ -57,6 +58,8 @@ class Openings:
         command: AddMarket | SetMarket
         before = self._market(matcher, name)
         if before is not None:
+            if before.settles:  # the order was read as one for a market that does not
+                raise UnknownMarketError(f"market {name!r} has only just opened; send it again")
             if token == before.yes or before.no:
                 return None
             command = SetMarket(market=structs.replace(before, no=token), now_ms=now_ms)

@@ -65,6 +65,9 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     # Where it is to go, and whether the one who asks may send it there.
     "UNKNOWN_MARKET": Problem(404, "There is no such market"),
     "TOKEN_NOT_IN_MARKET": Problem(422, "The market has no such token"),
+    "ORDER_CANCELLED": Problem(409, "The maker cancelled it on the chain"),
+    "GASLESS_NOT_ALLOWED": Problem(422, "The maker has to sign here"),
+    "WALLET_NOT_ALLOWED": Problem(422, "The wallet may not pay or be paid for the maker"),
     "MAKER_NOT_ALLOWED": Problem(403, "The key is not bound to this maker"),
     "TIMESTAMP_OUT_OF_WINDOW": Problem(422, "The timestamp is too far from the clock"),
     "INVALID_SIGNATURE": Problem(422, "The signature is not valid"),
@@ -72,6 +75,7 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     "IDEMPOTENCY_KEY_REUSED": Problem(422, "The idempotency key stands for another request"),
     "CHAIN_NOT_CONFIGURED": Problem(503, "There is no chain here"),
     "CHAIN_UNAVAILABLE": Problem(503, "The chain cannot be reached", True),
+    "EXCHANGE_NOT_DEPLOYED": Problem(503, "There is no exchange contract"),
     "OPERATOR_OUT_OF_GAS": Problem(503, "The operator cannot pay for gas", True),
     "UNKNOWN_OPERATION": Problem(404, "There is no such operation"),
     "FAUCET_LIMIT": Problem(429, "The wallet was given enough for a day", True),

@@ -78,6 +78,7 @@ class KeptSettling(msgspec.Struct, frozen=True, gc=False, array_like=True):
     block_hash: str = ""
     wallets: list[str] = []
     permissions: list[tuple[str, str, str]] = []
+    cancelled: list[str] = []
 
 
 class Settling:
@@ -108,6 +109,9 @@ class Settling:
         """The wallets that have allowed the exchange contract something, the first first."""
         self.permissions: set[tuple[str, str, str]] = set(kept.permissions)
         """What is allowed: which kind, who allows it, to whom."""
+        self.cancelled: dict[str, None] = dict.fromkeys(kept.cancelled)
+        """The hashes of orders that were cancelled on the chain, the first first. They stay, as
+        what was signed stays signed."""
 
     # ----- trades ------------------------------------------------------------------------------
 
@@ -129,13 +133,14 @@ class Settling:
         self.held[held.number] = held
 
     def send(self, command: SendTrades) -> None:
-        """Have trades wait for an operation, and for no other."""
-        numbers = tuple(number for number in command.trades if number in self.held)
+        """Have trades wait for an operation, and for no other; what it had besides goes on."""
+        numbers = [number for number in dict.fromkeys(command.trades) if number in self.held]
         for number in numbers:
             self._leave(number)
-            self.sent[number] = command.operation
         if numbers:
-            self.operations[command.operation] = numbers
+            before = self.operations.get(command.operation, ())
+            self.operations[command.operation] = (*before, *numbers)
+            self.sent |= dict.fromkeys(numbers, command.operation)
 
     def end(self, command: EndTrades) -> None:
         """Let trades wait no longer."""
@@ -176,6 +181,7 @@ class Settling:
         """Remember what the chain has said."""
         self.block, self.block_hash = command.block, command.hash
         self.wallets.update(dict.fromkeys(command.wallets))
+        self.cancelled.update(dict.fromkeys(command.cancelled))
         for kind, owner, other, allowed in command.permissions:
             if allowed:
                 self.permissions.add((kind, owner, other))
@@ -199,4 +205,5 @@ class Settling:
             block_hash=self.block_hash,
             wallets=list(self.wallets),
             permissions=sorted(self.permissions),
+            cancelled=list(self.cancelled),
         )

@@ -1,7 +1,7 @@
 """From an order that a client sends to a command of the engine, and from its outcome to the answer.
 
 Checks stand in the sequence of :data:`clob_server.problems.PROBLEMS`: the fields, what they mean,
-market and token, the signature. What is left is for the engine.
+market and token, what the maker said on the chain, the signature. What is left is for the engine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,15 @@ from msgspec import structs
 
 from clob import Event, Market, Order, OrderAdded, Refused, RejectedError, Side, Submit, Trade
 from clob.errors import OrderAlreadyUsedError, UnknownMarketError, UnknownOrderError
-from clob.signing import SignedOrder, amounts_of, fields, order_hash, to_order, verify
+from clob.signing import (
+    SignedOrder,
+    SignerNotAuthorisedError,
+    amounts_of,
+    fields,
+    order_hash,
+    to_order,
+    verify,
+)
 from clob.signing.signed import read_address
 from clob.status import OrderStatus, status_of
 from clob_server.calls import Ask, Outcome, Reply, reply
@@ -21,6 +29,7 @@ from clob_server.commands import AnyCommand, Papers
 from clob_server.engine import Done
 from clob_server.instructions import Instructions, missing, read_instructions
 from clob_server.lookup import find_order
+from clob_server.permits import check_not_cancelled, check_unsigned, may_sign, not_delegate
 from clob_server.views import summaries
 from clob_server.wire import CreatedBody
 
@@ -103,23 +112,33 @@ def read_signed(service: "Service", body: Mapping[str, Any]) -> Ticket:
 
     Raises:
         RejectedError: a field of the order is wrong, or the amounts mean no price.
-        ApiError: INVALID_FIELD, what is said beside it is wrong.
+        ApiError: INVALID_FIELD, what is said beside it is wrong; ORDER_CANCELLED.
         UnknownMarketError, TokenNotInMarketError: no such market, and it does not open by itself.
     """
     signed = SignedOrder.from_json(body)
     wanted = read_instructions(body)
-    settings = service.settings
+    settings, settles = service.settings, wanted.market in service.exchange.settles
     order = to_order(
         signed,
         id=NOT_YET,
         strict=settings.price_policy == "strict",
-        operators=settings.operators,
+        settles=settles,
+        operators=takers(service) if settles else settings.operators,
         time_in_force=wanted.time_in_force,
         post_only=wanted.post_only,
         self_trade=wanted.self_trade,
     )
     opens = not is_listed(service, wanted.market, order.token)
-    return Ticket(order, wanted, opens, signed, order_hash(signed, service.domain))
+    hashed = order_hash(signed, service.domain)
+    if settles:
+        check_not_cancelled(service, hashed)
+    return Ticket(order, wanted, opens, signed, hashed)
+
+
+def takers(service: "Service") -> tuple[str, ...]:
+    """Give who else than anybody may be the taker of an order whose trades settle."""
+    operator = service.chain.operator
+    return () if operator is None else (operator,)
 
 
 def read_gasless(service: "Service", body: Mapping[str, Any]) -> Ticket:
@@ -127,7 +146,8 @@ def read_gasless(service: "Service", body: Mapping[str, Any]) -> Ticket:
 
     Raises:
         RejectedError: a field of the order is wrong, or its size costs nothing at its price.
-        ApiError: INVALID_FIELD, what is said beside it is wrong.
+        ApiError: INVALID_FIELD, what is said beside it is wrong; GASLESS_NOT_ALLOWED,
+            WALLET_NOT_ALLOWED, where trades settle and the maker or the wallet does not allow it.
         UnknownMarketError, TokenNotInMarketError: no such market, and it does not open by itself.
     """
     given = body.get
@@ -155,7 +175,10 @@ def read_gasless(service: "Service", body: Mapping[str, Any]) -> Ticket:
         collateral=maker_amount if side == Side.BUY else taker_amount,
         smart_wallet=wallet or "",
     )
-    return Ticket(order, wanted, not is_listed(service, wanted.market, token))
+    opens = not is_listed(service, wanted.market, token)
+    if wanted.market in service.exchange.settles:
+        check_unsigned(service, order)
+    return Ticket(order, wanted, opens)
 
 
 def is_listed(service: "Service", market: str, token: str) -> bool:
@@ -186,9 +209,21 @@ def check_signature(service: "Service", ticket: Ticket) -> None:
         InvalidSignatureError: he did not.
         SignerNotAuthorisedError: he may not sign for the maker.
     """
-    if ticket.signed is not None:
-        may_sign = service.may_sign
-        verify(ticket.signed, service.domain, digest=ticket.order_hash, delegates=may_sign)
+    signed = ticket.signed
+    if signed is None:
+        return
+    market = ticket.instructions.market
+    try:
+        verify(
+            signed,
+            service.domain,
+            digest=ticket.order_hash,
+            delegates=partial(may_sign, service, market),
+        )
+    except SignerNotAuthorisedError as refusal:
+        if market in service.exchange.settles:
+            raise not_delegate(service, signed, refusal) from None
+        raise
 
 
 # ----- placing -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from clob_server.admin_bodies import (
     MarketChange,
     NewKeyBody,
     OutcomeAsked,
+    SettlementBody,
 )
 from clob_server.chain.messages import OperationView
 from clob_server.openapi.described import COMMAND, Described, Field
@@ -77,9 +78,16 @@ DESCRIBED: Final = {
         "Open a market",
         AdminMarketBody,
         "With a question and without tokens it is a market of the chain: the tokens are those of "
-        "the question's condition, which is prepared on the chain as soon as that is there.",
+        "the question's condition, which is prepared on the chain as soon as that is there. With "
+        "`settles`, its trades move tokens and collateral there.",
         body=MarketAsked,
-        codes=("MARKET_EXISTS", "CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE", *MARKET),
+        codes=(
+            "MARKET_EXISTS",
+            "CHAIN_NOT_CONFIGURED",
+            "CHAIN_UNAVAILABLE",
+            "EXCHANGE_NOT_DEPLOYED",
+            *MARKET,
+        ),
         example={
             "marketId": "rain",
             "yesTokenId": "201",
@@ -118,6 +126,13 @@ DESCRIBED: Final = {
     ),
     "admin_chain": Described(
         TAG, "How the chain is, and its outbox", ChainBody, "Orders do not depend on it."
+    ),
+    "admin_settlement": Described(
+        TAG,
+        "Which trades wait to be settled, and how accounts follow the chain",
+        SettlementBody,
+        "Trades of markets that settle on the chain. Those that failed last are told with the "
+        "reason.",
     ),
     "admin_list_operations": Described(
         TAG,

@@ -102,6 +102,10 @@ SIGNED: Final = (
     "SIGNER_NOT_AUTHORISED",
 )
 """What anything that is signed may be refused for."""
+SETTLING_SIGNED: Final = ("ORDER_CANCELLED",)
+"""What a signed order may be refused for besides, where trades settle on the chain."""
+SETTLING_UNSIGNED: Final = ("GASLESS_NOT_ALLOWED", "WALLET_NOT_ALLOWED")
+"""What an order that nobody signed may be refused for there."""
 
 DEMO_YES: Final = "33747699482999741211057248734870703683728110990217420620715930816243639114186"
 """The YES token of the demo's market, for examples; a test compares it."""

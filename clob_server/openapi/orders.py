@@ -12,6 +12,8 @@ from clob_server.openapi.described import (
     MILLISECONDS,
     NUMBER,
     PLACING,
+    SETTLING_SIGNED,
+    SETTLING_UNSIGNED,
     SIDE,
     SIGNATURE,
     SIGNED,
@@ -38,6 +40,7 @@ from clob_server.wire import (
 
 TAG: Final = "Orders"
 BATCH_MAX: Final = 20
+SETTLING: Final = (*SETTLING_SIGNED, *SETTLING_UNSIGNED)
 
 MARKET: Final = Field("marketId", MARKET_ID, "The market.", True)
 WANTED: Final = (
@@ -151,7 +154,7 @@ DESCRIBED: Final = {
         "It is matched at once, and what is left rests. The same signed order again is answered "
         "as the first time, with `duplicate: true`.",
         body=SIGNED_ORDER,
-        codes=(*SIGNED, *PLACING),
+        codes=(*SIGNED, *SETTLING_SIGNED, *PLACING),
         example=SIGNED_EXAMPLE,
     ),
     "create_gasless_order": Described(
@@ -159,7 +162,7 @@ DESCRIBED: Final = {
         "Place an order that nobody signed",
         CreatedBody,
         body=GASLESS_ORDER,
-        codes=PLACING,
+        codes=(*SETTLING_UNSIGNED, *PLACING),
         example=GASLESS_EXAMPLE,
     ),
     "get_order": Described(
@@ -200,7 +203,7 @@ DESCRIBED: Final = {
                 True,
             )
         ),
-        codes=("BATCH_TOO_LARGE", *SIGNED, *PLACING),
+        codes=("BATCH_TOO_LARGE", *SIGNED, *SETTLING, *PLACING),
         example={"orders": [GASLESS_EXAMPLE]},
     ),
     "cancel_batch": Described(
@@ -225,7 +228,7 @@ DESCRIBED: Final = {
         "A refusal comes as part of the answer, with an explanation of the signature.",
         refers=(OutlookBody, InvalidBody),
         body={"anyOf": [SIGNED_ORDER, GASLESS_ORDER]},
-        codes=(*SIGNED, *PLACING),
+        codes=(*SIGNED, *SETTLING, *PLACING),
         example=SIGNED_EXAMPLE,
     ),
     "simulate_order": Described(
@@ -234,7 +237,7 @@ DESCRIBED: Final = {
         OutlookBody,
         "The trades that it would make now and what would rest. Nothing changes.",
         body={"anyOf": [SIGNED_ORDER, GASLESS_ORDER]},
-        codes=(*SIGNED, *PLACING),
+        codes=(*SIGNED, *SETTLING, *PLACING),
         example=GASLESS_EXAMPLE,
     ),
     "set_nonce": Described(

@@ -1,11 +1,12 @@
 """What an operator does with markets: open one, change its terms, halt it, resolve it."""
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
 
-from clob import AddMarket, Market, Mode, SelfTrade, SetMarket, SetMode
+from clob import AddMarket, Funds, Market, Mode, SelfTrade, SetMarket, SetMode
 from clob.errors import InvalidAmountError, MarketNotOpenError
 from clob.signing import fields
 from clob.units import SIZE_MAX
@@ -18,9 +19,17 @@ from clob_server.admin_bodies import (
     read_body,
 )
 from clob_server.calls import Call, Reply, Route, reply
-from clob_server.commands import AnyCommand, BindMarket, Condition, DescribeMarket, SetOutcome
+from clob_server.commands import (
+    AnyCommand,
+    BeginSettlement,
+    BindMarket,
+    Condition,
+    DescribeMarket,
+    SetOutcome,
+)
 from clob_server.instructions import market_id, missing
 from clob_server.paging import CURSOR_MAX, next_page, read_number
+from clob_server.problems import ApiError
 from clob_server.registry import Words
 from clob_server.service import Service
 
@@ -30,6 +39,10 @@ PAGE_MAX: Final = 500
 """How many there may be."""
 PAIR_LOT_WEI: Final = 100
 """What sizes are multiples of where orders for both tokens meet (decision 40)."""
+SETTLED_MIN_WEI: Final = 10**16
+"""The smallest size where trades settle, unless another is named (decision 52)."""
+BASE_BYTES: Final = 16
+"""How many bytes tell apart the trades of one log from those of all others on a chain."""
 
 _MARKETS: Final = "/api/admin/markets"
 _MARKET: Final = f"{_MARKETS}/{{marketId}}"
@@ -53,16 +66,20 @@ async def create_market(call: Call) -> Reply:
     name = market_id(asked.market_id)
     condition = condition_of(service, name, asked) if asked.yes_token_id is None else None
     yes, no = named_tokens(asked) if condition is None else (condition.yes, condition.no)
+    smallest_size = asked.min_size
+    if smallest_size is None:
+        smallest_size = SETTLED_MIN_WEI if asked.settles else 1
     market = Market(
         id=name,
         yes=yes,
         no=no,
-        min_size=smallest(asked.min_size),
+        min_size=smallest(smallest_size),
         resting_fee_rate_bps=asked.resting_fee_rate_bps,
         incoming_fee_rate_bps=asked.incoming_fee_rate_bps,
         self_trade=SelfTrade[asked.self_trade],
         lot_wei=PAIR_LOT_WEI if asked.complementary else 1,
         complementary=asked.complementary,
+        **(settled_terms(service, condition) if asked.settles else {}),
     )
     words = Words(asked.question, asked.description)
     async with service.operating:
@@ -88,7 +105,10 @@ def opening(
     refusal = service.exchange.matcher.check(command)
     if refusal is not None:
         raise refusal
-    return (BindMarket(market=market.id, condition=condition, now_ms=now_ms), command)
+    bind = BindMarket(market=market.id, condition=condition, now_ms=now_ms)
+    if market.settles and not service.exchange.registry.settling.base:
+        return (BeginSettlement(base=os.urandom(BASE_BYTES), now_ms=now_ms), bind, command)
+    return (bind, command)
 
 
 def condition_of(service: Service, name: str, asked: MarketAsked) -> Condition:
@@ -103,6 +123,36 @@ def condition_of(service: Service, name: str, asked: MarketAsked) -> Condition:
     if asked.no_token_id is not None:
         raise missing("yesTokenId", "goes with noTokenId: both, or none")
     return service.conditions.new(name, asked.question)
+
+
+def settled_terms(service: Service, condition: Condition | None) -> dict[str, Any]:
+    """Give the terms that make the trades of a market settle on the chain.
+
+    Raises:
+        ApiError: INVALID_FIELD, its tokens are not of the chain; EXCHANGE_NOT_DEPLOYED.
+    """
+    if condition is None:
+        raise missing("settles", "goes with a question, and tokens that are not named")
+    check_exchange(service)
+    return {"funds": Funds.ACCOUNTS, "settles": True, "collateral": condition.collateral}
+
+
+def check_exchange(service: Service) -> None:
+    """Refuse a market that settles where the chain has no exchange contract.
+
+    Raises:
+        ApiError: CHAIN_UNAVAILABLE, it has not been reached yet; EXCHANGE_NOT_DEPLOYED.
+    """
+    chain = service.chain
+    if chain.addresses is not None and chain.addresses.exchange:
+        return
+    if not chain.is_open:
+        raise ApiError("CHAIN_UNAVAILABLE", "the chain has not said yet where its exchange is")
+    raise ApiError(
+        "EXCHANGE_NOT_DEPLOYED",
+        f"trades settle at {service.domain.verifying_contract}, the contract that orders are "
+        "signed for, and there is no exchange of this operator there",
+    )
 
 
 def named_tokens(asked: MarketAsked) -> tuple[str, str]:

@@ -3,33 +3,40 @@
 Method: hypothesis draws commands as the matcher's own machine does, some orders with papers and
 some papers without an order, and commands of the server between them. A bare matcher is given those
 of the engine alone, and has to tell the same. A witness keeps counts, times and papers by what is
-told, and asks the matcher which orders it still knows. Now and then the exchange is made anew from
-a snapshot, and at the end from the log.
+told, and asks the matcher which orders it still knows. It keeps as well what there is to settle of
+the trades in markets that settle: which orders met, as they were submitted. Now and then the
+exchange is made anew from a snapshot, and at the end from the log.
 """
 
 import random  # noqa: TID251 - seeded
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from clob import Batch, Matcher, Refused, RejectedError, Submit, Trade
+from clob import Batch, Matcher, PairedTrade, Refused, RejectedError, Side, Submit, Trade
 from clob.errors import UnknownOrderError
 from clob.journal import ZERO_HASH
 from clob_server.commands import (
     SERVER,
     AddKey,
+    BeginSettlement,
     BindMarket,
     Budgets,
     Charge,
     Condition,
     DeactivateKey,
     DescribeMarket,
+    EndTrades,
+    FollowChain,
     GiveBack,
     Grant,
+    SendTrades,
     SetBudgets,
     SetDelegate,
     SetOutcome,
+    TradeEnd,
     encode,
 )
 from clob_server.exchange import Exchange, outcome_of
@@ -71,7 +78,27 @@ def own(rng, now_ms):
             GiveBack(operation=rng.choice("pqr"), now_ms=now_ms),
             BindMarket(market=name, condition=CONDITION, now_ms=now_ms),
             Charge(charges=((name.encode(), rng.randrange(4)),), now_ms=now_ms),
+            *of_the_chain(rng, now_ms),
         )
+    )
+
+
+def of_the_chain(rng, now_ms):
+    """Draw a command of each kind that has to do with trades on a chain."""
+    numbers = tuple(rng.randrange(1, 40) for _ in range(rng.randrange(5)))
+    name, allowed = rng.choice("abc"), rng.random() < 0.5
+    return (
+        BeginSettlement(base=bytes(16), now_ms=now_ms),
+        SendTrades(operation=name, trades=numbers, now_ms=now_ms),
+        EndTrades(ends=tuple(TradeEnd(trade=each, tx="0x1") for each in numbers), now_ms=now_ms),
+        FollowChain(
+            block=rng.randrange(9),
+            hash=name,
+            wallets=(name,),
+            permissions=(("payer", name, "x", allowed),),
+            cancelled=(name,),
+            now_ms=now_ms,
+        ),
     )
 
 
@@ -96,8 +123,9 @@ class Witness:
     def __init__(self):
         self.num_orders = self.num_trades = 0
         self.changed_ms, self.papers = {}, {}
+        self.orders, self.fills = {}, {}
 
-    def hear(self, command, outcome, waiting):
+    def hear(self, command, outcome, waiting, matcher):
         """Hear of a command of the engine, what came of it, and which papers came before it."""
         made = submissions(command)
         self.num_orders += len(made)
@@ -105,12 +133,44 @@ class Witness:
             return
         gone = {event.index for event in outcome if type(event) is Refused}
         for place, each in made.items():
-            if place not in gone and each.order.id in waiting:
-                self.papers[each.order.id] = waiting.pop(each.order.id)
+            if place not in gone:
+                own = waiting.pop(each.order.id, None)
+                self.orders[each.order.id] = each.order, own
+                if own is not None:
+                    self.papers[each.order.id] = own
         for event in outcome:
             if type(event) is not Refused:
                 self.num_trades += isinstance(event, Trade)
                 self.changed_ms[event.market] = command.now_ms
+                if isinstance(event, Trade) and matcher.market(event.market).settles:
+                    self.note_fill(event, matcher.market(event.market), command.now_ms)
+
+    def note_fill(self, event, market, now_ms):
+        """Note what has to be settled of a trade; of the second of two, with the first."""
+        half = (self.num_trades, event.seq, event.token, event.buyer, event.seller)
+        resting, incoming = (
+            self.party(order_id, bps)
+            for order_id, bps in (
+                (event.resting_order_id, market.resting_fee_rate_bps),
+                (event.incoming_order_id, market.incoming_fee_rate_bps),
+            )
+        )
+        rest = (event.price, event.size, resting, incoming)
+        if isinstance(event, PairedTrade) and not event.is_incoming:
+            _, _, [first], *_ = self.fills[self.num_trades - 1]
+            self.fills[self.num_trades - 1] = (market.id, now_ms, [first, half], *rest)
+        else:
+            self.fills[self.num_trades] = (market.id, now_ms, [half], *rest)
+
+    def party(self, order_id, bps):
+        """Give what an order has in a fill, as it was submitted."""
+        order, own = self.orders[order_id]
+        collateral = order.collateral
+        if collateral is None:
+            collateral = order.size * order.price // 100
+        given = (collateral, order.size) if order.side is Side.BUY else (order.size, collateral)
+        charged = bps if order.fee_rate_bps is None else min(bps, order.fee_rate_bps)
+        return order.maker, order.side, given, charged, own and own.salt
 
     def agrees(self, exchange):
         """Demand that an exchange knows the same."""
@@ -118,6 +178,7 @@ class Witness:
         assert exchange.num_trades == self.num_trades
         assert exchange.changed_ms == self.changed_ms
         assert exchange.registry.papers == self.papers
+        assert fills_of(exchange) == self.fills
 
     def let_go(self, matcher):
         """Let go of papers whose order the engine knows no more; its id may come again."""
@@ -126,6 +187,25 @@ class Witness:
                 matcher.order(order_id)
             except UnknownOrderError:
                 del self.papers[order_id]
+
+
+def fills_of(exchange):
+    """Give what an exchange holds to be settled, as the witness notes it."""
+    found = {}
+    for number, held in exchange.registry.settling.held.items():
+        fill, halves = held.fill, [msgspec.structs.astuple(half) for half in held.halves]
+        parties = tuple(map(party_of, (fill.resting, fill.incoming)))
+        assert int(fill.trade_id) == number == held.number
+        traded = (held.market, held.traded_ms, halves, fill.price, int(fill.size))
+        found[number] = (*traded, *parties)
+    return found
+
+
+def party_of(party):
+    """Give an order in a fill as the witness notes it."""
+    given = int(party.maker_amount), int(party.taker_amount)
+    salt = None if party.signature == "0x" else party.salt
+    return party.maker, party.side, given, party.charged_bps, salt
 
 
 class ExchangeMachine(RuleBasedStateMachine):
@@ -223,7 +303,7 @@ class ExchangeMachine(RuleBasedStateMachine):
         outcome = self.tell(command)
         assert shown(outcome) == shown(outcome_of(self.matcher, command)), command
         self.witness.let_go(self.exchange.matcher)
-        self.witness.hear(command, outcome, waiting)
+        self.witness.hear(command, outcome, waiting, self.exchange.matcher)
         self.witness.let_go(self.exchange.matcher)
         assert not self.exchange.registry.waiting
 
@@ -233,6 +313,9 @@ class ExchangeMachine(RuleBasedStateMachine):
         for copy in self.left:
             outcome_of(copy, command)
         outcome = outcome_of(self.exchange, command)
+        if type(command) is EndTrades:
+            for end in command.ends:
+                self.witness.fills.pop(end.trade, None)
         assert type(command) not in SERVER or outcome == () or isinstance(outcome, RejectedError)
         return outcome
 
@@ -243,6 +326,16 @@ class ExchangeMachine(RuleBasedStateMachine):
         if hasattr(self, "exchange"):
             assert self.exchange.matcher.snapshot() == self.matcher.snapshot()
             self.witness.agrees(self.exchange)
+
+    @invariant()
+    def it_has_the_orders_at_hand_that_may_have_to_settle(self):
+        if hasattr(self, "exchange"):
+            resting = {
+                record.order.id: record.order
+                for record in self.matcher.open_orders()
+                if self.matcher.market(record.market).settles
+            }
+            assert self.exchange._fills.orders == resting
 
     @invariant()
     def papers_are_bounded_by_the_orders_that_are_known(self):
@@ -281,3 +374,4 @@ def test_the_machine_meets_what_it_is_about():
     assert kept > 5
     assert len(ever) - kept > 100
     assert machine.exchange.num_trades > 100
+    assert machine.exchange.registry.settling.held

@@ -51,6 +51,19 @@ def test_orders_are_placed_in_their_sequence(shop, place_all, place, alice, bob)
     assert shop.order(two["orderId"])["remaining"] == str(ONE)
 
 
+def test_a_delegate_signs_in_a_batch_as_he_does_alone(shop, place_all, alice, bob):
+    shop.post("/api/orders/delegates", alice.delegate(bob, 1))
+    bodies = []
+    for maker, signer in ((alice, bob), (bob, alice), (alice, alice)):
+        for place in (Place(), Place()):
+            fields = {"maker": maker.address, "signer": signer.address}
+            bodies.append(signer.signed(place, SELL, 40, **fields))
+    told = place_all(*bodies)
+    assert [each.get("code") for each in told] == [
+        *[None] * 2, *["SIGNER_NOT_AUTHORISED"] * 2, *[None] * 2,
+    ]  # fmt: skip
+
+
 def test_what_a_batch_says_is_what_single_requests_say(shop, place_all, alice, bob):
     places = Place(), Place()
     for place in places:

@@ -170,7 +170,7 @@ def test_a_market_is_opened_with_its_terms(here):
     made = done(here, "POST", "/api/admin/markets", body)
     texts = {"yesTokenId": "9001", "mode": "open", "outcome": None, "seq": 0}
     off_chain = dict.fromkeys(("conditionId", "questionId", "collateral", "chain"))
-    alone = {"complementary": False, "lotWei": "1"}
+    alone = {"complementary": False, "lotWei": "1", "settlement": "none"}
     assert made == {**body, **texts, **alone, **off_chain}
     told = refused(
         here, "MARKET_EXISTS", 409, "POST", "/api/admin/markets", {**body, "question": "?"}

@@ -1,0 +1,164 @@
+"""The server's order path, without sockets, beside the contract on a machine of its own."""
+
+from msgspec.structs import asdict
+
+from clob import AddMarket, ClobError, Funds, Market, SetBalance, Settled
+from clob.signing import SignedOrder, sign
+from clob_server.chain.abi import Function
+from clob_server.chain.exchange import FAILED, SETTLED, settle_bodies
+from clob_server.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
+from clob_server.exchange import Exchange
+from clob_server.ids import KEY_BYTES, Ids
+from clob_server.service import Service
+from clob_server.settings import Settings
+from clob_server.trading import check_signature, read_order
+from tests.chain.contracts.evm import NOW_S
+from tests.chain.exchange.venue import BOSS, BUY, FEES, KEYS, MAKERS, START, Venue
+
+BASE = bytes(range(1, 17))
+NAME = "rain"
+TX = f"0x{7:064x}"
+ALICE, BOB, CAROL, SAFE = (maker.address for maker in MAKERS)
+"""Alice has Bob sign for her, too. Carol is gasless, and the safe is a wallet of hers."""
+SET_DELEGATE = Function("setDelegate(address,bool)")
+SET_GASLESS = Function("setGasless(bool)")
+SET_PAYER = Function("setPayer(address,bool)")
+SET_PAYEE = Function("setPayee(address,bool)")
+ALLOWED = (
+    ("delegate", ALICE, BOB),
+    ("gasless", CAROL, CAROL),
+    ("payer", SAFE, CAROL),
+    ("payee", CAROL, SAFE),
+)
+
+
+def allowing():
+    """A venue on which makers allow what :data:`ALLOWED` says."""
+    venue = Venue()
+    venue.do(ALICE, venue.exchange, SET_DELEGATE, BOB, True)
+    venue.do(CAROL, venue.exchange, SET_GASLESS, True)
+    venue.do(SAFE, venue.exchange, SET_PAYER, CAROL, True)
+    venue.do(CAROL, venue.exchange, SET_PAYEE, SAFE, True)
+    return venue
+
+
+class Beside:
+    """A server's state and a contract that begin with the same balances.
+
+    Args:
+        venue: the contract.
+        folder: where the server would keep its data.
+        terms: what is different about the market.
+    """
+
+    def __init__(self, venue, folder="unused", **terms):
+        self.venue = venue
+        self.now_ms = NOW_S * 1000
+        self.service = Service(Settings(data_dir=str(folder)), lambda: self.now_ms)
+        self.service.exchange = self.exchange = Exchange()
+        self.service.ids = Ids(bytes(KEY_BYTES))
+        assert self.service.domain == venue.domain
+        self.settling = self.exchange.registry.settling
+        wrapped, yes, no = venue.wrapped, str(venue.yes), str(venue.no)
+        market = Market(
+            id=NAME, yes=yes, no=no, funds=Funds.ACCOUNTS, settles=True, collateral=wrapped,
+            fee_wallet=FEES, **terms,
+        )  # fmt: skip
+        self.do(BeginSettlement, base=BASE)
+        self.do(AddMarket, market=market)
+        for maker in (ALICE, BOB, CAROL, SAFE):
+            for asset in (wrapped, yes, no):
+                self.do(SetBalance, wallet=maker, asset=asset, amount=START)
+        permissions = tuple((*each, True) for each in ALLOWED)
+        self.do(FollowChain, block=1, hash="0x1", permissions=permissions)
+
+    def do(self, kind, **fields):
+        """Have the server do a command."""
+        return self.exchange.apply(kind(now_ms=self.now_ms, **fields))
+
+    # ----- orders ----------------------------------------------------------------------------
+
+    def place(self, body):
+        """Place an order as the server does; give its events, or what refuses it."""
+        service = self.service
+        try:
+            ticket = read_order(service, {"marketId": NAME, **body})
+            check_signature(service, ticket)
+            outcome = ()
+            for command in ticket.commands(service, self.now_ms):
+                outcome = self.exchange.apply(command)
+        except ClobError as refusal:
+            return refusal
+        return outcome
+
+    def signed(self, maker, side, maker_amount, taker_amount, *, token=None, **fields):
+        """Write the body of an order that its signer signed."""
+        signer = fields.pop("signer", maker)
+        self.venue.salt += 1
+        order = SignedOrder(
+            maker=maker,
+            signer=signer,
+            side=side,
+            maker_amount=maker_amount,
+            taker_amount=taker_amount,
+            token_id=self.venue.yes if token is None else token,
+            **{"salt": self.venue.salt, **fields},
+        )
+        return sign(order, self.venue.domain, KEYS[signer]).to_json()
+
+    def unsigned(self, maker, side, price, size, *, token=None, wallet=None):
+        """Write the body of an order that nobody signed."""
+        token_id = str(self.venue.yes if token is None else token)
+        body = {"maker": maker, "tokenId": token_id, "side": int(side), "price": price}
+        return body | {"size": str(size)} | ({} if wallet is None else {"smartWallet": wallet})
+
+    # ----- settling --------------------------------------------------------------------------
+
+    def settle(self):
+        """Settle what waits on the chain, and then in the engine; give the reasons of failures."""
+        waiting = list(self.settling.unsent(25))
+        if not waiting:
+            return []
+        self.do(SendTrades, operation="one", trades=tuple(held.number for held in waiting))
+        data = settle_bodies([held.fill for held in waiting])
+        outcome = self.venue.evm.send(BOSS, self.venue.exchange, data)
+        assert outcome.reason == "", outcome.reason
+        logs = outcome.logs
+        done = {SETTLED.decode(log)[0] for log in logs if SETTLED.is_in(log)}
+        failed = [FAILED.decode(log) for log in logs if FAILED.is_in(log)]
+        for held in waiting:
+            if int(held.fill.trade_id) in done:
+                seqs = tuple(half.seq for half in held.halves)
+                self.do(Settled, market=held.market, trades=seqs)
+        ends = tuple(TradeEnd(trade=held.number, tx=TX) for held in waiting)
+        self.do(EndTrades, ends=ends)
+        return failed
+
+    def settle_all(self):
+        """Settle until nothing waits; everything has to."""
+        while self.settling.held:
+            assert self.settle() == []
+        assert self.exchange.matcher.unsettled(NAME) == []
+
+    def accounts(self):
+        """What the engine says that everybody has: collateral, YES, NO."""
+        assets = (self.venue.wrapped, str(self.venue.yes), str(self.venue.no))
+        balance = self.exchange.matcher.balance
+        return {
+            who: tuple(balance(who, asset).balance for asset in assets)
+            for who in (ALICE, BOB, CAROL, SAFE, FEES)
+        }
+
+    def chain(self):
+        """What the chain says of the same."""
+        return {who: self.venue.holds(who) for who in (ALICE, BOB, CAROL, SAFE, FEES)}
+
+
+def facts(fill):
+    """A fill as plain values."""
+    return {**asdict(fill), "resting": asdict(fill.resting), "incoming": asdict(fill.incoming)}
+
+
+def amounts(side, collateral, size):
+    """What is given and what is got, in the sequence in which it is signed."""
+    return (collateral, size) if side is BUY else (size, collateral)

@@ -1,0 +1,159 @@
+"""Orders for markets whose trades settle: what makers said on the chain is what counts there."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from clob.errors import InsufficientBalanceError, PriceOutOfRangeError, UnknownMarketError
+from clob.signing import SignerNotAuthorisedError, TakerNotSupportedError
+from clob_server.chain.accounts import OPERATOR
+from clob_server.commands import FollowChain, SetDelegate
+from clob_server.problems import ApiError
+from clob_server.trading import check_signature, read_order, read_signed
+from clob_server.trying import simulate
+from tests.chain.exchange.beside import ALICE, BOB, CAROL, SAFE, Beside, amounts
+from tests.chain.exchange.venue import BUY, ONE, SELL
+from tests.signings import DOMAIN, EXCHANGE
+
+
+@pytest.fixture
+def beside():
+    """The order path of a server, without a contract: nothing settles in these tests."""
+    venue = SimpleNamespace(domain=DOMAIN, wrapped=SAFE, yes=11, no=12, salt=0)
+    return Beside(venue)
+
+
+def takes_back(beside, kind, owner, other):
+    """Have the chain say that something is allowed no more."""
+    permissions = ((kind, owner, other, False),)
+    beside.do(FollowChain, block=2, hash="0x2", permissions=permissions)
+
+
+def bid(beside, **fields):
+    return beside.signed(ALICE, BUY, *amounts(BUY, 5 * ONE, 10 * ONE), **fields)
+
+
+def refused(beside, body, code, *words):
+    """Expect an order to be refused in these words, wherever it is read; nothing may change."""
+    before = beside.exchange.snapshot()
+    outcome = beside.place(body)
+    assert outcome.code == code
+    for word in words:
+        assert word in str(outcome)
+    beside.exchange.num_orders -= beside.exchange.snapshot() != before
+    assert beside.exchange.snapshot() == before
+
+
+def test_a_delegate_counts_who_is_one_on_the_chain(beside):
+    assert beside.place(bid(beside, signer=BOB))
+    takes_back(beside, "delegate", ALICE, BOB)
+    words = f"{ALICE} must call setDelegate({BOB}, true) at {EXCHANGE}"
+    refused(beside, bid(beside, signer=BOB), "SIGNER_NOT_AUTHORISED", words, "to be signed is 0x")
+
+
+def test_a_delegate_of_the_server_alone_counts_in_other_markets_alone(beside):
+    takes_back(beside, "delegate", ALICE, BOB)
+    beside.do(SetDelegate, maker=ALICE, delegate=BOB, allowed=True, nonce="0")
+    refused(beside, bid(beside, signer=BOB), "SIGNER_NOT_AUTHORISED", "setDelegate")
+    elsewhere = {**bid(beside, signer=BOB), "marketId": "elsewhere"}
+    check_signature(beside.service, read_order(beside.service, elsewhere))
+
+
+def test_in_other_markets_the_contract_is_not_spoken_of(beside):
+    body = {**bid(beside, signer=CAROL), "marketId": "elsewhere"}
+    with pytest.raises(SignerNotAuthorisedError) as caught:
+        check_signature(beside.service, read_order(beside.service, body))
+    assert "setDelegate" not in str(caught.value)
+
+
+def test_an_unsigned_order_takes_a_maker_who_is_gasless(beside):
+    body = beside.unsigned(ALICE, BUY, 50, ONE)
+    words = f"without a signature {ALICE} must call setGasless(true) at {EXCHANGE}"
+    refused(beside, body, "GASLESS_NOT_ALLOWED", words)
+    assert beside.place(beside.unsigned(CAROL, BUY, 50, ONE))
+    takes_back(beside, "gasless", CAROL, CAROL)
+    refused(beside, beside.unsigned(CAROL, BUY, 50, ONE), "GASLESS_NOT_ALLOWED", CAROL)
+
+
+def test_who_pays_has_to_allow_it(beside):
+    body = beside.unsigned(CAROL, BUY, 50, ONE, wallet=BOB)
+    refused(beside, body, "WALLET_NOT_ALLOWED", f"to pay for {CAROL}, {BOB} must call setPayer")
+    assert beside.place(beside.unsigned(CAROL, BUY, 50, ONE, wallet=SAFE))
+    takes_back(beside, "payer", SAFE, CAROL)
+    body = beside.unsigned(CAROL, BUY, 50, ONE, wallet=SAFE)
+    refused(beside, body, "WALLET_NOT_ALLOWED", f"setPayer({CAROL}, true) at {EXCHANGE}")
+    assert beside.place(beside.unsigned(CAROL, BUY, 50, ONE, wallet=CAROL))
+    assert beside.place(beside.unsigned(CAROL, SELL, 60, ONE, wallet=SAFE))
+
+
+def test_that_another_is_paid_the_seller_has_to_allow(beside):
+    body = beside.unsigned(CAROL, SELL, 50, ONE, wallet=BOB)
+    words = f"for {BOB} to be paid, {CAROL} must call setPayee({BOB}, true) at {EXCHANGE}"
+    refused(beside, body, "WALLET_NOT_ALLOWED", words)
+    assert beside.place(beside.unsigned(CAROL, SELL, 50, ONE, wallet=SAFE))
+    takes_back(beside, "payee", CAROL, SAFE)
+    refused(beside, beside.unsigned(CAROL, SELL, 50, ONE, wallet=SAFE), "WALLET_NOT_ALLOWED")
+    assert beside.place(beside.unsigned(CAROL, BUY, 40, ONE, wallet=SAFE))
+
+
+def test_elsewhere_nobody_has_to_allow_anything(beside):
+    body = {**beside.unsigned(ALICE, BUY, 50, ONE, wallet=BOB), "marketId": "elsewhere"}
+    assert read_order(beside.service, body).order.smart_wallet == BOB
+
+
+def test_an_order_that_was_cancelled_on_the_chain_first_is_refused(beside):
+    late, early = ({"marketId": "rain", **bid(beside)} for _ in "ab")
+    hashes = [read_signed(beside.service, body).order_hash for body in (late, early)]
+    assert beside.place(early)
+    names = tuple(f"0x{each.hex()}" for each in hashes)
+    beside.do(FollowChain, block=2, hash="0x2", cancelled=names)
+    refused(beside, late, "ORDER_CANCELLED", names[0], "cancelled on the chain")
+    again = read_signed(beside.service, early)  # what came before the cancel is answered again
+    assert again.order_hash == hashes[1]
+
+
+def test_only_the_operator_of_the_chain_may_be_the_taker(beside):
+    assert beside.place(bid(beside, taker=OPERATOR.address))
+    body = {"marketId": "rain", **bid(beside, taker=BOB)}
+    with pytest.raises(TakerNotSupportedError):
+        read_signed(beside.service, body)
+
+
+def test_a_price_is_what_the_contract_takes_it_for(beside):
+    body = beside.signed(ALICE, BUY, *amounts(BUY, 5 * ONE - 1_000, 10 * ONE))
+    [added] = beside.place(body)
+    assert added.price == 49
+    assert read_signed(beside.service, {**body, "marketId": "elsewhere"}).order.price == 50
+    tiny = beside.signed(ALICE, BUY, *amounts(BUY, ONE // 100 - 1_000, ONE))
+    with pytest.raises(PriceOutOfRangeError):
+        read_signed(beside.service, {**tiny, "marketId": "rain"})
+
+
+def test_an_order_needs_what_the_wallet_has_on_the_chain(beside):
+    big = beside.signed(ALICE, SELL, *amounts(SELL, 600 * ONE, 1_200 * ONE))
+    outcome = beside.place(big)
+    assert isinstance(outcome, InsufficientBalanceError)
+    told = f"has {1_000 * ONE} wei of '11' available, {1_200 * ONE} needed; 0 reserved"
+    assert told in str(outcome)
+
+
+def test_what_would_come_of_an_order_is_told_by_the_same_rules(beside):
+    beside.place(beside.signed(BOB, SELL, *amounts(SELL, 2 * ONE, 4 * ONE)))
+    told = simulate(beside.service, {"marketId": "rain", **bid(beside)})
+    assert (told.matched, told.filled_tokens) == (True, str(4 * ONE))
+    with pytest.raises(ApiError, match="setGasless"):
+        simulate(beside.service, {"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)})
+
+
+def test_an_order_for_a_market_that_was_not_there_does_not_get_into_one_that_settles(beside):
+    """It was read by the rules of another market."""
+    service = beside.service
+    service.engine = SimpleNamespace(seq=1)
+    opened, beside.exchange.settles = beside.exchange.settles, set()
+    ticket = read_order(service, {"marketId": "new", **beside.unsigned(ALICE, BUY, 50, ONE)})
+    beside.exchange.settles = opened
+    assert ticket.opens
+    market = beside.exchange.matcher.market("rain")
+    late = type(ticket)(ticket.order, type(ticket.instructions)(market.id), opens=True)
+    with pytest.raises(UnknownMarketError, match="only just opened"):
+        late.commands(service, beside.now_ms)

@@ -1,0 +1,110 @@
+"""Trades of markets that settle: each becomes a fill at once, whatever else its command did."""
+
+import pytest
+
+from clob import (
+    Batch,
+    Funds,
+    Limits,
+    Mode,
+    Replace,
+    SetBalance,
+    SetLimits,
+    SetMode,
+    Settled,
+)
+from clob_server.commands import BeginSettlement, EndTrades, TradeEnd
+from clob_server.exchange import Exchange
+from tests.matchers import buy, market, sell
+from tests.server.engines import papers
+from tests.server.test_exchange import do, kept, opened, put
+
+
+def settling(**limits):
+    """Make an exchange with a market that settles, where makers have enough of everything."""
+    exchange = opened(market(funds=Funds.ACCOUNTS, settles=True), market("off"), **limits)
+    exchange.apply(BeginSettlement(base=b"\x01" * 16, now_ms=1))
+    for wallet in "BS":
+        for asset in ("collateral", "m-yes", "m-no"):
+            exchange.apply(SetBalance(wallet=wallet, asset=asset, amount=10**6, now_ms=1))
+    return exchange
+
+
+def held(exchange):
+    """What waits to be settled: salts of both orders, price and size, by the number."""
+    return {
+        number: (each.fill.resting.salt, each.fill.incoming.salt, each.fill.price, each.fill.size)
+        for number, each in exchange.registry.settling.held.items()
+    }
+
+
+def salted(exchange, make, order_id, *arguments, **fields):
+    """Submit an order whose papers have its number for a salt."""
+    exchange.apply(papers(order_id, salt=order_id.lstrip("abo"), now_ms=exchange.now_ms))
+    return exchange.apply(make(order_id, *arguments, now_ms=exchange.now_ms, **fields))
+
+
+def test_nothing_is_held_for_trades_that_settle_nowhere():
+    exchange = settling()
+    put(exchange, sell, "a", 50, 10, market="off", token="off-yes")
+    put(exchange, buy, "b", 50, 10, market="off", token="off-yes")
+    assert exchange.num_trades == 1
+    assert held(exchange) == {}
+
+
+@pytest.mark.parametrize("finished_max", [1, 10_000])
+def test_all_trades_of_one_order_are_held_however_few_orders_stay_readable(finished_max):
+    exchange = settling(finished_max=finished_max)
+    for number in range(30):
+        salted(exchange, sell, f"a{number}", 50, 10)
+    salted(exchange, buy, "b99", 60, 305)
+    assert held(exchange) == {n + 1: (str(n), "99", 50, "10") for n in range(30)}
+
+
+def test_all_trades_of_a_batch_are_held_however_few_orders_stay_readable():
+    exchange = settling(finished_max=1)
+    for number in range(30):
+        salted(exchange, sell, f"a{number}", 50, 10)
+    for number in range(90, 93):
+        exchange.apply(papers(f"b{number}", salt=str(number)))
+    inner = tuple(buy(f"b{number}", 60, 100) for number in range(90, 93))
+    exchange.apply(Batch(commands=inner, now_ms=exchange.now_ms))
+    expected = {n + 1: (str(n), str(90 + n // 10), 50, "10") for n in range(30)}
+    assert held(exchange) == expected
+    assert len(kept(exchange)) == 1
+
+
+def test_a_replaced_order_settles_as_it_was_signed():
+    exchange = settling()
+    salted(exchange, sell, "a7", 60, 10)
+    salted(exchange, buy, "b8", 50, 10)
+    do(exchange, Replace, order_id="a7", price=45, size=4)
+    [found] = exchange.registry.settling.held.values()
+    assert (found.fill.price, found.fill.size) == (50, "4")
+    assert (found.fill.incoming.maker_amount, found.fill.incoming.taker_amount) == ("10", "6")
+
+
+def test_what_rested_before_a_restart_settles_after_it():
+    exchange = settling()
+    salted(exchange, sell, "a7", 60, 10)
+    do(exchange, SetLimits, limits=Limits(finished_max=1))
+    again = Exchange.restore(exchange.snapshot())
+    for each in (exchange, again):
+        salted(each, buy, "b8", 60, 4)
+    assert held(again) == {1: ("7", "8", 60, "4")}
+    assert again.snapshot() == exchange.snapshot()
+    last = Exchange.restore(again.snapshot())
+    assert last.registry.settling.snapshot() == exchange.registry.settling.snapshot()
+    assert last.settles == {"m"}
+
+
+def test_a_resolved_market_lets_its_trades_settle():
+    exchange = settling()
+    salted(exchange, sell, "a7", 60, 10)
+    trade, *_ = salted(exchange, buy, "b8", 60, 4)
+    do(exchange, SetMode, market="m", mode=Mode.RESOLVED)
+    assert held(exchange) == {1: ("7", "8", 60, "4")}
+    do(exchange, Settled, market="m", trades=(trade.seq,))
+    do(exchange, EndTrades, ends=(TradeEnd(trade=1, tx="0x1"),))
+    assert exchange.matcher.balance("B", "m-yes").balance == 10**6 + 4
+    assert held(exchange) == {}
