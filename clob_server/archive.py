@@ -1,16 +1,16 @@
 """A log written out for those who read it elsewhere, and its frames let go that nobody needs.
 
-Three tables can be made of a log: ``events``, ``trades`` and ``orders``, each row as the server
-says it in JSON, amounts as decimal digits. They are written as they come, so that memory does not
-grow with the log. As Parquet they need the extra ``[export]``.
+Four tables can be made of a log: ``events``, ``trades``, ``orders`` and ``settlements``, each row
+as the server says it in JSON, amounts as decimal digits. They are written as they come, so that
+memory does not grow with the log; a trade therefore stands in its row as it did when it was made,
+and what came of it on the chain has a row of its own. As Parquet they need the extra ``[export]``.
 """
 
-import importlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -25,8 +25,9 @@ from clob import (
     Trade,
 )
 from clob_server.audit import journal_of
-from clob_server.commands import AnyCommand
+from clob_server.commands import AnyCommand, EndTrades
 from clob_server.exchange import Exchange, outcome_of
+from clob_server.fates import NONE, PENDING, fate_at
 from clob_server.history.projection import Rows
 from clob_server.history.replica import beginning
 from clob_server.history.store import FILE, Reader
@@ -35,11 +36,11 @@ from clob_server.log import Folder, SqliteLog
 from clob_server.log.beside import snapshot_names, snapshot_seq
 from clob_server.log.files import sync_folder
 from clob_server.recovery import commands_of
+from clob_server.settling import Settling
+from clob_server.tables import Lines, Parquet, Sink
 from clob_server.views import order_body, trade_body
 from clob_server.wire import OrderBody, TradeBody, Wire
 
-GROUP_ROWS: Final = 50_000
-"""How many rows of a table are held until they are written as a group of Parquet."""
 PARQUET: Final = "parquet"
 """A file of Parquet for each table."""
 JSON_LINES: Final = "jsonl"
@@ -81,25 +82,36 @@ class EventBody(Wire, frozen=True, kw_only=True):
     """Why the order left the book."""
 
 
+class SettlementBody(Wire, frozen=True, kw_only=True):
+    """What came of a trade on the chain; of a mint or a merge each of the two has one."""
+
+    command_seq: int
+    """The command that it came with."""
+    timestamp: int
+    """The time of that, Unix milliseconds."""
+    trade_id: str
+    """The trade."""
+    market_id: str
+    """The market."""
+    token_id: str
+    """The token that was traded."""
+    seq: int
+    """The number of the event that the trade was."""
+    settlement: str
+    """``settled`` or ``failed``."""
+    tx_hash: str | None = None
+    """The transaction that settled it."""
+    settlement_reason: str | None = None
+    """Why it failed."""
+
+
 TABLES: Final[dict[str, type[Wire]]] = {
     "events": EventBody,
     "trades": TradeBody,
     "orders": OrderBody,
+    "settlements": SettlementBody,
 }
 """What the rows of each table are."""
-
-_encode: Final = msgspec.json.Encoder().encode
-
-
-class Sink(Protocol):
-    """Takes the rows of a table."""
-
-    def write(self, row: Wire) -> None:
-        """Take one."""
-
-    def close(self) -> None:
-        """Write what is left, durably."""
-
 
 # ----- tables --------------------------------------------------------------------------------
 
@@ -166,22 +178,58 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
         for command in commands_of(frame):
             seq += 1
             num_trades, known = exchange.num_trades, rows.known(command)
+            if type(command) is EndTrades:
+                yield from came_of(seq, command, exchange.registry.settling, ids)
             outcome = outcome_of(exchange, command)
             if isinstance(outcome, RejectedError):
                 continue
-            yield from happened(seq, command, outcome, num_trades, ids)
+            settles = exchange.settles
+            yield from happened(seq, command, outcome, num_trades, ids, settles=settles)
             rows.take(seq, command, outcome, num_trades, known)
         for row in rows.orders:
             yield "orders", msgspec.json.decode(row[-1], type=OrderBody)
-        rows.orders.clear()
-        rows.trades.clear()
+        rows.clear()
     papers = exchange.registry.papers
     for record in exchange.matcher.open_orders():
         yield "orders", order_body(record, papers.get(record.order.id))
 
 
+def came_of(
+    seq: int, command: EndTrades, settling: Settling, ids: Ids
+) -> Iterator[tuple[str, Wire]]:
+    """Give the rows of trades that come to an end with a command, which is yet to be done."""
+    ended: set[int] = set()
+    for end in command.ends:
+        what = settling.held.get(end.trade)
+        if what is None or end.trade in ended:
+            continue
+        ended.add(end.trade)
+        settlement, tx_hash, reason = fate_at(end.tx, end.reason)
+        for half in what.halves:
+            yield (
+                "settlements",
+                SettlementBody(
+                    command_seq=seq,
+                    timestamp=command.now_ms,
+                    trade_id=ids.trade(what.traded_ms, half.number),
+                    market_id=what.market,
+                    token_id=half.token,
+                    seq=half.seq,
+                    settlement=settlement,
+                    tx_hash=tx_hash,
+                    settlement_reason=reason,
+                ),
+            )
+
+
 def happened(
-    seq: int, command: AnyCommand, events: Sequence[Event | Refused], num_trades: int, ids: Ids
+    seq: int,
+    command: AnyCommand,
+    events: Sequence[Event | Refused],
+    num_trades: int,
+    ids: Ids,
+    *,
+    settles: Collection[str] = (),
 ) -> Iterator[tuple[str, Wire]]:
     """Give the rows of the events of a command."""
     now_ms = command.now_ms
@@ -191,7 +239,8 @@ def happened(
         yield "events", event_body(event, seq, now_ms)
         if isinstance(event, Trade):
             num_trades += 1
-            yield "trades", trade_body(event, ids.trade(now_ms, num_trades), now_ms)
+            fate = PENDING if event.market in settles else NONE
+            yield "trades", trade_body(event, ids.trade(now_ms, num_trades), now_ms, fate)
 
 
 def event_body(event: Event, command_seq: int, now_ms: int) -> EventBody:
@@ -224,74 +273,6 @@ def event_body(event: Event, command_seq: int, now_ms: int) -> EventBody:
         token_id=event.token,
         **more,
     )
-
-
-class Lines:
-    """A file of JSON lines.
-
-    Args:
-        path: the file, which must not be there.
-    """
-
-    def __init__(self, path: Path, _: type[Wire]) -> None:
-        self._file = path.open("xb")
-
-    def write(self, row: Wire) -> None:
-        """Write a line."""
-        self._file.write(_encode(row) + b"\n")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-class Parquet:
-    """A file of Parquet.
-
-    Args:
-        path: the file, which must not be there.
-        kind: what the rows are.
-    """
-
-    def __init__(self, path: Path, kind: type[Wire]) -> None:
-        arrow = importlib.import_module("pyarrow")
-        parquet = importlib.import_module("pyarrow.parquet")
-        self._table = arrow.Table.from_pylist
-        self._schema = arrow.schema(
-            [
-                (field.encode_name, column(arrow, field.type))
-                for field in msgspec.structs.fields(kind)
-            ]
-        )
-        self._rows: list[dict[str, Any]] = []
-        self._file = path.open("xb")
-        self._writer = parquet.ParquetWriter(self._file, self._schema)
-
-    def write(self, row: Wire) -> None:
-        """Take a row; groups of them are written."""
-        self._rows.append(msgspec.to_builtins(row))
-        if len(self._rows) >= GROUP_ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Write a group."""
-        self._writer.write_table(self._table(self._rows, schema=self._schema))
-        self._rows.clear()
-
-    def close(self) -> None:
-        """Write the last group, and close the file."""
-        if self._rows:
-            self._flush()
-        self._writer.close()
-        self._file.close()
-
-
-def column(arrow: Any, annotation: Any) -> Any:
-    """Give the type of a column."""
-    kinds = set(get_args(annotation) or (annotation,))
-    if int in kinds:
-        return arrow.int64()
-    return arrow.bool_() if bool in kinds else arrow.string()
 
 
 # ----- frames --------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
         "export",
         help="write a log as a journal or as tables",
         description="Write a log as a journal, for `clob verify`, or as tables of all events, "
-        "trades and orders.",
+        "trades, orders and settlements.",
     )
     out.add_argument(
         "target", metavar="TARGET", help="the journal, or the folder of tables; made, not replaced"

@@ -11,6 +11,7 @@ from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
 from clob_server.chain.addresses import Addresses
 from clob_server.commands import Condition, Papers
+from clob_server.fates import NONE, Fate
 from clob_server.ids import Ids
 from clob_server.registry import Words
 from clob_server.wire import (
@@ -30,6 +31,10 @@ MODES: Final = {
     Mode.RESOLVED: "resolved",
 }
 """The modes of a market, as JSON writes them."""
+NOWHERE: Final = "none"
+"""What the settlement of a market is where its trades move nothing."""
+ON_CHAIN: Final = "chain"
+"""What it is where they move tokens and collateral on the chain."""
 
 
 def order_body(record: OrderRecord, papers: Papers | None) -> OrderBody:
@@ -115,8 +120,16 @@ def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
     )
 
 
-def trade_body(event: Trade, trade_id: str, now_ms: int) -> TradeBody:
-    """Describe a trade."""
+def trade_body(event: Trade, trade_id: str, now_ms: int, fate: Fate = NONE) -> TradeBody:
+    """Describe a trade.
+
+    Args:
+        event: the trade.
+        trade_id: what names it.
+        now_ms: when it was made.
+        fate: how its settlement stands.
+    """
+    settlement, tx_hash, reason = fate
     return TradeBody(
         id=trade_id,
         market_id=event.market,
@@ -127,19 +140,24 @@ def trade_body(event: Trade, trade_id: str, now_ms: int) -> TradeBody:
         seller=event.seller,
         match_type=event.match_type.value,
         timestamp=now_ms,
-        tx_hash=None,
-        settlement="none",
+        tx_hash=tx_hash,
+        settlement=settlement,
         seq=event.seq,
         resting_order_id=str(event.resting_order_id),
         incoming_order_id=str(event.incoming_order_id),
         incoming_side=int(event.incoming_side),
         buyer_fee=str(event.buyer_fee),
         seller_fee=str(event.seller_fee),
+        settlement_reason=reason or UNSET,
     )
 
 
 def summaries(
-    events: Sequence[Event | Refused], ids: Ids, now_ms: int, num_trades: int
+    events: Sequence[Event | Refused],
+    ids: Ids,
+    now_ms: int,
+    num_trades: int,
+    tx_hash: str | None = None,
 ) -> list[TradeSummary]:
     """Describe the trades among the events of a command.
 
@@ -148,10 +166,11 @@ def summaries(
         ids: what names trades.
         now_ms: the time of the command.
         num_trades: how many trades there were before it.
+        tx_hash: the transaction that settled them; None where nothing has.
     """
     return [
         TradeSummary(
-            id=ids.trade(now_ms, number), price=trade.price, size=str(trade.size), tx_hash=None
+            id=ids.trade(now_ms, number), price=trade.price, size=str(trade.size), tx_hash=tx_hash
         )
         for number, trade in own_trades(events, num_trades)
     ]
@@ -189,6 +208,7 @@ def market_terms(market: Market, words: Words) -> dict[str, Any]:
         "incoming_fee_rate_bps": market.incoming_fee_rate_bps,
         "complementary": market.complementary,
         "lot_wei": str(market.lot_wei),
+        "settlement": ON_CHAIN if market.settles else NOWHERE,
     }
 
 
@@ -212,9 +232,12 @@ def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any
 def contracts_of(addresses: Addresses | None) -> ContractsBody:
     """Describe the contracts; None where they are not known."""
     if addresses is None:
-        return ContractsBody(stablecoin=None, collateral=None, conditional_tokens=None)
+        return ContractsBody(
+            stablecoin=None, collateral=None, conditional_tokens=None, exchange=None
+        )
     return ContractsBody(
         stablecoin=addresses.stablecoin,
         collateral=addresses.collateral,
         conditional_tokens=addresses.conditional_tokens,
+        exchange=addresses.exchange or None,
     )

@@ -147,6 +147,8 @@ class TradeBody(Wire, frozen=True, kw_only=True):
     """Tokens that the buyer is charged, in wei."""
     seller_fee: str
     """Collateral that the seller is charged, in wei."""
+    settlement_reason: str | msgspec.UnsetType = msgspec.UNSET
+    """Why it could not be settled; only where ``settlement`` is ``failed``."""
 
 
 class TradesBody(Wire, frozen=True, kw_only=True):
@@ -192,13 +194,14 @@ class MarketTerms(Wire, frozen=True, kw_only=True):
     chain: str | None
     """``waiting``, ``preparing``, ``prepared``, ``reporting``, ``reported`` or ``stuck``; null
     without a condition or a chain."""
+    settlement: str
+    """``none``: its trades settle nowhere (decision 45). ``chain``: each moves tokens and
+    collateral on the chain, and orders must be covered there."""
 
 
 class MarketBody(MarketTerms, frozen=True, kw_only=True):
     """A market, and where it stands."""
 
-    settlement: str
-    """``none``: its trades settle nowhere (decision 45)."""
     best_bid: int | None
     """The highest price that is bid for the YES token, in cents; null where nobody does."""
     best_ask: int | None

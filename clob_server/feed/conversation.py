@@ -13,11 +13,13 @@ from clob.errors import TokenNotInMarketError, UnknownMarketError
 from clob.signing import fields
 from clob_server.feed.messages import POLICY, Error, Id, Pong, Subscribed, Unsubscribed
 from clob_server.feed.requests import Ping, Request, Subscribe, Unsubscribe, read, token_id, wanting
+from clob_server.feed.settlements import Scope, SettlementSubscription
 from clob_server.feed.subscribers import Name, Subscriber
 from clob_server.feed.subscriptions import BookSubscription
 from clob_server.feed.users import UserSubscription
 from clob_server.instructions import market_id
 from clob_server.problems import ApiError
+from clob_server.settings import NO_CHAIN
 from clob_server.transport import text_frame
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class Conversation:
         elif request.channel == "user":
             self._subscribe_user(request)
         else:
-            raise ApiError("CHAIN_NOT_CONFIGURED", "there is no chain here, and nothing settles")
+            self._subscribe_settlement(request)
 
     # ----- subscribing -----------------------------------------------------------------------
 
@@ -150,10 +152,8 @@ class Conversation:
             TooManyOrdersError: he has more open orders than can be told at once.
         """
         feed, subscriber = self._feed, self._subscriber
-        if request.maker is None:
-            raise wanting("maker")
-        maker = fields.address("maker", request.maker)
-        market = None if request.market_id is None else market_id(request.market_id)
+        market, maker = scope_of(request)
+        assert maker is not None
         feed.guard.may_follow(subscriber.key, "user", maker)
         name = ("user", market or "", maker)
         self._check_room(name)
@@ -164,6 +164,30 @@ class Conversation:
         if request.extended:
             self._confirm(request, market, None, orders.seq, resumed=False)
         subscriber.say(orders)
+
+    def _subscribe_settlement(self, request: Subscribe) -> None:
+        """Begin to tell how trades of a market, or of a maker, stand.
+
+        Raises:
+            ApiError: CHAIN_NOT_CONFIGURED, INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS.
+            InvalidAddressError: the maker is none.
+            UnknownMarketError: there is no such market.
+        """
+        feed, subscriber = self._feed, self._subscriber
+        if feed.settings.chain_source == NO_CHAIN:
+            raise ApiError("CHAIN_NOT_CONFIGURED", "there is no chain here, and nothing settles")
+        market, maker = scope = scope_of(request)
+        seq = None if market is None else feed.exchange.matcher.seq(market)
+        name = ("settlement", market or "", maker or "")
+        self._check_room(name)
+        made = SettlementSubscription(
+            feed.settlements, subscriber, scope, extended=request.extended
+        )
+        subscriber.remove(name)
+        subscriber.add(name, made)
+        feed.settlements.join(made, feed.time())
+        if request.extended:
+            self._confirm(request, market, None, seq, resumed=False)
 
     def _confirm(
         self,
@@ -194,13 +218,12 @@ class Conversation:
             ApiError: INVALID_FIELD.
             InvalidAddressError: the maker is none.
         """
-        is_user = request.channel == "user"
-        if is_user and request.maker is None:
-            raise wanting("maker")
-        if not is_user or request.market_id is not None:
-            market_id(request.market_id)
-        maker = fields.address("maker", request.maker) if is_user else ""
-        self._subscriber.remove((request.channel, request.market_id or "", maker))
+        if request.channel == "orderbook":
+            scope: Scope = market_id(request.market_id), None
+        else:
+            scope = scope_of(request)
+        market, maker = scope
+        self._subscriber.remove((request.channel, market or "", maker or ""))
         if request.extended or self._subscriber.extended:
             self._subscriber.say(
                 Unsubscribed(
@@ -210,6 +233,20 @@ class Conversation:
                     id=unset(request.id),
                 )
             )
+
+
+def scope_of(request: Subscribe | Unsubscribe) -> Scope:
+    """Read of which market and maker somebody wants to hear, beside the book.
+
+    Raises:
+        ApiError: INVALID_FIELD, he says neither, or no maker whose orders he wants to hear of.
+        InvalidAddressError: the maker is none.
+    """
+    if request.maker is None and (request.channel == "user" or request.market_id is None):
+        raise wanting("maker" if request.channel == "user" else "marketId or maker")
+    market = None if request.market_id is None else market_id(request.market_id)
+    maker = None if request.maker is None else fields.address("maker", request.maker)
+    return market, maker
 
 
 def unset(given: Id | None) -> Id | UnsetType:

@@ -13,10 +13,20 @@ from clob import OrderRecord
 from clob_server.calls import Receive, Scope, Send
 from clob_server.commands import DeactivateKey
 from clob_server.engine import Done
+from clob_server.fates import Change, Fates
 from clob_server.feed.conversation import Conversation
 from clob_server.feed.fanout import EVENTS_MAX, Fanout, Group
-from clob_server.feed.happenings import Happening, Opened, Writer, Written, frame_of, heard
+from clob_server.feed.happenings import (
+    Happening,
+    Opened,
+    Writer,
+    Written,
+    frame_of,
+    heard,
+    standings,
+)
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
+from clob_server.feed.settlements import Settlements
 from clob_server.feed.sinks import sink_for
 from clob_server.feed.snapshots import Snapshots
 from clob_server.feed.streams import Stream, Streams
@@ -41,6 +51,7 @@ class Feed:
     """
 
     exchange: "Exchange"
+    settlements: Settlements
     snapshots: Snapshots
     streams: Streams
     users: Users
@@ -99,8 +110,11 @@ class Feed:
         self.exchange = self._service.exchange
         self.streams = Streams(self.exchange, self.settings.ws_resume_events, records)
         self.snapshots = Snapshots(self.exchange)
-        self.writer = Writer(self._service.ids)
-        self.users = Users(self.exchange, self._service.ids)
+        ids = self._service.ids
+        self.writer = Writer(ids, self.exchange.settles)
+        self.users = Users(self.exchange, ids)
+        self.settlements = Settlements(self.exchange, ids)
+        self._fates = Fates(self.exchange.registry.settling)
         self._task = asyncio.get_running_loop().create_task(self._look_again())
 
     def close(self) -> None:
@@ -108,6 +122,8 @@ class Feed:
         if self._task is not None:
             self._task.cancel()
         self._fanout.close()
+        if self._task is not None:
+            self.settlements.close()
         for subscriber in tuple(self.subscribers):
             subscriber.end(RESTART, "the server ends")
 
@@ -144,12 +160,22 @@ class Feed:
             if stream.groups:
                 self._tell(stream, happenings)
         self._fanout.go()
-        if self.users:
-            self.users.hear(batch, self.time())
+        changes = self._fates.hear(batch) if self.exchange.settles else ()
+        if self.users or self.settlements:
+            self._tell_makers(batch, changes)
         if self.subscribers:
             for done in batch:
                 if isinstance(done.command, DeactivateKey):
                     self._drop(done.command.key_id)
+
+    def _tell_makers(self, batch: Sequence[Done], changes: Sequence[Change]) -> None:
+        """Tell what became of orders, and then how trades stand."""
+        now, news = self.time(), list(standings(changes, self._service.ids))
+        if self.users:
+            self.users.hear(batch, now)
+            self.users.hear_of(news, now)
+        if self.settlements:
+            self.settlements.hear(batch, news, now)
 
     def _tell(self, stream: Stream, happenings: Sequence[Happening]) -> None:
         """Put what happened in a market in line for those who follow it."""
@@ -253,6 +279,7 @@ class Feed:
                     self._fanout.beat(group, frame_of(message), stream.seq)
         self._fanout.go()
         self.users.beat(quiet_since, now, now_ms)
+        self.settlements.beat(quiet_since, now, now_ms)
 
 
 async def refuse(error: ApiError, scope: Scope, send: Send) -> None:

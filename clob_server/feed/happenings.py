@@ -1,13 +1,14 @@
 """What happened in a market, kept as it is until somebody has to be told, and then written once."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, structs
 
 import clob
 from clob import Event, RemovalReason, Side
+from clob_server.fates import NONE, PENDING, Change, Fate
 from clob_server.feed import messages
 from clob_server.feed.messages import encode
 from clob_server.transport import text_frame
@@ -107,10 +108,12 @@ class Writer:
 
     Args:
         ids: names trades.
+        settles: the markets whose trades settle on a chain.
     """
 
-    def __init__(self, ids: "Ids") -> None:
+    def __init__(self, ids: "Ids", settles: Collection[str] = ()) -> None:
         self._ids = ids
+        self._settles = settles
 
     def frames(self, happening: Happening, *, extended: bool) -> Frames:
         """Write what a subscriber is told; about 3 us.
@@ -141,9 +144,10 @@ class Writer:
         return frame_of(message)
 
     def _trade(self, event: clob.Trade, happening: Happening) -> messages.Message:
-        """Tell of a trade."""
+        """Tell of a trade, which waits for its settlement then, if it settles."""
         now_ms = happening.now_ms
-        body = trade_body(event, self._ids.trade(now_ms, happening.number), now_ms)
+        fate = PENDING if event.market in self._settles else NONE
+        body = trade_body(event, self._ids.trade(now_ms, happening.number), now_ms, fate)
         data = messages.TradeData(
             **structs.asdict(body),
             resting_remaining=str(event.resting_remaining),
@@ -270,4 +274,75 @@ def empty(event: Opened, now_ms: int) -> messages.Message:
         seq=event.seq,
         timestamp=now_ms,
         data=messages.LevelsData(bids=[], asks=[], last_update=event.changed_ms),
+    )
+
+
+# ----- settlement ----------------------------------------------------------------------------
+
+
+class Standing(NamedTuple):
+    """A trade, and how its settlement stands from now on."""
+
+    trade_id: str
+    """The trade."""
+    market: str
+    """Its market."""
+    token: str
+    """Its token."""
+    seq: int
+    """Its number in its market."""
+    match_type: clob.MatchType
+    """How its orders met."""
+    buyer: str
+    """The maker of the buying order; empty in a merge."""
+    seller: str
+    """The maker of the selling order; empty in a mint."""
+    fate: Fate
+    """How it stands."""
+    now_ms: int
+    """Since when, Unix milliseconds."""
+
+
+def standings(changes: Sequence[Change], ids: "Ids") -> Iterator[Standing]:
+    """Give the trades that stand differently; of a mint or a merge there are two."""
+    for held, fate, now_ms in changes:
+        for half in held.halves:
+            if len(held.halves) == 1:
+                kind = clob.MatchType.DIRECT
+            else:
+                kind = clob.MatchType.MERGE if half.seller else clob.MatchType.MINT
+            yield Standing(
+                ids.trade(held.traded_ms, half.number),
+                held.market,
+                half.token,
+                half.seq,
+                kind,
+                half.buyer,
+                half.seller,
+                fate,
+                now_ms,
+            )
+
+
+def standing_frame(standing: Standing, channel: Literal["settlement", "user"]) -> Frames:
+    """Write how a trade stands; about 3 us."""
+    settlement, tx_hash, reason = standing.fate
+    data = messages.SettlementData(
+        trade_id=standing.trade_id,
+        match_type=standing.match_type.value,
+        settlement=settlement,
+        tx_hash=tx_hash,
+        buyer=standing.buyer,
+        seller=standing.seller,
+        reason=reason or UNSET,
+    )
+    return frame_of(
+        messages.Settlement(
+            channel=channel,
+            market_id=standing.market,
+            token_id=standing.token,
+            seq=standing.seq,
+            timestamp=standing.now_ms,
+            data=data,
+        )
     )

@@ -100,6 +100,25 @@ class FillData(TradeBody, frozen=True, kw_only=True, gc=False):
     """What is left of his order, in wei."""
 
 
+class SettlementData(Wire, frozen=True, kw_only=True, gc=False):
+    """How the settlement of a trade stands; the trade itself was told before."""
+
+    trade_id: str
+    """The trade."""
+    match_type: str
+    """``direct``, ``mint`` or ``merge``; of the last two each token has a trade of its own."""
+    settlement: str
+    """``pending``, ``submitted``, ``settled`` or ``failed``."""
+    tx_hash: str | None
+    """The transaction that settled it; null until then."""
+    buyer: str
+    """The maker of the buying order; empty where the tokens were merged, and nobody bought them."""
+    seller: str
+    """The maker of the selling order; empty where they were minted, and nobody sold them."""
+    reason: str | UnsetType = UNSET
+    """Why it could not be settled; only where it failed."""
+
+
 # ----- about a book --------------------------------------------------------------------------
 
 
@@ -206,6 +225,26 @@ class Fill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
     """The trade."""
 
 
+# ----- about settlement ----------------------------------------------------------------------
+
+
+class Settlement(Message, frozen=True, kw_only=True, tag="settlement", gc=False):
+    """A trade, whose settlement stands differently from now on."""
+
+    channel: Literal["settlement", "user"]
+    """The channel; a maker hears of his own trades on ``user``, too."""
+    market_id: str
+    """The market."""
+    token_id: str
+    """The outcome token, decimal digits."""
+    seq: int
+    """The number of the event that the trade was; this is no event, and has none of its own."""
+    timestamp: int
+    """Since when, Unix milliseconds."""
+    data: SettlementData
+    """How it stands."""
+
+
 # ----- about the conversation ----------------------------------------------------------------
 
 
@@ -280,6 +319,7 @@ EVERY: Final[tuple[type[Message], ...]] = (
     Orders,
     OrderChanged,
     Fill,
+    Settlement,
     Subscribed,
     Unsubscribed,
     Heartbeat,

@@ -31,11 +31,12 @@ class Subscribe(Asked, frozen=True, kw_only=True, rename="camel", tag="subscribe
     channel: Literal["orderbook", "user", "settlement"]
     """Of which kind."""
     market_id: str | None = None
-    """In which market; needed for a book, and all of them where it is left out for a maker."""
+    """In which market; needed for a book, and all of them where a maker is named without it."""
     token_id: str | int | None = None
     """In which book, decimal or hexadecimal; left out, both."""
     maker: str | None = None
-    """Whose orders."""
+    """Whose orders, or the settlement of whose trades; all of them where it is left out for a
+    market."""
     resume: Resume | None = None
     """Where to go on."""
 
@@ -48,7 +49,7 @@ class Unsubscribe(Asked, frozen=True, kw_only=True, rename="camel", tag="unsubsc
     market_id: str | None = None
     """In which market."""
     maker: str | None = None
-    """Whose orders."""
+    """Whose orders, or trades."""
 
 
 class Ping(Asked, frozen=True, kw_only=True, rename="camel", tag="ping"):

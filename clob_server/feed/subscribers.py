@@ -9,6 +9,7 @@ from clob_server.calls import Send
 from clob_server.commands import Key
 from clob_server.feed.happenings import frame_of
 from clob_server.feed.messages import POLICY, Message
+from clob_server.feed.settlements import SettlementSubscription
 from clob_server.feed.sinks import Sink
 from clob_server.feed.subscriptions import BookSubscription
 from clob_server.feed.users import UserSubscription
@@ -23,7 +24,7 @@ MINUTE_S: Final = 60
 REASON_MAX: Final = 120
 """How long the reason of a close may be, in bytes."""
 
-Subscription: TypeAlias = BookSubscription | UserSubscription
+Subscription: TypeAlias = BookSubscription | UserSubscription | SettlementSubscription
 """Something that somebody wants to hear of."""
 Name: TypeAlias = tuple[str, str, str]
 """A subscription: channel, market, maker."""

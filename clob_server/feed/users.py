@@ -1,7 +1,7 @@
 """The user channel: to a maker what becomes of his orders, and nothing of it left out.
 
-Each trade of an order is told by itself; the order as it stands after all that became durable at
-once with its change.
+Each trade of an order is told by itself, and how its settlement stands whenever that changes; the
+order as it stands after all that became durable at once with its change.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,8 @@ from clob import Batch, Event, PairedTrade, Refused, RejectedError, Submit, Trad
 from clob.errors import TooManyOrdersError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
 from clob_server.engine import Done
-from clob_server.feed.happenings import frame_of
+from clob_server.fates import NONE, PENDING
+from clob_server.feed.happenings import Standing, frame_of, standing_frame
 from clob_server.feed.messages import POLICY, Fill, FillData, Heartbeat, OrderChanged, Orders
 from clob_server.views import order_body, trade_body
 from clob_server.wire import OrderBody
@@ -197,6 +198,14 @@ class Users:
         for watch in torn:
             self._tell_all(watch, batch[-1].now_ms)
 
+    def hear_of(self, news: Sequence[Standing], now: float) -> None:
+        """Tell makers how trades of theirs stand from now on."""
+        for standing in news:
+            for maker in {standing.buyer, standing.seller}:
+                watch = self._watches.get(maker)
+                if watch is not None:
+                    self._tell(watch, [(standing.market, standing_frame(standing, "user"))], now)
+
     def _accept(self, submit: Submit, now_ms: int, news: News) -> None:
         """Hear of an order that was accepted, and may never have been in a book."""
         watch = self._watches.get(submit.order.maker)
@@ -279,7 +288,8 @@ class Users:
     def _fill(self, filled: Filled) -> tuple[str, bytes]:
         """Write a trade as the maker of one of its orders sees it."""
         event, now_ms = filled.event, filled.now_ms
-        body = trade_body(event, self._ids.trade(now_ms, filled.number), now_ms)
+        fate = PENDING if event.market in self._exchange.settles else NONE
+        body = trade_body(event, self._ids.trade(now_ms, filled.number), now_ms, fate)
         order_id, role, side, remaining = (
             (event.incoming_order_id, "incoming", event.incoming_side, event.incoming_remaining)
             if filled.is_incoming

@@ -5,7 +5,7 @@ believed only once history is as far as the engine was when it was asked for.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -14,6 +14,7 @@ import apsw
 import msgspec
 
 from clob_server.engine import Done, Engine
+from clob_server.fates import NONE, PENDING, SUBMITTED, Change, Fate, Fates, settled_as
 from clob_server.history.recent import Recent, Tape
 from clob_server.history.replica import catch_up, open_store, same_end
 from clob_server.history.scribe import Scribe
@@ -55,6 +56,7 @@ class History:
         self._reader: Reader | None = None
         self._worker = Worker("history reader")
         self._recent = Recent(settings.trades_kept, filled=not log.tail.seq)
+        self._fates: Fates | None = None
         self._start_seq = log.tail.seq
         self._scribe: Scribe | None = None
         self._store: Store | None = None
@@ -114,6 +116,7 @@ class History:
         What takes longer is a history that is made again: then the server opens, and what asks for
         history is told to come again.
         """
+        self._fates = Fates(engine.exchange.registry.settling)
         if self._store is not None:
             self._scribe = Scribe(
                 self._store,
@@ -137,6 +140,18 @@ class History:
     def listen(self, batch: Sequence[Done]) -> None:
         """Hear of a batch that is durable and done."""
         self._recent.listen(batch)
+        if self._service.exchange.settles:
+            assert self._fates is not None
+            for change in self._fates.hear(batch):
+                self._note(change)
+
+    def _note(self, change: Change) -> None:
+        """Note how trades stand from now on."""
+        tape = self._recent.tape(change.held.market)
+        tape.change()
+        if change.fate is not SUBMITTED:
+            for half in change.held.halves:
+                tape.end(half.number, change.fate)
 
     async def close(self) -> None:
         """Have written what is left, within half of the grace."""
@@ -227,11 +242,11 @@ class History:
                 found = await self._ask(
                     lambda reader: reader.first_trades(order.id, order.timestamp)[::-1]
                 )
-        ids = self._service.ids
+        ids, fates = self._service.ids, await self.fates(order.market_id, found)
         return [
             summary
-            for event, now_ms, number in reversed(found)
-            for summary in summaries((event,), ids, now_ms, number - 1)
+            for (event, now_ms, number), fate in reversed(list(zip(found, fates, strict=True)))
+            for summary in summaries((event,), ids, now_ms, number - 1, fate.tx_hash)
         ]
 
     async def trades(
@@ -260,6 +275,29 @@ class History:
             lambda reader: reader.trades(market, below, limit - len(found), token)
         )
 
+    async def fates(self, market: str, found: Sequence[Traded]) -> list[Fate]:
+        """Give how trades of a market stand, one for each.
+
+        Raises:
+            ApiError: RECOVERING, history is too far behind to tell.
+        """
+        assert self._fates is not None
+        if market not in self._service.exchange.settles:
+            return [NONE] * len(found)
+        tape, places = self._recent.tape(market), places_of(found)
+        stand = {
+            number: tape.fate(number) or self._fates.of(place) for number, place in places.items()
+        }
+        long_ago = [places[number] for number, fate in stand.items() if fate is None]
+        if long_ago:
+            await self.reach(self._service.engine.seq)
+            known = await self._ask(lambda reader: reader.fates(long_ago))
+            for number, place in places.items():
+                if stand[number] is None and place in known:
+                    stand[number] = known[place]
+                    tape.end(number, known[place])
+        return [stand[each.number] or PENDING for each in found]
+
     async def tape(self, market: str) -> Tape:
         """Give the last trades of a market, those before this process among them.
 
@@ -279,7 +317,16 @@ class History:
                 if self._start_seq:  # else there was nothing before, and may be no file yet
                     older = await self._ask(lambda reader: reader.trades(market, below, kept + 1))
                 tape.fill(older[:kept], whole=len(older) <= kept)
+                if older and market in self._service.exchange.settles:
+                    await self._recall(tape, places_of(older[:kept]))
         return tape
+
+    async def _recall(self, tape: Tape, places: Mapping[int, int]) -> None:
+        """Note how trades stand that were put on a tape, while history still has them."""
+        known = await self._ask(lambda reader: reader.fates(list(places.values())))
+        for number, place in places.items():
+            if place in known:
+                tape.end(number, known[place])
 
     # ----- the connection that reads -----------------------------------------------------------
 
@@ -304,3 +351,8 @@ class History:
         """Hear that a follower began: the file may be another one."""
         self._reached = 0
         self._worker.tell(self._close_reader)
+
+
+def places_of(found: Sequence[Traded]) -> dict[int, int]:
+    """Give under which numbers trades are settled, by their own."""
+    return {each.number: settled_as(each.event, each.number) for each in found}

@@ -1,4 +1,4 @@
-"""From what came of a command to the rows of history: its trades, and the orders it finished."""
+"""From what came of a command to the rows of history: trades, and what finished by it."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from clob import (
 from clob.errors import UnknownOrderError
 from clob.journal import Outcome
 from clob.status import OrderRecord
-from clob_server.commands import AnyCommand, Papers
+from clob_server.commands import AnyCommand, EndTrades, Papers
 from clob_server.exchange import Exchange
 from clob_server.history.store import Row, trade_row
 from clob_server.views import order_body
@@ -56,10 +56,16 @@ class Rows:
         """Rows of orders."""
         self.trades: list[Row] = []
         """Rows of trades."""
+        self.ends: list[Row] = []
+        """Rows of settlements that came to an end."""
 
     def __len__(self) -> int:
         """How many rows wait."""
-        return len(self.orders) + len(self.trades)
+        return len(self.orders) + len(self.trades) + len(self.ends)
+
+    def clear(self) -> None:
+        """Let go of the rows."""
+        self.orders, self.trades, self.ends = [], [], []
 
     def known(self, command: AnyCommand) -> Known:
         """Note, before a command, the orders of which it may finish more than stay readable.
@@ -94,10 +100,13 @@ class Rows:
         if isinstance(outcome, RejectedError):
             return
         now_ms = command.now_ms
+        if type(command) is EndTrades:
+            self.ends += [(each.trade, each.tx, each.reason, seq, now_ms) for each in command.ends]
         for event in outcome:
             if isinstance(event, Trade):
                 num_trades += 1
-                self.trades.append(trade_row(event, seq, now_ms, num_trades))
+                settles = event.market in self._exchange.settles
+                self.trades.append(trade_row(event, seq, now_ms, num_trades, settles=settles))
         for order_id, reason in finished_by(command, outcome):
             found = self._record(order_id, reason, known or {})
             if found is not None:

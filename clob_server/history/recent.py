@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from clob import RejectedError, Trade
 from clob_server.engine import Done
+from clob_server.fates import Fate
 from clob_server.history.store import Traded
 
 
@@ -27,14 +28,37 @@ class Tape:
         self.lock: Final = asyncio.Lock()
         """Held by whoever fills it."""
         self.pages: Final[dict[object, Any]] = {}
-        """What was made of it, to be used again until there is a trade."""
+        """What was made of it, to be used again until it changes."""
+        self.version: int = 0
+        """How often it changed."""
+        self._ends: dict[int, Fate] = {}
 
     def add(self, traded: Traded) -> None:
         """Add a trade."""
         trades = self._trades
         if len(trades) == trades.maxlen:
             self.whole = False
+            self._ends.pop(trades[0].number, None)
         trades.append(traded)
+        self.change()
+
+    def end(self, number: int, fate: Fate) -> None:
+        """Keep how a trade stands that came to an end, as long as it is on it.
+
+        Args:
+            number: which of all trades of the server it is.
+            fate: how it stands.
+        """
+        if self._trades and number >= self._trades[0].number:
+            self._ends[number] = fate
+
+    def fate(self, number: int) -> Fate | None:
+        """Give how a trade on it stands that came to an end; None where that is not known here."""
+        return self._ends.get(number)
+
+    def change(self) -> None:
+        """Hear that a trade is new, or stands differently."""
+        self.version += 1
         if self.pages:
             self.pages.clear()
 
@@ -51,6 +75,7 @@ class Tape:
         self._trades.extendleft(fitting[:room])
         self.whole = whole and len(fitting) <= room
         self.filled = True
+        self.change()
 
     def newest(self, before: int | None = None, token: str | None = None) -> Iterator[Traded]:
         """Give trades, the newest first.

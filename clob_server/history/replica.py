@@ -9,7 +9,7 @@ from typing import Final
 
 from clob.errors import ReplayDiffersError
 from clob.journal import ZERO_HASH, Frame, event_hash
-from clob_server.commands import ENGINE
+from clob_server.commands import ENGINE, EndTrades
 from clob_server.exchange import Exchange, outcome_of
 from clob_server.history.projection import Rows
 from clob_server.history.store import Applied, ForeignHistoryError, Store, put_aside
@@ -98,10 +98,11 @@ class Replica:
             seq += 1
             num_trades, known = exchange.num_trades, rows.known(command)
             outcome = outcome_of(exchange, command)
-            if type(command) in ENGINE:
+            is_own = type(command) in ENGINE
+            if is_own:
                 hashed = event_hash(hashed, outcome)
-                if seq > written:
-                    rows.take(seq, command, outcome, num_trades, known)
+            if seq > written and (is_own or type(command) is EndTrades):
+                rows.take(seq, command, outcome, num_trades, known)
         before, self._at = self._at.seq, Applied(seq, frame.chain_hash, hashed)
         self._check_same(before)
 
@@ -115,9 +116,9 @@ class Replica:
         """Write what waits."""
         if self._at.seq > self._store.applied.seq:
             rows = self._rows
-            self._store.write(rows.orders, rows.trades, self._at, self._exchange.now_ms)
-            rows.orders.clear()
-            rows.trades.clear()
+            now_ms = self._exchange.now_ms
+            self._store.write(rows.orders, rows.trades, rows.ends, self._at, now_ms)
+            rows.clear()
 
     @property
     def snapshot_due(self) -> bool:

@@ -64,19 +64,21 @@ class Scribe:
         for done in batch:
             rows.take(done.seq, done.command, done.outcome, done.num_trades)
         place = Applied(batch[-1].seq, self._log.tail.chain_hash, self._engine.event_hash)
-        orders, rows.orders = rows.orders, []
-        trades, rows.trades = rows.trades, []
+        found = rows.orders, rows.trades, rows.ends
+        rows.clear()
         self._room.acquire()
-        self._worker.tell(partial(self._write, orders, trades, place, batch[-1].now_ms))
+        self._worker.tell(partial(self._write, found, place, batch[-1].now_ms))
         if 0 < self._every <= place.seq - self._snapped:
             take_snapshot(self._log, self._engine.exchange, place.event_hash)
             self._snapped = place.seq
 
-    def _write(self, orders: list[Row], trades: list[Row], place: Applied, now_ms: int) -> None:
+    def _write(
+        self, rows: tuple[list[Row], list[Row], list[Row]], place: Applied, now_ms: int
+    ) -> None:
         """Write a batch; once that has failed nothing more, since there would be a gap."""
         try:
             if not self._failed:
-                self._store.write(orders, trades, place, now_ms)
+                self._store.write(*rows, place, now_ms)
                 self._reached(place.seq)
         except Exception:
             self._failed = True

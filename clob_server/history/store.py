@@ -1,4 +1,4 @@
-"""The file of history: finished orders, all trades, and how far they reach.
+"""The file of history: finished orders, all trades, what came of them, and how far they reach.
 
 One connection writes, each time a whole number of frames with the place they reach to, in one
 transaction: what is there is exactly what the log led to up to that place. It can be deleted; it
@@ -7,7 +7,7 @@ is made again from the log.
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,6 +16,7 @@ import msgspec
 
 from clob import ClobError, MatchType, PairedTrade, Side, Trade
 from clob.journal import ZERO_HASH
+from clob_server.fates import Fate, fate_at, settled_as
 from clob_server.log.files import make_file
 
 FILE: Final = "history.db"
@@ -29,8 +30,10 @@ DAY_MS: Final = 86_400_000
 
 BUSY_MS: Final = 10_000
 """How long a connection waits for another that sets the file up."""
+ASKED_MAX: Final = 1_000
+"""How many settlements are asked for at once."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _SCHEMA: Final = f"""
 CREATE TABLE applied(seq INTEGER NOT NULL, chain_hash BLOB NOT NULL, event_hash BLOB NOT NULL);
 INSERT INTO applied VALUES(0, zeroblob(32), zeroblob(32));
@@ -45,10 +48,15 @@ CREATE TABLE trades(
     resting_order_id TEXT NOT NULL, incoming_order_id TEXT NOT NULL, price INTEGER NOT NULL,
     size TEXT NOT NULL, buyer TEXT NOT NULL, seller TEXT NOT NULL, resting_remaining TEXT NOT NULL,
     incoming_remaining TEXT NOT NULL, incoming_side INTEGER NOT NULL, buyer_fee TEXT NOT NULL,
-    seller_fee TEXT NOT NULL, match_type TEXT NOT NULL, command_seq INTEGER NOT NULL,
-    traded_ms INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY(market, seq)) WITHOUT ROWID;
+    seller_fee TEXT NOT NULL, match_type TEXT NOT NULL, settled_as INTEGER NOT NULL,
+    command_seq INTEGER NOT NULL, traded_ms INTEGER NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY(market, seq)) WITHOUT ROWID;
 CREATE INDEX trades_token ON trades(market, token, seq);
 CREATE INDEX trades_incoming ON trades(incoming_order_id);
+CREATE INDEX trades_settled ON trades(settled_as) WHERE settled_as>0;
+CREATE TABLE settlements(
+    settled_as INTEGER PRIMARY KEY, tx TEXT NOT NULL, reason TEXT NOT NULL,
+    command_seq INTEGER NOT NULL, ended_ms INTEGER NOT NULL);
 PRAGMA user_version={_VERSION};
 """
 _TIMES: Final = """
@@ -56,7 +64,13 @@ CREATE INDEX IF NOT EXISTS orders_time ON orders(finished_ms);
 CREATE INDEX IF NOT EXISTS trades_time ON trades(traded_ms);
 """
 _ORDER: Final = f"INSERT OR REPLACE INTO orders VALUES({','.join('?' * 9)})"
-_TRADE: Final = f"INSERT INTO trades VALUES({','.join('?' * 18)})"
+_TRADE: Final = f"INSERT INTO trades VALUES({','.join('?' * 19)})"
+# Only of a trade that settles, and only the first end of it: as the registry has it.
+_IS_TRADE: Final = "EXISTS(SELECT 1 FROM trades WHERE trades.settled_as={} AND trades.settled_as>0)"
+_END: Final = (
+    f"INSERT OR IGNORE INTO settlements SELECT ?1,?2,?3,?4,?5 WHERE {_IS_TRADE.format('?1')}"
+)
+_FORGET: Final = f"DELETE FROM settlements WHERE NOT {_IS_TRADE.format('settlements.settled_as')}"
 _APPLIED: Final = "UPDATE applied SET seq=?, chain_hash=?, event_hash=?"
 
 Row: TypeAlias = tuple[Any, ...]
@@ -134,19 +148,26 @@ class Store:
         self._pruned_ms = 0
 
     def write(
-        self, orders: Iterable[Row], trades: Iterable[Row], applied: Applied, now_ms: int
+        self,
+        orders: Iterable[Row],
+        trades: Iterable[Row],
+        ends: Iterable[Row],
+        applied: Applied,
+        now_ms: int,
     ) -> None:
         """Add rows, and how far they reach, in one transaction.
 
         Args:
             orders: rows of orders, each finished since the last call.
             trades: rows of trades since then.
+            ends: rows of settlements that came to an end since then.
             applied: how far history reaches with them.
             now_ms: the time of the last command, Unix milliseconds.
         """
         with self._db:
             self._db.executemany(_ORDER, orders)
             self._db.executemany(_TRADE, trades)
+            self._db.executemany(_END, ends)
             self._db.execute(_APPLIED, applied)
             self._prune(now_ms)
         self.applied = applied
@@ -157,6 +178,7 @@ class Store:
         if self._days and before_ms > self._pruned_ms:
             self._db.execute("DELETE FROM orders WHERE finished_ms<?", (before_ms,))
             self._db.execute("DELETE FROM trades WHERE traded_ms<?", (before_ms,))
+            self._db.execute(_FORGET)
             self._pruned_ms = before_ms
 
     def close(self) -> None:
@@ -217,6 +239,16 @@ class Reader:
             now_ms,
         )
 
+    def fates(self, numbers: Sequence[int]) -> dict[int, Fate]:
+        """Give how trades stand that came to an end, by the numbers they are settled as."""
+        found: dict[int, Fate] = {}
+        for start in range(0, len(numbers), ASKED_MAX):
+            part = tuple(numbers[start : start + ASKED_MAX])
+            query = f"SELECT * FROM settlements WHERE settled_as IN ({','.join('?' * len(part))})"
+            rows: list[Any] = self._db.execute(query, part).fetchall()
+            found.update((number, fate_at(tx, reason)) for number, tx, reason, *_ in rows)
+        return found
+
     def _body(self, query: str, name: object) -> bytes | None:
         """Give the body that a query finds."""
         rows: list[Any] = self._db.execute(query, (name,)).fetchall()
@@ -238,8 +270,10 @@ def applied_in(connection: apsw.Connection) -> Applied:
     return Applied(*row)
 
 
-def trade_row(trade: Trade, command_seq: int, now_ms: int, number: int) -> Row:
-    """Write a trade as a row."""
+def trade_row(
+    trade: Trade, command_seq: int, now_ms: int, number: int, *, settles: bool = False
+) -> Row:
+    """Write a trade as a row; what it is settled as is 0 where it settles nowhere."""
     return (
         trade.market,
         trade.seq,
@@ -256,6 +290,7 @@ def trade_row(trade: Trade, command_seq: int, now_ms: int, number: int) -> Row:
         str(trade.buyer_fee),
         str(trade.seller_fee),
         trade.match_type.value,
+        settled_as(trade, number) if settles else 0,
         command_seq,
         now_ms,
         number,
@@ -265,7 +300,7 @@ def trade_row(trade: Trade, command_seq: int, now_ms: int, number: int) -> Row:
 def traded(row: Row) -> Traded:
     """Read a trade from its row."""
     market, seq, token, resting, incoming, price, size, buyer, seller, *rest = row
-    resting_left, incoming_left, side, buyer_fee, seller_fee, match_type, _, now_ms, number = rest
+    resting_left, incoming_left, side, buyer_fee, seller_fee, match_type, *_, now_ms, number = rest
     event = Trade(
         seq,
         market,

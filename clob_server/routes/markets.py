@@ -15,6 +15,7 @@ from clob_server.views import market_terms, trade_body
 from clob_server.wire import MarketBody, TradesBody
 
 if TYPE_CHECKING:
+    from clob_server.fates import Fate
     from clob_server.history.store import Traded
     from clob_server.service import Service
 
@@ -27,7 +28,7 @@ PAGE: Final = 100
 PAGE_MAX: Final = 500
 """How many it may be asked for."""
 PAGES_KEPT: Final = 8
-"""How many first pages of a market are kept until it trades again."""
+"""How many first pages of a market are kept until it changes."""
 
 _SWITCH: Final = {"true": True, "false": False}
 
@@ -93,11 +94,12 @@ async def trades(call: Call) -> Reply:
     asked = (token, limit, wrapped)
     page = tape.pages.get(asked) if before is None else None
     if page is None:
+        version = tape.version
         found = await service.history.trades(market.id, limit + 1, before, token)
-        page = trades_page(service, market.id, found, asked)
-        # A trade may have come while history was read: then this page is one of the past.
-        newest = next(tape.newest(token=token), None)
-        if before is None and len(tape.pages) < PAGES_KEPT and found[:1] == [newest]:
+        fates = await service.history.fates(market.id, found[:limit])
+        page = trades_page(service, market.id, found, fates, asked)
+        # Something may have changed while history was read: then this page is one of the past.
+        if before is None and len(tape.pages) < PAGES_KEPT and tape.version == version:
             tape.pages[asked] = page
     return page
 
@@ -106,14 +108,15 @@ def trades_page(
     service: "Service",
     market: str,
     found: "Sequence[Traded]",
+    fates: "Sequence[Fate]",
     asked: tuple[str | None, int, bool],
 ) -> Reply:
     """Write a page of trades, with where to go on if there is one trade more than fits."""
     token, limit, wrapped = asked
     ids = service.ids
     bodies = [
-        trade_body(event, ids.trade(now_ms, number), now_ms)
-        for event, now_ms, number in found[:limit]
+        trade_body(event, ids.trade(now_ms, number), now_ms, fate)
+        for (event, now_ms, number), fate in zip(found[:limit], fates, strict=True)
     ]
     headers: Headers = ()
     if len(found) > limit:
@@ -157,7 +160,6 @@ def market_body(service: "Service", market: Market) -> MarketBody:
     return MarketBody(
         **market_terms(market, words),
         **service.conditions.describe(market.id),
-        settlement="none",
         best_bid=best.bids[0].price if best.bids else None,
         best_ask=best.asks[0].price if best.asks else None,
         last_update=exchange.changed_ms.get(market.id, 0),

@@ -1,7 +1,7 @@
 // The dashboard: everything goes through the routes under /api/admin, with the operator's token.
 
 import { LiveBook } from "./book.js";
-import { drawChain, drawOperations } from "./chain.js";
+import { drawChain, drawOperations, drawSettlement } from "./chain.js";
 import { ask, count, el, table, when } from "./common.js";
 
 const EVERY_MS = 2000;
@@ -95,7 +95,12 @@ function drawMarkets(markets) {
     id: `market-${market.marketId}`,
     className: market.marketId === chosen?.marketId ? "chosen" : "",
     cells: [
-      el("a", { href: "#", on: { click: (event) => choose(event, market) } }, market.marketId),
+      el(
+        "span",
+        {},
+        el("a", { href: "#", on: { click: (event) => choose(event, market) } }, market.marketId),
+        ...(market.settlement === "none" ? [] : [" ", el("span", { className: "badge", title: "Its trades settle on the chain" }, "settles")]),
+      ),
       market.question,
       el("span", { className: `badge ${market.mode === "open" ? "open" : "shut"}` }, market.outcome ? `${market.mode}: ${market.outcome}` : market.mode),
       count(market.seq),
@@ -119,7 +124,7 @@ function choose(event, market) {
   at("book-name").textContent = market.marketId;
   const names = [["YES", market.yesTokenId], ["NO", market.noTokenId]].filter(([, id]) => id);
   at("book-token").replaceChildren(...names.map(([name, id]) => el("option", { value: id }, `${name} ${id.length > 12 ? `${id.slice(0, 10)}…` : id}`)));
-  book.follow(market.marketId, market.yesTokenId);
+  book.follow(market.marketId, market.yesTokenId, market.settlement !== "none");
   for (const row of at("markets").querySelectorAll("tr")) row.classList.toggle("chosen", row.id === `market-${market.marketId}`);
 }
 
@@ -180,6 +185,7 @@ function drawLimits(limits) {
 // Before there is a worker there are numbers, but no list.
 async function showChain(chain) {
   drawChain(chain);
+  if (chain.state !== "none") drawSettlement(await operate("GET", "/chain/settlement"));
   if (chain.counts === null) return;
   const status = at("operations-status").value;
   const found = await operate("GET", `/chain/operations?limit=20${status ? `&status=${status}` : ""}`);
@@ -199,7 +205,8 @@ function formed(id, work) {
 
 formed("market-form", (form, data) =>
   act("markets-told", `${data.get("marketId")} is open`, async () => {
-    await operate("POST", "/markets", Object.fromEntries([...data].filter(([, value]) => value)));
+    const wanted = Object.fromEntries([...data].filter(([, value]) => value));
+    await operate("POST", "/markets", { ...wanted, settles: data.has("settles") });
     form.reset();
   }),
 );
@@ -238,7 +245,7 @@ formed("enter", () => {
 });
 
 at("operations-status").addEventListener("change", refresh);
-at("book-token").addEventListener("change", (event) => book.follow(chosen.marketId, event.target.value));
+at("book-token").addEventListener("change", (event) => book.follow(chosen.marketId, event.target.value, chosen.settlement !== "none"));
 at("leave").addEventListener("click", () => {
   sessionStorage.removeItem(KEPT);
   location.reload();

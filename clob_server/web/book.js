@@ -3,6 +3,7 @@
 import { ask, count, el, table, tokens } from "./common.js";
 
 const TRADES_SHOWN = 50;
+const STANDS_KEPT = 500;
 const AGAIN_MS = 1000;
 
 export class LiveBook {
@@ -13,17 +14,19 @@ export class LiveBook {
     this.socket = null;
     this.books = new Map();
     this.trades = [];
+    this.settles = false;
+    this.stands = new Map();
     this.drawn = true;
   }
 
-  follow(market, token) {
+  follow(market, token, settles) {
     this.token = token;
     if (this.market !== market) {
       this.market = market;
+      this.settles = settles;
       this.books.clear();
       this.trades = [];
       this.connect();
-      this.recall(market);
     }
     this.draw();
   }
@@ -32,8 +35,8 @@ export class LiveBook {
   async recall(market) {
     const got = await ask("GET", `/api/markets/${encodeURIComponent(market)}/trades?limit=${TRADES_SHOWN}`);
     if (got.ok && this.market === market) {
-      const known = new Set(this.trades.map((each) => each.id));
-      this.trades.push(...got.content.filter((each) => !known.has(each.id)));
+      const trades = new Map([...this.trades, ...got.content].map((each) => [each.id, each]));
+      this.trades = [...trades.values()].sort((a, b) => b.seq - a.seq).slice(0, TRADES_SHOWN);
       this.draw();
     }
   }
@@ -43,8 +46,13 @@ export class LiveBook {
     this.socket?.close();
     const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`;
     const socket = (this.socket = new WebSocket(address));
-    socket.onopen = () =>
-      socket.send(JSON.stringify({ type: "subscribe", channel: "orderbook", marketId: this.market }));
+    socket.onopen = () => {
+      this.stands.clear();
+      for (const channel of this.settles ? ["orderbook", "settlement"] : ["orderbook"]) {
+        socket.send(JSON.stringify({ type: "subscribe", channel, marketId: this.market }));
+      }
+      this.recall(this.market);
+    };
     socket.onmessage = (event) => this.hear(JSON.parse(event.data));
     socket.onclose = () => {
       this.place.state.textContent = "not connected";
@@ -55,6 +63,10 @@ export class LiveBook {
 
   hear(message) {
     const { type, tokenId, data, seq } = message;
+    if (type === "settlement") {
+      this.stand(data);
+      return;
+    }
     if (type === "orderbook") {
       this.books.set(tokenId, { bids: levels(data.bids), asks: levels(data.asks) });
     } else if (this.books.has(tokenId)) {
@@ -74,6 +86,13 @@ export class LiveBook {
     this.trades.length = Math.min(this.trades.length, TRADES_SHOWN);
   }
 
+  // How a trade stands on the chain may be told before the trade was recalled.
+  stand({ tradeId, settlement, txHash, reason }) {
+    this.stands.set(tradeId, { settlement, txHash, settlementReason: reason });
+    if (this.stands.size > STANDS_KEPT) this.stands.delete(this.stands.keys().next().value);
+    this.draw();
+  }
+
   // However many events there are, a frame is drawn once.
   draw() {
     if (!this.drawn) return;
@@ -81,7 +100,8 @@ export class LiveBook {
     requestAnimationFrame(() => {
       this.drawn = true;
       this.place.ladder.replaceChildren(ladder(this.books.get(this.token)));
-      this.place.tape.replaceChildren(tape(this.trades.filter((each) => each.tokenId === this.token)));
+      const shown = this.trades.filter((each) => each.tokenId === this.token);
+      this.place.tape.replaceChildren(tape(shown.map((each) => ({ ...each, ...this.stands.get(each.id) }))));
     });
   }
 }
@@ -134,7 +154,15 @@ function tape(trades) {
       each.incomingSide ? "sold" : "bought",
       `${each.price}¢`,
       tokens(each.size),
+      each.matchType,
+      standing(each),
     ],
   }));
-  return table(["Time", "", "Price", "Tokens"], rows, [2, 3]);
+  return table(["Time", "", "Price", "Tokens", "Match", "Settlement"], rows, [2, 3]);
+}
+
+function standing({ settlement, txHash, settlementReason }) {
+  if (settlement === "none") return el("span", { className: "faint" }, "none");
+  const tone = { settled: "open", failed: "shut" }[settlement] ?? "";
+  return el("span", { className: `badge ${tone}`, title: txHash ?? settlementReason ?? "" }, settlement);
 }

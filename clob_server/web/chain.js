@@ -39,6 +39,31 @@ export function drawChain(chain) {
   );
 }
 
+const SETTLEMENT = [
+  ["pending", "To be sent", (told) => count(told.pending)],
+  ["submitted", "Sent", (told) => count(told.submitted)],
+  ["oldestMs", "Oldest waits", (told) => `${count(Math.round(told.oldestMs / 1000))} s`],
+  ["block", "Heard up to block", (told) => (told.block === null ? "" : count(told.block))],
+  ["wallets", "Wallets followed", (told) => count(told.wallets)],
+  ["difference", "Accounts that differ", (told) => count(told.difference)],
+];
+
+// The trades that wait for the chain, and those that failed last.
+export function drawSettlement(told) {
+  at("settlement-detail").textContent = told.detail;
+  at("settlement").replaceChildren(
+    ...SETTLEMENT.map(([name, text, write]) =>
+      el("div", { title: String(told[name] ?? "") }, el("span", {}, text), el("b", { id: `settlement-${name}` }, write(told))),
+    ),
+  );
+  const rows = told.failures.map((each) => ({
+    cells: [when(each.traded), each.marketId, each.trades.map(count).join(" and "), each.reason],
+  }));
+  at("settlement-failures").replaceChildren(
+    ...(rows.length ? [table(["Traded", "Market", "Event", "Why it failed"], rows)] : []),
+  );
+}
+
 // A transaction: its step, where it stands, its hash; what went wrong stands in the title.
 function step(each) {
   const hashed = each.hashes.at(-1) ?? "";
@@ -52,7 +77,7 @@ export function drawOperations(operations, retry) {
       count(each.number),
       el("span", { title: each.id }, each.kind),
       el("span", { className: `badge ${each.status === "done" ? "open" : "shut"}`, title: each.error ?? "" }, each.status),
-      short(each.body.user ?? each.body.questionId),
+      each.body.fills ? `${count(each.body.fills.length)} trades` : short(each.body.user ?? each.body.questionId),
       el("span", {}, ...each.steps.map(step)),
       when(each.changedMs),
       each.status === "stuck" ? el("button", { on: { click: () => retry(each) } }, "Retry") : "",

@@ -8,14 +8,17 @@ from contextlib import closing
 import pyarrow.parquet
 import pytest
 
+from clob import AddMarket
 from clob.journal import verify
-from clob_server import archive
+from clob_server import tables
 from clob_server.archive import drop, droppable, export_journal, export_tables
 from clob_server.ids import Ids
 from clob_server.log import Folder, SqliteLog
 from clob_server.log.beside import snapshot_names, snapshot_seq
 from clob_server.recovery import recover
-from tests.server.history.logs import dump, followed, told
+from tests.matchers import buy, market, sell
+from tests.server.history.logs import dump, followed, logged, told
+from tests.server.settled import ALICE, BOB, NO, YES, ended, opening, settling, tx_of
 
 IDS = Ids(bytes(32))
 
@@ -49,7 +52,12 @@ def test_lines_of_json_say_what_history_and_the_engine_do(folder, tmp_path):
     orders, trades, events = (
         lines(out / f"{name}.jsonl") for name in ("orders", "trades", "events")
     )
-    assert counts == {"events": len(events), "trades": len(trades), "orders": len(orders)}
+    assert counts == {
+        "events": len(events),
+        "trades": len(trades),
+        "orders": len(orders),
+        "settlements": 0,
+    }
     assert [each["id"] for each in orders] == [
         *[row[0] for row in history["orders"]],
         *map(str, resting),
@@ -59,17 +67,17 @@ def test_lines_of_json_say_what_history_and_the_engine_do(folder, tmp_path):
     assert [each["id"] for each in trades] == [IDS.trade(row[-2], row[-1]) for row in kept]
     assert [each["size"] for each in trades] == [row[6] for row in kept]
     assert Counter(each["type"] for each in events)["trade"] == len(trades)
-    for market in exchange.matcher.markets:
-        seqs = [each["seq"] for each in events if each["marketId"] == market.id]
-        assert seqs == list(range(1, exchange.matcher.seq(market.id) + 1))
+    for name in (each.id for each in exchange.matcher.markets):
+        seqs = [each["seq"] for each in events if each["marketId"] == name]
+        assert seqs == list(range(1, exchange.matcher.seq(name) + 1))
 
 
 def test_parquet_has_the_same_rows(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "GROUP_ROWS", 50)
+    monkeypatch.setattr(tables, "GROUP_ROWS", 50)
     with closing(SqliteLog(folder)) as log:
         for form in ("jsonl", "parquet"):
             export_tables(log, folder, tmp_path / form, IDS, form=form)
-    for name in archive.TABLES:
+    for name in ("events", "trades", "orders"):
         path = tmp_path / "parquet" / f"{name}.parquet"
         assert pyarrow.parquet.ParquetFile(path).num_row_groups > 1
         found = pyarrow.parquet.read_table(path).to_pylist()
@@ -126,3 +134,50 @@ def test_an_export_of_what_was_dropped_begins_with_the_snapshot(folder, tmp_path
     whole, rest = (lines(tmp_path / name / "events.jsonl") for name in ("whole", "rest"))
     assert rest == [each for each in whole if each["commandSeq"] > origin]
     assert rest
+
+
+def test_trades_stand_as_they_were_made_and_have_rows_of_what_came_of_them(tmp_path):
+    folder = tmp_path / "log"
+    folder.mkdir()
+    yes, no = {"token": YES, "now_ms": 5}, {"token": NO, "now_ms": 7}
+    commands = [
+        *opening(settling(complementary=True)),
+        AddMarket(market=market("free", yes="7"), now_ms=1),
+        sell("a", 60, 300, maker=ALICE, **yes),
+        buy("b", 60, 300, maker=BOB, **yes),
+        buy("c", 60, 300, maker=ALICE, **yes),
+        buy("d", 40, 300, maker=BOB, **no),
+        sell("e", 60, 3, market="free", token="7", now_ms=8),
+        buy("f", 60, 3, market="free", token="7", now_ms=8),
+        ended(2, 4, 2, 2, now_ms=9),
+        ended(1, reason="nothing is left", now_ms=10),
+        ended(1, now_ms=11),
+    ]
+    count = logged(folder, commands)
+    rows = {}
+    with closing(SqliteLog(folder)) as log:
+        for form in ("jsonl", "parquet"):
+            counts = export_tables(log, folder, tmp_path / form, IDS, form=form)
+            assert counts["settlements"] == 3
+    for name in ("trades", "settlements"):
+        rows[name] = lines(tmp_path / "jsonl" / f"{name}.jsonl")
+        found = pyarrow.parquet.read_table(tmp_path / "parquet" / f"{name}.parquet").to_pylist()
+        assert found == [{key: row.get(key) for key in found[0]} for row in rows[name]]
+    assert [(each["settlement"], each["txHash"]) for each in rows["trades"]] == [
+        *[("pending", None)] * 3,
+        ("none", None),
+    ]
+    told = [
+        (each["commandSeq"], each["tradeId"], each["tokenId"], each["seq"], each["settlement"])
+        for each in rows["settlements"]
+    ]
+    ids = [IDS.trade(*place) for place in ((5, 1), (7, 2), (7, 3))]
+    assert told == [
+        (count - 2, ids[1], NO, 5, "settled"),
+        (count - 2, ids[2], YES, 6, "settled"),
+        (count - 1, ids[0], YES, 2, "failed"),
+    ]
+    assert [(each["txHash"], each["settlementReason"]) for each in rows["settlements"]] == [
+        *[(tx_of(2), None)] * 2,
+        (None, "nothing is left"),
+    ]

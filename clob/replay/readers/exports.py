@@ -2,7 +2,8 @@
 
 The events say all that the books did, so that a stream of them replays fill for fill. What they do
 not say is what an order asked for that did not rest: it becomes immediate-or-cancel, of the size
-that it traded, at the last price it paid. Of the trades alone, only records of trades can be made.
+that it traded, at the last price it paid. Nor can a stream say that orders for two tokens met:
+events of a mint or a merge are refused. Of the trades alone, only records of trades can be made.
 Each line or row is an object with the names that the server uses in JSON, amounts as digits.
 """
 
@@ -63,8 +64,8 @@ def read_export(
     Raises:
         OSError: the file cannot be read.
         PackageMissingError: it is Parquet and pyarrow is not installed.
-        ReplayFormatError: it is no such table, the input is broken and the policy is to raise, or
-            sizes are too large for the lot.
+        ReplayFormatError: it is no such table, the input is broken and the policy is to raise,
+            sizes are too large for the lot, or events tell of a mint or a merge.
     """
     table = found_in(path)
     kind = EventLine if table == "events" else TradeLine
@@ -110,7 +111,11 @@ def _survey(rows: Iterator[tuple[int, Any]], yes: Mapping[str, str]) -> tuple[Nu
     markets: dict[str, int] = {}
     taken: set[int] = set()
     lot = CommonLot()
+    before: Any = None
     for _, row in rows:
+        if before is not None:
+            _check_apart(before, row)
+        before = row if isinstance(row, EventLine) and row.type == "trade" else None
         lot.size(int(row.remaining if row.size is None else row.size))
         if (row.market_id, row.token_id) in numbers:
             continue
@@ -121,6 +126,21 @@ def _survey(rows: Iterator[tuple[int, Any]], yes: Mapping[str, str]) -> tuple[Nu
         taken.add(number + is_no)
         numbers[row.market_id, row.token_id] = number + is_no
     return numbers, lot.lot_wei
+
+
+def _check_apart(before: EventLine, row: EventLine) -> None:
+    """Refuse a mint or a merge: two trades of the same two orders, each of another token."""
+    is_pair = (
+        row.type == "trade"
+        and (row.market_id, row.seq) == (before.market_id, before.seq + 1)
+        and (row.order_id, row.incoming_order_id) == (before.order_id, before.incoming_order_id)
+        and row.token_id != before.token_id
+    )
+    if is_pair:
+        raise ReplayFormatError(
+            f"market {row.market_id!r} is complementary: events {before.seq} and {row.seq} are "
+            "trades of two tokens that meet, which the events of a stream cannot say"
+        )
 
 
 # ----- events --------------------------------------------------------------------------------

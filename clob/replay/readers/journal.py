@@ -97,7 +97,7 @@ def read_journal(
         OSError: the file cannot be read.
         InvalidSnapshotError: the state is none.
         ReplayFormatError: a frame is damaged and the policy is to raise; sizes are too large for
-            the lot; or there are too many markets.
+            the lot; there are too many markets; or one is complementary.
     """
     problems, progress = Problems(on_problem), Progress()
     start = Start(state, previous, first_seq)
@@ -308,7 +308,7 @@ def _policy(matcher: Matcher, market: str) -> SelfTrade:
 def _number(numbers: dict[tuple[str, str], int], markets: Sequence[Market]) -> None:
     """Number the books of all markets, in the sequence in which they were added."""
     for place, market in enumerate(markets):
-        if getattr(market, "complementary", False):
+        if market.complementary:
             raise ReplayFormatError(
                 f"market {market.id!r} is complementary: its tokens share a book, "
                 "which the events of a stream cannot say"
@@ -334,4 +334,5 @@ def _survey(
         elif isinstance(command, AddMarket):
             with suppress(RejectedError):
                 matcher.apply(command)
+    _number({}, matcher.markets)  # refuses what cannot be told before anything is
     return lot.lot_wei or 1, [market.id for market in matcher.markets]

@@ -137,6 +137,21 @@ def test_trades_become_records_of_trades(tmp_path):
     assert np.concatenate(list(stream.chunks()))["instrument"].tolist() == [0, 1]
 
 
+def test_a_mint_or_a_merge_is_refused_before_anything_is_told(path):
+    half = TRADE | {"size": "20", "price": 50}
+    other = half | {"seq": 3, "tokenId": "78", "price": 50}
+    for policy in ("raise", "warn"):
+        with pytest.raises(ReplayFormatError, match="'m' is complementary: events 2 and 3"):
+            read_export(write(path, [ADDED, half, other]), on_problem=policy)
+    apart = [
+        other | {"incomingOrderId": "13"},
+        other | {"marketId": "n"},
+        other | {"tokenId": "77", "remaining": "20"},
+    ]
+    for each in apart:
+        read_export(write(path, [ADDED, half, each]))
+
+
 def test_which_token_is_yes_can_be_said(path):
     other = ADDED | {"commandSeq": 2, "seq": 2, "tokenId": "78", "orderId": "b"}
     write(path, [ADDED, other])

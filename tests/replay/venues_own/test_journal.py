@@ -247,6 +247,16 @@ def test_both_tokens_of_several_markets_have_their_books(path):
     assert np.concatenate(list(stream.chunks()))["instrument"].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("lot_wei", [None, 100])
+def test_a_complementary_market_is_refused_before_anything_is_told(path, lot_wei):
+    recorder = Recorder()
+    paired = Market(id="m", yes="1", no="2", lot_wei=100, complementary=True)
+    recorder.apply(AddMarket(market=paired, now_ms=1))
+    path.write_bytes(recorder.frame())
+    with pytest.raises(ReplayFormatError, match="'m' is complementary"):
+        read_journal(path, lot_wei=lot_wei)
+
+
 def test_a_journal_that_goes_on_from_a_snapshot_has_a_seed(path):
     recorder = Recorder()
     matcher, _ = recorded(SMALL, 2, 300, recorder=recorder)

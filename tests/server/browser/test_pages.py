@@ -7,6 +7,7 @@ import pytest
 
 from clob_server.demo.market import MARKET
 from clob_server.problems import PROBLEMS
+from tests.chain.settling_venues import SettlingVenue
 from tests.server.live import live_server
 from tests.server.meta.operators import authority_of, token_of
 
@@ -29,6 +30,12 @@ def live(tmp_path_factory):
     chain = {"chain": "embedded", "chain_port": 0}
     with live_server(folder, demo=True, rate_limits=False, **chain) as live:
         yield live
+
+
+@pytest.fixture(scope="module")
+def venue(live):
+    """The same server with a market whose trades settle, and with traders."""
+    return SettlingVenue(live).found()
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +241,35 @@ def test_a_market_of_the_chain_is_opened_with_its_question_alone(board, live):
     board.click("#market-form button")
     board.wait_for_selector(f"#market-{name}")
     assert live.http.get(f"/api/markets/{name}").json()["conditionId"]
+
+
+def test_a_trade_is_seen_to_settle(board, venue):
+    row = board.locator("#market-rain")
+    sync_api.expect(row).to_contain_text("settles")
+    row.locator("a").click()
+    sync_api.expect(board.locator("#book-state")).to_contain_text("live")
+    price = 41 if scheme_of(board) == "light" else 42
+    venue.trade(venue.trader(), venue.trader(), price)
+    trade = board.locator("#tape tbody tr").first
+    sync_api.expect(trade).to_contain_text(f"bought{price}¢1directsettled")
+    venue.until_settled()
+    _, tx = next(iter(venue.fates().values()))
+    assert trade.locator(".badge").get_attribute("title") == tx
+    board.reload()
+    board.wait_for_selector("#market-rain")
+    board.click("#market-rain a")
+    sync_api.expect(trade).to_contain_text(f"{price}¢1directsettled")
+    sync_api.expect(board.locator("#settlement-difference")).to_have_text("0")
+    operation = board.locator("#operations tr", has_text="settle").first
+    sync_api.expect(operation).to_contain_text(f"settleTx confirmed {tx[:12]}")
+
+
+def test_a_market_that_settles_is_opened_with_a_tick(board, venue):
+    name = f"settled-{scheme_of(board)}"
+    board.click("text=Open a market")
+    board.fill("[name=marketId]", name)
+    board.fill("[name=question]", "Is this a question?")
+    board.check("[name=settles]")
+    board.click("#market-form button")
+    sync_api.expect(board.locator(f"#market-{name}")).to_contain_text("settles")
+    assert venue.market(name)["settlement"] == "chain"

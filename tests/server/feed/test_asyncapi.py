@@ -12,6 +12,7 @@ from clob_server.feed.asyncapi import document
 from clob_server.feed.messages import EVERY, PLAIN
 from tests.matchers import buy, market, sell
 from tests.server.feed.stage import Stage, played, until
+from tests.server.settled import ALICE, BOB, YES, ended, opening, sent, settling
 
 FILE = Path(clob_server.__file__).parent / "web" / "asyncapi.json"
 MAKER = "0x" + "1" * 40
@@ -45,7 +46,7 @@ def every_message():
     async def story():
         async with Stage(ws_heartbeat_s=1) as stage:
             await stage.do(AddMarket(market=market(), now_ms=1))
-            await stage.do(SetLimits(limits=Limits(), now_ms=1))
+            await stage.do(SetLimits(limits=Limits(), now_ms=1), *opening(settling("n")))
             plain, extended = await stage.client(), await stage.client()
             await plain.subscribe()
             for channel in ("orderbook", "user"):
@@ -67,6 +68,13 @@ def every_message():
             )
             await extended.say(type="ping")
             await extended.say(type="subscribe", channel="settlement", id="x")
+            await extended.say(type="subscribe", channel="settlement", maker=ALICE)
+            fields = {"market": "n", "token": YES, "now_ms": 3}
+            await stage.do(
+                sell("e", 60, 100, maker=ALICE, **fields), buy("f", 60, 100, maker=BOB, **fields)
+            )
+            await stage.do(sent(3, now_ms=4))
+            await stage.do(ended(3, reason="nothing is left", now_ms=5))
 
             def beats():
                 return {m["channel"] for m in extended.messages if m["type"] == "heartbeat"}
@@ -110,6 +118,7 @@ def test_the_check_is_one(told):
         {"type": "subscribe", "channel": "orderbook", "marketId": "m", "extended": True, "id": 1,
          "tokenId": "0x1", "resume": {"seq": 4}},
         {"type": "subscribe", "channel": "user", "maker": MAKER},
+        {"type": "subscribe", "channel": "settlement", "marketId": "m", "maker": MAKER},
         {"type": "unsubscribe", "channel": "orderbook", "marketId": "m"},
         {"type": "ping"},
     ],

@@ -36,8 +36,13 @@ def flow_of(seed, count):
 
 def told(folder, seed=1, count=600, per_frame=7):
     """Make a log of a random flow."""
+    return logged(folder, flow_of(seed, count), per_frame)
+
+
+def logged(folder, commands, per_frame=1):
+    """Make a log of commands; give how many there are."""
     exchange, hashed, seq = Exchange(), ZERO_HASH, 0
-    commands = list(flow_of(seed, count))
+    commands = list(commands)
     with closing(SqliteLog(folder)) as log:
         for first in range(0, len(commands), per_frame):
             batch = commands[first : first + per_frame]
@@ -76,5 +81,5 @@ def dump(folder):
     with closing(apsw.Connection(str(folder / FILE))) as db:
         return {
             table: db.execute(f"SELECT * FROM {table}").fetchall()
-            for table in ("applied", "orders", "trades")
+            for table in ("applied", "orders", "trades", "settlements")
         }

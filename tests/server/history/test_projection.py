@@ -69,8 +69,7 @@ class Follower:
         for order_id in gone:
             self.check(found[str(order_id)], order_id, before.get(order_id), type(command))
         self.check_trades(events, num_trades)
-        self.rows.orders.clear()
-        self.rows.trades.clear()
+        self.rows.clear()
 
     def check(self, row, order_id, before, kind):
         body = msgspec.json.decode(row[BODY], type=OrderBody)

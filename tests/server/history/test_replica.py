@@ -152,7 +152,7 @@ def test_old_rows_go_by_whole_days_and_the_same_ones_however_history_is_made(tmp
                 row = (f"o{day}", None, "m", "A", None, "filled", day + 1, day * DAY_MS + 5, b"{}")
                 rows[name].append(row)
                 if many or day == 9:
-                    store.write(rows[name], [], place, day * DAY_MS + 5)
+                    store.write(rows[name], [], [], place, day * DAY_MS + 5)
                     rows[name] = []
     assert dump(tmp_path / "late") == dump(tmp_path / "early")
     assert [row[0] for row in dump(tmp_path / "late")["orders"]] == ["o7", "o8", "o9"]
