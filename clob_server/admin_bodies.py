@@ -108,8 +108,9 @@ class MarketAsked(Asked, frozen=True, kw_only=True):
     """What is asked."""
     description: Description = ""
     """What else there is to know."""
-    min_size: str | int = "1"
-    """The smallest size of an order, in wei."""
+    min_size: str | int | None = None
+    """The smallest size of an order, in wei; null is 1, or a hundredth of a token where trades
+    settle on the chain."""
     resting_fee_rate_bps: FeeRate = 0
     """What the order that rested is charged, at most."""
     incoming_fee_rate_bps: FeeRate = 0
@@ -118,6 +119,8 @@ class MarketAsked(Asked, frozen=True, kw_only=True):
     """What happens where an order meets its maker's own."""
     complementary: bool = False
     """If orders for YES and NO meet, too; sizes are then multiples of 100 wei."""
+    settles: bool = False
+    """If trades settle on the chain; for a market with a question and tokens of the chain."""
 
 
 class MarketChange(Asked, frozen=True, kw_only=True):
@@ -230,6 +233,46 @@ class ChainBody(Wire, frozen=True, kw_only=True):
     """Nonces of the operator that somebody else used."""
     num_deaths: int
     """How often a process of the chain died since the server started."""
+
+
+class FailureBody(Wire, frozen=True, kw_only=True):
+    """A trade that the chain did not settle."""
+
+    market_id: str
+    """Its market."""
+    trades: list[int]
+    """Its ``seq``; of a mint or a merge both."""
+    traded: int
+    """When, Unix milliseconds."""
+    tx_hash: str
+    """The transaction in which it failed."""
+    reason: str
+    """Why."""
+
+
+class SettlementBody(Wire, frozen=True, kw_only=True):
+    """The trades that wait to be settled, and how the engine's accounts follow the chain."""
+
+    detail: str
+    """What holds settlement up; empty where nothing does."""
+    pending: int
+    """Trades that wait to be sent, a mint or a merge counted once."""
+    submitted: int
+    """Trades that were sent, and of which nothing was heard yet."""
+    operations: list[str]
+    """The operations of those, as the list of operations names them."""
+    oldest_ms: int
+    """For how long the oldest of all has waited, milliseconds."""
+    block: int | None
+    """The block up to which the chain was heard; null is nothing of it."""
+    block_hash: str | None
+    """Its hash."""
+    wallets: int
+    """Wallets that are followed, since they have allowed the exchange contract something."""
+    difference: int
+    """Accounts that are not as the chain last said; anything but 0 is a fault."""
+    failures: list[FailureBody]
+    """The trades that failed last, the newest first."""
 
 
 class EngineBody(Wire, frozen=True, kw_only=True):

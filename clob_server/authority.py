@@ -144,6 +144,7 @@ AUTHORITY: Final[Mapping[str, Row]] = {
     "admin_cancel_only_market": _OPERATOR,
     "admin_resolve_market": _OPERATOR,
     "admin_chain": _OPERATOR,
+    "admin_settlement": _OPERATOR,
     "admin_list_operations": _OPERATOR,
     "admin_retry_operation": _OPERATOR,
     "admin_get_limits": _OPERATOR,

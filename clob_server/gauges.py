@@ -64,6 +64,36 @@ GAUGES: Final = (
         "Nonces of the operator that somebody else used.",
         lambda s: of_chain(s, lambda of: of.num_foreign),
     ),
+    Shown(
+        "settlement_pending",
+        "Trades that wait to be sent to the chain.",
+        lambda s: len(s.settlement.settling.held) - len(s.settlement.settling.sent),
+    ),
+    Shown(
+        "settlement_submitted",
+        "Trades that were sent, and of which nothing was heard yet.",
+        lambda s: len(s.settlement.settling.sent),
+    ),
+    Shown(
+        "settlement_oldest_seconds",
+        "For how long the oldest trade has waited to be settled.",
+        lambda s: s.settlement.oldest_ms / 1_000,
+    ),
+    Shown(
+        "settlement_block",
+        "The block up to which the chain was heard.",
+        lambda s: s.settlement.settling.block or 0,
+    ),
+    Shown(
+        "settlement_wallets",
+        "Wallets that are followed on the chain.",
+        lambda s: len(s.settlement.settling.wallets),
+    ),
+    Shown(
+        "settlement_difference",
+        "Accounts that are not as the chain said, when all were last looked at in turn.",
+        lambda s: s.settlement.hearing.num_differing,
+    ),
 )
 """What is shown."""
 

@@ -54,6 +54,18 @@ class Metrics:
             buckets=OPERATION_SECONDS,
             registry=self._registry,
         )
+        self._settlements = Counter(
+            "clob_settlements",
+            "Trades that came to an end on the chain, a mint or a merge counted once.",
+            ["outcome"],
+            registry=self._registry,
+        )
+        self._settlement_seconds = Histogram(
+            "clob_settlement_seconds",
+            "From a trade to the news that it is settled.",
+            buckets=OPERATION_SECONDS,
+            registry=self._registry,
+        )
         self.loop_lag_seconds: Final = Histogram(
             "clob_loop_lag_seconds",
             "How late the event loop was where it was looked at.",
@@ -79,6 +91,17 @@ class Metrics:
         """
         self._operations.labels(kind, outcome).inc()
         self._operation_seconds.labels(kind).observe(taken_s)
+
+    def settlement(self, outcome: str, taken_s: float) -> None:
+        """Count a trade that came to its end on the chain.
+
+        Args:
+            outcome: ``settled`` or ``failed``.
+            taken_s: from the trade to the news of its end, seconds.
+        """
+        self._settlements.labels(outcome).inc()
+        if outcome == "settled":
+            self._settlement_seconds.observe(taken_s)
 
     def count_also(self, refused: Mapping[str, int]) -> None:
         """Show what the transport refuses by itself, from its own counts by code."""

@@ -42,6 +42,7 @@ _MOST: Final = {
     "headers_max_bytes": 2**20,
     "body_max_bytes": 2**24,
     "faucet_units": DAY_UNITS,
+    "settle_trades_max": 25,
 }
 _WORDS: Final = {
     "environment": (TEST, PRODUCTION),

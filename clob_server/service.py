@@ -33,6 +33,7 @@ from clob_server.recovery import recover
 from clob_server.resting import Resting
 from clob_server.secrets import IDS, secret
 from clob_server.settings import Settings
+from clob_server.settlement import Settlement
 
 LAG_EVERY_S: Final = 0.1
 """How often the loop is looked at."""
@@ -82,9 +83,11 @@ class Service:
         self.openings: Final = Openings(self)
         self.operations: Final = Operations(self)
         self.conditions: Final = Conditions(self)
+        self.settlement: Final = Settlement(self)
         self.chain: Final = Link(
             settings, self.folder, risen=self._rise, ended=self._hear_of_operation
         )
+        self.chain.on_news = self.settlement.hearing.hear
         self.description = b"{}"
         """What describes the interface, as the application has set it."""
         self.begun_ms: Final = clock_ms()
@@ -132,7 +135,13 @@ class Service:
             on_commit=self.metrics.commit_seconds.observe,
         )
         self.engine.listeners.extend(
-            (self._count, self.resting.listen, self.history.listen, self.feed.listen)
+            (
+                self._count,
+                self.resting.listen,
+                self.history.listen,
+                self.feed.listen,
+                self.settlement.listen,
+            )
         )
         self._tasks = [
             asyncio.create_task(work)
@@ -158,6 +167,7 @@ class Service:
         self.feed.close()
         await self.operations.close()
         await self.conditions.close()
+        await self.settlement.close()
         await self.chain.close(self.settings.grace_s / 4)
         if self._tasks:
             self.engine.stop()
@@ -186,11 +196,13 @@ class Service:
         await self._has_started.wait()
         await self.operations.rise()
         await self.conditions.rise()
+        await self.settlement.rise()
 
     def _hear_of_operation(self, end: ChainDone | ChainFailed) -> None:
         """Hear of the end of an operation that nobody waits for."""
         self.operations.hear_end(end)
         self.conditions.hear_end(end)
+        self.settlement.sending.hear_end(end)
 
     # ----- what routes ask ---------------------------------------------------------------------
 

@@ -54,6 +54,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a request waits for its operation; the operation goes on without it."""
     chain_bump_after_s: float = 30.0
     """How long a transaction may wait before it is offered with a higher fee."""
+    settle_every_s: float = 1.0
+    """How long a trade waits at most until it is sent to the chain, where trades settle there."""
+    settle_trades_max: int = 25
+    """How many trades go into one transaction; as soon as so many wait, they are sent."""
     operator_key_file: str = ""
     """A file with the private key that pays the gas, in hex; empty is the operator's test wallet,
     on chain 31337 of the test environment alone."""

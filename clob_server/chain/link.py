@@ -184,7 +184,7 @@ class Link:
     @property
     def detail(self) -> str:
         """What is wrong, in a sentence; empty where nothing is."""
-        if self._missing or self.stage is Stage.READY:
+        if self._missing:
             return self._missing
         return (self.state.detail if self.state is not None else "") or self._trouble
 
@@ -343,6 +343,9 @@ class Link:
                 addresses=None
                 if embedded or addresses is None
                 else Contracts(**msgspec.structs.asdict(addresses)),
+                exchange=settings.domain.verifying_contract or "",
+                domain_name=settings.eip712_name,
+                domain_version=settings.eip712_version,
                 deploy=settings.is_test,
                 confirmations=settings.chain_confirmations,
                 gas_gift_wei=str(GAS_GIFT_WEI if embedded else 0),

@@ -22,10 +22,14 @@ from clob_server.chain.messages import (
     Status,
     Unknown,
 )
+from clob_server.chain.news import Tokens, Watch
 from clob_server.problems import ApiError
 
 ANSWER_S: Final = 5.0
 """How long the worker may take to say where an operation stands."""
+
+NAMES_MAX: Final = 4_000
+"""How many wallets, and how many tokens, go into a message: half a megabyte at most."""
 
 End: TypeAlias = Done | Failed | Refused
 """What comes of an operation."""
@@ -155,6 +159,41 @@ class Talk:
         except TimeoutError:
             told = f"the chain worker has not answered within {ANSWER_S:g} s"
             raise ApiError("CHAIN_UNAVAILABLE", told) from None
+
+    # ----- the news ------------------------------------------------------------------------------
+
+    def watch(
+        self,
+        after_block: int | None,
+        block_hash: str,
+        wallets: Sequence[str],
+        tokens: Sequence[str],
+    ) -> None:
+        """Have the worker tell the news; said once to each that is ready.
+
+        Args:
+            after_block: the block up to which all was heard; None is nothing.
+            block_hash: its hash; empty where there is none.
+            wallets: those that have allowed the exchange contract something so far.
+            tokens: which outcome tokens are looked at.
+        """
+        last = max(len(wallets), len(tokens), 1)
+        for begin in range(0, last, NAMES_MAX):
+            end = begin + NAMES_MAX
+            self._send(
+                Watch(
+                    after_block=after_block,
+                    block_hash=block_hash,
+                    wallets=list(wallets[begin:end]),
+                    tokens=list(tokens[begin:end]),
+                    more=end < last,
+                )
+            )
+
+    def look_at(self, tokens: Sequence[str]) -> None:
+        """Have the worker look at more outcome tokens."""
+        for begin in range(0, len(tokens), NAMES_MAX):
+            self._send(Tokens(tokens=list(tokens[begin : begin + NAMES_MAX])))
 
     # ----- hearing -------------------------------------------------------------------------------
 

@@ -55,7 +55,15 @@ class Config(Asked, frozen=True, kw_only=True):
     operator_key: str
     """The private key of the operator, 32 bytes in hex."""
     addresses: Contracts | None = None
-    """Where the contracts are; None is to find or deploy them at the operator's first nonces."""
+    """Where the contracts are, the exchange left out; None is to find or deploy them at the
+    operator's first nonces."""
+    exchange: str = ""
+    """Where the exchange is, or comes to lie: the contract that orders are signed for. Empty is
+    nowhere."""
+    domain_name: str = "clob"
+    """The name in the domain that orders are signed for."""
+    domain_version: str = "1"
+    """The version in it."""
     deploy: bool = True
     """If what is missing is to be deployed, and the operator's own approvals given."""
     confirmations: int = 1

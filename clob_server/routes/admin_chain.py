@@ -49,6 +49,11 @@ async def chain(call: Call) -> Reply:
     )
 
 
+async def settlement(call: Call) -> Reply:
+    """Say which trades wait to be settled, and how the accounts follow the chain."""
+    return reply(call.service.settlement.view(), headers=NO_STORE)
+
+
 async def list_operations(call: Call) -> Reply:
     """List operations, the newest first, a page of them at a time."""
     query = call.query()
@@ -85,6 +90,7 @@ def read_status(given: str | None) -> Status | None:
 
 ROUTES: Final = (
     Route("admin_chain", "GET", _CHAIN, chain),
+    Route("admin_settlement", "GET", f"{_CHAIN}/settlement", settlement),
     Route("admin_list_operations", "GET", _OPERATIONS, list_operations),
     Route("admin_retry_operation", "POST", f"{_OPERATIONS}/{{operationId}}/retry", retry),
 )

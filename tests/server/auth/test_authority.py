@@ -228,7 +228,7 @@ def test_decision_49_authority():
     assert CHANNELS["user"].test.needs is Needs.NAME
     assert CHANNELS["user"].production == (Needs.KEY_OF_MAKER, "read")
     operators = [name for name in AUTHORITY if name.startswith("admin_") and name != "admin_page"]
-    assert len(operators) == 18
+    assert len(operators) == 19
     assert rules(*operators) == {((Needs.TOKEN, "admin"), (Needs.TOKEN, "admin"))}
     assert needs("metrics") == {(Needs.TOKEN_FROM_AFAR, Needs.TOKEN_FROM_AFAR)}
 

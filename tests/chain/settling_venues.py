@@ -1,0 +1,184 @@
+"""A server with a chain on which its trades settle, and traders who sign for themselves."""
+
+import itertools
+from types import SimpleNamespace
+
+from eth_utils import keccak
+
+from clob.order import Side
+from clob.signing import Domain, SignedOrder, sign
+from clob_server.log import SqliteLog
+from clob_server.recovery import recover
+from tests.chain.people import MAX, UNIT
+from tests.chain.venues import Venue, wait_until
+from tests.chain.watched import Books
+from tests.server.meta.operators import authority_of
+
+BUY, SELL = Side.BUY, Side.SELL
+SETTINGS = {"chain_port": 0, "rate_limits": False, "log_level": "error", "settle_every_s": 0.05}
+SOURCE = f"0x{keccak(text='the source of all').hex()}"
+FAUCETS, SPLIT_UNITS = 5, 200
+SETTLED = f"0x{keccak(text='Settled(uint256,bytes32,bytes32,uint256,uint256)').hex()}"
+
+_numbers = itertools.count(1)
+
+
+class SettlingVenue(Venue):
+    """A server with a chain, and a market ``rain`` whose trades settle there.
+
+    Args:
+        live: the server.
+        url: its node; None is the one that the server names.
+        names: what begins the names of its traders, so that they are not those of another life.
+    """
+
+    def __init__(self, live, url=None, names=""):
+        super().__init__(live, url)
+        self.contracts.exchange = self.chain()["exchange"]
+        self.domain = Domain("clob", "1", 31337, self.contracts.exchange)
+        self.books = Books(SimpleNamespace(node=self, contracts=self.contracts))
+        self.source = self.user(SOURCE)
+        self.names = names
+
+    def found(self, **terms):
+        """Open the market, and have the source of all get something to hand out."""
+        self.give_gas(self.source.address)
+        for _ in range(FAUCETS):
+            self.faucet(self.source)
+        self.source.approve_collateral()
+        self.open_settling("rain", **terms)
+        self.convert("split", self.source, self.market(), SPLIT_UNITS * UNIT)
+        return self
+
+    def open_settling(self, name, **terms):
+        """Open a market whose trades settle, and wait until it is on the chain."""
+        body = {"marketId": name, "question": f"Will it {name}?", "settles": True, **terms}
+        answer = self.http.post("/api/admin/markets", json=body, headers=authority_of(self.live))
+        assert answer.status_code == 200, answer.text
+        self.wait_for(name, "prepared")
+
+    def market(self, name="rain"):
+        """Describe a market."""
+        return self.http.get(f"/api/markets/{name}").json()
+
+    # ----- traders -----------------------------------------------------------------------------
+
+    def trader(self, units=5, *, allows=True, tokens=True):
+        """Somebody with so many units of collateral, and of both tokens."""
+        user = self.user(f"0x{keccak(text=f'{self.names}{next(_numbers)}').hex()}")
+        self.give_gas(user.address)
+        if units:
+            self.source.give_collateral(user.address, units * UNIT)
+            for token in self.tokens() if tokens else ():
+                self.source.give_token(user.address, token, units * UNIT)
+        if allows:
+            self.allow(user)
+        return user
+
+    def allow(self, user, amount=MAX, *, tokens=True):
+        """Let the exchange contract take collateral, and tokens."""
+        exchange = self.contracts.exchange
+        user.call(self.contracts.collateral, "approve(address,uint256)", exchange, amount)
+        self.allow_tokens(user, tokens)
+
+    def allow_tokens(self, user, allowed):
+        """Let the exchange contract take tokens, or no more."""
+        place, exchange = self.contracts.conditional_tokens, self.contracts.exchange
+        user.call(place, "setApprovalForAll(address,bool)", exchange, allowed)
+
+    def tokens(self, name="rain"):
+        """Both tokens of a market."""
+        market = self.market(name)
+        return int(market["yesTokenId"]), int(market["noTokenId"])
+
+    # ----- orders ------------------------------------------------------------------------------
+
+    def signed(self, user, side, price, size=UNIT, *, token=None, key=None, **fields):
+        """The body of a signed order."""
+        made = SignedOrder.from_price_size(
+            side=side,
+            price=price,
+            size=size,
+            token_id=token or self.tokens()[0],
+            **{"maker": user.address, "salt": next(_numbers), "signature_type": 1, **fields},
+        )
+        return {**sign(made, self.domain, key or user.key).to_json(), "marketId": "rain"}
+
+    def place(self, user, side, price, size=UNIT, **fields):
+        """Place a signed order, and give the answer of HTTP."""
+        return self.http.post("/api/orders", json=self.signed(user, side, price, size, **fields))
+
+    def placed(self, user, side, price, size=UNIT, **fields):
+        """Place a signed order that must be taken; a wallet may have to be heard of first."""
+        answers = []
+
+        def is_taken():
+            answers.append(self.place(user, side, price, size, **fields))
+            return answers[-1].json().get("code") != "INSUFFICIENT_BALANCE"
+
+        wait_until(is_taken)
+        assert answers[-1].status_code == 200, answers[-1].text
+        return answers[-1].json()
+
+    def trade(self, buyer, seller, price=50, size=UNIT, count=1):
+        """Have so many trades made."""
+        for _ in range(count):
+            self.placed(seller, SELL, price, size)
+            self.placed(buyer, BUY, price, size)
+
+    # ----- settlement --------------------------------------------------------------------------
+
+    def settlement(self):
+        """How settlement is, as the operator sees it."""
+        headers = authority_of(self.live)
+        answer = self.http.get("/api/admin/chain/settlement", headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def until_settled(self):
+        """Wait until no trade waits, and give how settlement is then."""
+        found = []
+
+        def is_settled():
+            found.append(self.settlement())
+            return found[-1]["pending"] == found[-1]["submitted"] == 0
+
+        wait_until(is_settled)
+        return found[-1]
+
+    def quiet(self):
+        """Wait until no trade waits and all blocks that matter were heard; nothing differs then."""
+        self.until_settled()
+        account = self.trader(1)  # what comes last; once it can trade, all before was heard
+        self.placed(account, SELL, 99)
+        return self.until_settled()
+
+    def fates(self, name="rain"):
+        """What became of the trades of a market: settlement and transaction, by id."""
+        trades = self.http.get(f"/api/markets/{name}/trades", params={"limit": 100}).json()
+        return {each["id"]: (each["settlement"], each["txHash"]) for each in trades}
+
+
+def accounts_of(folder):
+    """The accounts that the log of a server leads to, by wallet and asset, as after a crash."""
+    log = SqliteLog(folder)
+    try:
+        exchange, *_ = recover(log)
+    finally:
+        log.close()
+    exchange.matcher.audit()
+    return exchange, {
+        account: held.balance
+        for account, held in exchange.matcher.balances().items()
+        if held.balance
+    }
+
+
+def settled_numbers(venue):
+    """The numbers of all trades that the chain has settled, each as often as it says so."""
+    asked = {"address": venue.contracts.exchange, "fromBlock": "0x0", "toBlock": "latest"}
+    return [
+        int(log["topics"][1], 16) % 2**128
+        for log in venue.ask("eth_getLogs", asked)
+        if log["topics"][0] == SETTLED
+    ]

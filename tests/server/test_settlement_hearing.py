@@ -1,0 +1,313 @@
+"""What the engine's accounts are after the chain has said something, however it is said."""
+
+import asyncio
+
+import pytest
+
+from clob import Side
+from clob_server import hearing, reconcile
+from clob_server.chain.news import Permission, Raised, Settlement
+from clob_server.commands import EndTrades, FollowChain
+from tests.server.engines import assert_as_logged, logged
+from tests.server.underway import (
+    BUYER,
+    NO,
+    PAYEE,
+    RICH,
+    SELLER,
+    TX,
+    USD,
+    YES,
+    UnderWay,
+    begun,
+    done,
+    holding,
+    news,
+    played,
+    rests,
+    whole,
+)
+
+PIECE = 4
+
+
+def cost(count):
+    """What so many trades of 100 wei at 50 come to."""
+    return 50 * count
+
+
+def test_trades_end_and_accounts_are_as_told_in_one_batch():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 2)
+            told = (
+                holding(BUYER, USD, RICH - cost(2)),
+                holding(BUYER, YES, 200),
+                holding(SELLER, USD, cost(2)),
+                holding(SELLER, YES, RICH - 200),
+            )
+            frames = len(logged(stage.log))
+            await stage.hear(
+                news(2, settlements=(stage.settled(1), stage.settled(2)), holdings=told)
+            )
+            [batch] = logged(stage.log)[frames:]
+            assert isinstance(batch[-1], FollowChain)
+            assert not stage.settling.held
+            assert [each.tx for each in stage.settling.ended] == [TX, TX]
+            for each in told:
+                assert stage.balance(each.wallet, each.asset) == int(each.amount)
+            assert stage.settlement.hearing.difference() == 0
+            assert_as_logged(stage.engine, stage.log)
+
+    played(story())
+
+
+def test_what_failed_gives_back_and_takes_out_the_orders_of_the_blamed():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 1)
+            own = await stage.order(SELLER, Side.SELL, price=60)
+            other = await stage.order(BUYER, Side.BUY, price=40)
+            failed = stage.settled(1, "not approved", (SELLER,))
+            told = holding(SELLER, YES, 0)
+            await stage.hear(news(2, settlements=(failed,), holdings=(told,)))
+            assert (rests(stage, own), rests(stage, other)) == (False, True)
+            matcher = stage.exchange.matcher
+            assert matcher.balance(BUYER, USD).unsettled == 0
+            assert stage.balance(SELLER, YES) == 0
+            [ended] = stage.settling.ended
+            assert ended.reason == "not approved"
+            [failure] = stage.settlement.view().failures
+            assert (failure.market_id, failure.reason) == ("m", "not approved")
+            assert stage.settlement.hearing.difference() == 0
+
+    played(story())
+
+
+def test_both_who_are_to_blame_lose_their_orders():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 1)
+            orders = [
+                await stage.order(SELLER, Side.SELL, price=60),
+                await stage.order(BUYER, Side.BUY, price=40),
+            ]
+            await stage.hear(news(2, settlements=(stage.settled(1, "no", (SELLER, BUYER)),)))
+            assert not any(rests(stage, each) for each in orders)
+
+    played(story())
+
+
+def test_both_halves_of_a_mint_end_together():
+    async def story():
+        async with UnderWay() as stage:
+            await stage.open("p", complementary=True, lot_wei=100)
+            await stage.rise()
+            await stage.hear(whole())
+            for _ in range(2):
+                for token, price in (("p-yes", 40), ("p-no", 60)):
+                    await stage.order(BUYER, Side.BUY, token=token, price=price)
+            await stage.until(lambda: len(stage.settling.sent) == 2)
+            ends = (stage.settled(1), stage.settled(3, "no"))
+            tokens = [holding(BUYER, token, 100) for token in ("p-yes", "p-no")]
+            told = (*tokens, holding(BUYER, USD, RICH - 100))
+            await stage.hear(news(2, settlements=ends, holdings=told))
+            assert stage.exchange.matcher.unsettled("p") == []
+            assert stage.settlement.hearing.difference() == 0
+
+    played(story())
+
+
+def test_what_is_heard_twice_or_of_others_changes_nothing():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 1)
+            told = (stage.settled(1), stage.settled(77))
+            foreign = stage.settled(1)
+            base, stage.settling.base = stage.settling.base, bytes(16)
+            foreign = stage.settled(1)
+            stage.settling.base = base
+            await stage.hear(news(2, settlements=(*told, foreign)))
+            before = stage.balance(SELLER, USD)
+            await stage.hear(news(3, settlements=told))
+            assert stage.balance(SELLER, USD) == before
+            ends = [c for frame in logged(stage.log) for c in frame if isinstance(c, EndTrades)]
+            assert [len(each.ends) for each in ends] == [1]
+
+    played(story())
+
+
+def test_a_trade_that_failed_and_was_settled_then_is_settled():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 1)
+            await stage.hear(news(2, settlements=(stage.settled(1, "no"), stage.settled(1))))
+            [ended] = stage.settling.ended
+            assert ended.reason == ""
+
+    played(story())
+
+
+def test_whole_news_empty_what_they_do_not_name():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 2)
+            told = (holding(BUYER, USD, 7), holding(SELLER, YES, RICH))
+            settled = (stage.settled(1),)
+            await stage.hear(whole(5, holdings=told, settlements=settled))
+            kept = {
+                account: held.balance
+                for account, held in stage.exchange.matcher.balances().items()
+                if held.balance
+            }
+            assert kept == {(BUYER, USD): 7, (SELLER, YES): RICH}
+            assert stage.settlement.hearing.difference() == 0
+
+    played(story())
+
+
+def test_accounts_that_are_not_of_the_chain_stay():
+    async def story():
+        async with UnderWay() as stage:
+            await stage.rise()
+            account = {"wallet": BUYER, "asset": "points", "amount": 5}
+            await stage.do(reconcile.SetBalance, **account)
+            await stage.hear(whole())
+            assert stage.balance(BUYER, "points") == 5
+            assert stage.settlement.hearing.difference() == 0
+
+    played(story())
+
+
+def test_news_in_several_messages_are_one():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 1)
+            frames = len(logged(stage.log))
+            first = news(2, settlements=(stage.settled(1),), more=True)
+            second = news(2, holdings=(holding(SELLER, USD, cost(1)),), more=True)
+            third = news(2, holdings=(holding(BUYER, USD, RICH - cost(1)),))
+            await stage.hear(first, second, third)
+            assert len(logged(stage.log)) == frames + 1
+            assert stage.balance(SELLER, USD) == cost(1)
+
+    played(story())
+
+
+def test_nothing_of_several_messages_is_lost():
+    one = news(2, wallets=("0x1",), cancelled=("0xa",), whole=True, more=True)
+    fields = {
+        "settlements": (Settlement(trade_id="1", tx=TX),),
+        "holdings": (holding(BUYER, USD, 1),),
+        "permissions": (Permission(kind="gasless", owner=BUYER, other=BUYER, allowed=True),),
+        "raised": (Raised(maker=BUYER, nonce="1"),),
+    }
+    two = news(3, wallets=("0x1", "0x2"), cancelled=("0xb",), **fields)
+    both = {"wallets": ("0x1", "0x2"), "cancelled": ("0xa", "0xb")}
+    assert reconcile.joined([one, two]) == news(3, whole=True, **both, **fields)
+    assert reconcile.joined([two]) is two
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_what_is_too_much_for_a_batch_is_cut(monkeypatch, is_whole):
+    monkeypatch.setattr(reconcile, "PIECE", PIECE)
+
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 9)
+            told = [holding(f"0x{place}", USD, place) for place in range(1, 11)]
+            told += [holding(BUYER, USD, RICH - cost(9)), holding(BUYER, YES, 900)]
+            told += [holding(SELLER, YES, RICH - 900), holding(SELLER, USD, cost(9))]
+            told += [holding(maker, NO, RICH) for maker in (BUYER, SELLER)]
+            ends = tuple(stage.settled(number) for number in range(1, 10))
+            frames = len(logged(stage.log))
+            await stage.hear(news(2, settlements=ends, holdings=tuple(told), whole=is_whole))
+            assert not stage.settling.held
+            assert stage.settlement.hearing.difference() == 0
+            batches = logged(stage.log)[frames:]
+            assert len(batches) > 4
+            assert all(len(batch) <= PIECE + 2 for batch in batches)
+            assert [isinstance(c, FollowChain) for c in batches[-1]] == [True]
+            assert_as_logged(stage.engine, stage.log)
+
+    played(story())
+
+
+def test_who_allowed_nothing_has_nothing():
+    async def story():
+        async with UnderWay() as stage:
+            terms = {"incoming_fee_rate_bps": 100, "resting_fee_rate_bps": 100}
+            await stage.open("f", **terms)
+            await stage.do(reconcile.SetBalance, wallet=SELLER, asset="f-yes", amount=10**6)
+            await stage.rise()
+            await stage.order(SELLER, Side.SELL, token="f-yes", size=10**6, smart_wallet=PAYEE)
+            await stage.order(BUYER, Side.BUY, token="f-yes", size=10**6)
+            await stage.until(lambda: stage.settling.sent)
+            told = [holding(BUYER, USD, RICH - 500_000), holding(BUYER, "f-yes", 990_000)]
+            told += [holding(SELLER, "f-yes", 0)]
+            await stage.hear(whole(holdings=(*whole().holdings, holding(SELLER, "f-yes", 10**6))))
+            await stage.hear(news(2, settlements=(stage.settled(1),), holdings=tuple(told)))
+            assert stage.balance(PAYEE, USD) == stage.balance("fees", USD) == 0
+            assert stage.balance("fees", "f-yes") == 0
+            assert stage.settlement.hearing.difference() == 0
+
+    played(story())
+
+
+# ----- how it is -----------------------------------------------------------------------------
+
+
+def test_a_difference_is_counted():
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 1)
+            assert stage.settlement.hearing.difference() == 0
+            for wallet, amount in ((BUYER, 1), ("0xNEW", 2)):
+                await stage.do(reconcile.SetBalance, wallet=wallet, asset=USD, amount=amount)
+            assert stage.settlement.hearing.difference() == 2
+            stage.settling.held.clear()
+            assert stage.settlement.hearing.difference() == 3
+
+    played(story())
+
+
+def test_a_difference_is_found_without_being_asked_for(monkeypatch):
+    monkeypatch.setattr(hearing, "COMPARE_S", 0.001)
+    monkeypatch.setattr(reconcile, "PIECE", PIECE)
+
+    async def story():
+        async with UnderWay() as stage:
+            await begun(stage, 1)
+            told = tuple(holding(f"0x{place}", USD, place) for place in range(3 * PIECE))
+            await stage.hear(news(2, holdings=told))
+            await asyncio.sleep(0.05)
+            assert stage.settlement.hearing.num_differing == 0
+            for wallet in ("0x1", "0x9"):
+                await stage.do(reconcile.SetBalance, wallet=wallet, asset=USD, amount=77)
+            await stage.until(lambda: stage.settlement.hearing.num_differing == 2)
+            await stage.hear(news(3, holdings=told))
+            await stage.until(lambda: stage.settlement.hearing.num_differing == 0)
+
+    played(story())
+
+
+def test_the_view_says_what_waits():
+    async def story():
+        async with UnderWay(settle_every_s=3600.0) as stage:
+            await stage.rise()
+            await stage.hear(whole())
+            await stage.trade(4)
+            await stage.asked(1)
+            stage.now_ms += 500
+            view = stage.settlement.view()
+            assert (view.pending, view.submitted, view.oldest_ms) == (1, 3, 500)
+            assert view.operations == [stage.chain.asked[0][0]]
+            assert (view.block, view.wallets, view.difference) == (1, 2, 0)
+            stage.chain.answer(0, done)
+            told = tuple(stage.settled(number) for number in (1, 2, 3))
+            await stage.hear(news(2, settlements=told))
+            page = stage.service.metrics.page().decode()
+            assert 'clob_settlements_total{outcome="settled"} 3.0' in page
+            assert "clob_settlement_seconds_count 3.0" in page
+
+    played(story())

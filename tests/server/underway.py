@@ -1,0 +1,256 @@
+"""Trades under way: a real engine whose trades settle, and a chain that does as the test says."""
+
+import asyncio
+import itertools
+from contextlib import suppress
+from types import SimpleNamespace
+
+import msgspec
+
+from clob import AddMarket, Funds, Order, SetBalance, Side, Submit
+from clob.errors import UnknownOrderError
+from clob_server.chain.link import Stage as Reach
+from clob_server.chain.messages import Done, Failed, Refused
+from clob_server.chain.news import Holding, News, Settlement
+from clob_server.commands import BeginSettlement, Papers
+from clob_server.conditions import OnChain
+from clob_server.engine import Engine
+from clob_server.exchange import Exchange
+from clob_server.log import MemoryLog
+from clob_server.metrics import Metrics
+from clob_server.problems import ApiError
+from clob_server.recovery import recover
+from clob_server.settings import Settings
+from clob_server.settlement import Settlement as Coordinator
+from tests.matchers import market
+
+NOW_MS = 1_700_000_000_000
+PATIENCE_S = 20
+BASE = bytes(range(16))
+BUYER, SELLER, PAYEE = "0xB0B", "0xA11CE", "0x5AFE"
+USD, YES, NO = "usd", "m-yes", "m-no"
+RICH = 10**24
+TX = f"0x{'ab' * 32}"
+
+
+class Chain:
+    """What the coordinator sees of a link. Nothing comes to its end unless the test says so."""
+
+    def __init__(self):
+        self.is_open, self.stage = False, Reach.READY
+        self.detail = ""
+        self.addresses = SimpleNamespace(exchange="0xE")
+        self.talk = self
+        self.watched, self.looked_at = [], []
+        self.asked = []
+        """What was asked for: the name, the trades, and where the answer goes."""
+
+    def watch(self, *arguments):
+        self.watched.append(arguments)
+
+    def look_at(self, tokens):
+        self.looked_at.append(tokens)
+
+    async def carry_out(self, name, body, now_ms):
+        answer = asyncio.get_running_loop().create_future()
+        self.asked.append((name, body, answer))
+        return await answer
+
+    def answer(self, place, end):
+        """Answer what was asked for."""
+        name, _, answer = self.asked[place]
+        answer.set_result(end(name))
+
+    def lose_worker(self):
+        """Answer nothing any more."""
+        for _, _, answer in self.asked:
+            if not answer.done():
+                answer.set_exception(ApiError("CHAIN_UNAVAILABLE", "the worker died"))
+
+
+def done(name):
+    """It is in a block."""
+    return Done(id=name, kind="settle", answer=msgspec.Raw(b"{}"))
+
+
+def failed(name, undone=True):
+    """Its transaction was reverted."""
+    more = {"code": "OPERATION_FAILED", "detail": "settleTx: paused", "hashes": {}}
+    return Failed(id=name, kind="settle", undone=undone, **more)
+
+
+def stuck(name):
+    """It waits for an operator."""
+    return failed(name, undone=False)
+
+
+def refused(name, code="CHAIN_UNAVAILABLE"):
+    """It was not taken up."""
+    return Refused(id=name, code=code, detail="no money for gas")
+
+
+class UnderWay:
+    """An engine that works, and what settles its trades.
+
+    Args:
+        exchange: what it begins with; None has a market, and a buyer and a seller who are rich.
+        log: its log; None is a new one.
+    """
+
+    def __init__(self, exchange=None, log=None, **settings):
+        self.is_new = exchange is None
+        self.exchange = exchange or Exchange()
+        self.log = log or MemoryLog()
+        self.now_ms = NOW_MS
+        self.engine = Engine(self.log, self.exchange, lambda: self.now_ms)
+        self.chain = Chain()
+        self.states = {}
+        self.service = SimpleNamespace(
+            settings=Settings(**{"settle_every_s": 0.01, "settle_trades_max": 3} | settings),
+            clock_ms=lambda: self.now_ms,
+            metrics=Metrics(),
+            exchange=self.exchange,
+            engine=self.engine,
+            chain=self.chain,
+            conditions=SimpleNamespace(state=lambda name: self.states.get(name, OnChain.PREPARED)),
+        )
+        self.settlement = self.service.settlement = Coordinator(self.service)
+        self._names = itertools.count(self.exchange.num_orders)
+
+    @property
+    def settling(self):
+        return self.exchange.registry.settling
+
+    async def __aenter__(self):
+        self.engine.listeners.append(self.settlement.listen)
+        self._work = asyncio.create_task(self.engine.run())
+        if self.is_new:
+            await self.open("m")
+            for wallet, asset in ((BUYER, USD), (SELLER, YES), (BUYER, NO), (SELLER, NO)):
+                await self.do(SetBalance, wallet=wallet, asset=asset, amount=RICH)
+        return self
+
+    async def __aexit__(self, *error):
+        await self.settlement.close()
+        self.engine.stop()
+        await self._work
+
+    async def rise(self):
+        """Have a worker come."""
+        await self.settlement.rise()
+        self.chain.is_open = True
+
+    async def open(self, name, **fields):
+        """Open a market whose trades settle."""
+        terms = {"funds": Funds.ACCOUNTS, "settles": True, "collateral": USD} | fields
+        await self.engine.ask(
+            lambda now_ms: (
+                BeginSettlement(base=BASE, now_ms=now_ms),
+                AddMarket(market=market(name, **terms), now_ms=now_ms),
+            )
+        )
+
+    async def do(self, kind, **fields):
+        """Have a command done."""
+        return await self.engine.ask(lambda now_ms: kind(**fields, now_ms=now_ms))
+
+    async def order(
+        self, maker, side, *, price=50, size=100, papers=None, order_hash=None, **fields
+    ):
+        """Place an order, and give its id."""
+        name = f"o{next(self._names)}"
+        fields = {"token": YES} | fields
+        order = Order(id=name, maker=maker, side=side, price=price, size=size, **fields)
+        where = fields["token"].partition("-")[0]
+
+        def make(now_ms):
+            command = Submit(market=where, order=order, order_hash=order_hash, now_ms=now_ms)
+            if papers is None:
+                return command
+            own = {"taker": "0x0", "salt": "1", "signature_type": 1, "signature": bytes(65)}
+            return (Papers(order_id=name, signer=papers, **own, now_ms=now_ms), command)
+
+        await self.engine.ask(make)
+        return name
+
+    async def trade(self, count=1, **fields):
+        """Have so many trades made."""
+        for _ in range(count):
+            await self.order(SELLER, Side.SELL, **fields)
+            await self.order(BUYER, Side.BUY, **fields)
+
+    async def until(self, holds):
+        """Wait until something holds."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                await asyncio.sleep(0.001)
+
+    async def asked(self, count):
+        """Wait until the chain was asked so often, and give the numbers of the last time."""
+        await self.until(lambda: len(self.chain.asked) >= count)
+        assert len(self.chain.asked) == count
+        return self.numbers(count - 1)
+
+    def numbers(self, place):
+        """Give the trades that the chain was asked for."""
+        return [self.settling.number_of(int(f.trade_id)) for f in self.chain.asked[place][1].fills]
+
+    async def hear(self, news, *more):
+        """Hear news to the end."""
+        hearing, block = self.settlement.hearing, (more or (news,))[-1].block
+        for each in (news, *more):
+            hearing.hear(each)
+        await self.until(lambda: self.settling.block == block and not hearing.is_taking)
+
+    def settled(self, number, error=None, blamed=()):
+        """Write what the chain says of a trade."""
+        trade_id = str(self.settling.trade_id(number))
+        return Settlement(trade_id=trade_id, tx=TX, error=error, blamed=blamed)
+
+    def balance(self, wallet, asset):
+        """What the engine has for an account."""
+        return self.exchange.matcher.balance(wallet, asset).balance
+
+    def again(self):
+        """The same from its log, as after a crash."""
+        exchange, *_ = recover(self.log)
+        assert exchange.snapshot() == self.exchange.snapshot()
+        return UnderWay(exchange, self.log)
+
+
+def news(block, **fields):
+    """Write news."""
+    return News(block=block, hash=f"0x{block:064x}", **fields)
+
+
+def holding(wallet, asset, amount):
+    """Write what a wallet holds."""
+    return Holding(wallet=wallet, asset=asset, amount=str(amount))
+
+
+def whole(block=1, **fields):
+    """Write the first news, of wallets that are as rich as the engine has them."""
+    rich = [(BUYER, USD), (SELLER, YES), (BUYER, NO), (SELLER, NO)]
+    holdings = tuple(holding(*account, RICH) for account in rich)
+    fields = {"wallets": (BUYER, SELLER), "holdings": holdings} | fields
+    return news(block, whole=True, **fields)
+
+
+def rests(stage, order_id):
+    """Say if an order rests."""
+    with suppress(UnknownOrderError):
+        return stage.exchange.matcher.order(order_id).remaining > 0
+    return False
+
+
+async def begun(stage, count):
+    """Have the worker come, and trades made and sent."""
+    await stage.rise()
+    await stage.hear(whole())
+    await stage.trade(count)
+    await stage.until(lambda: len(stage.settling.sent) == count)
+
+
+def played(story):
+    """Have a story told to its end, which must come."""
+    asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))
