@@ -18,10 +18,12 @@ from benchmarks import (
     bench_replay,
     bench_restart,
     bench_run,
+    bench_settle,
     bench_signing,
     bench_snapshot,
     bench_submit,
     bench_twin,
+    bench_underway,
 )
 from benchmarks.measure import Row
 from clob.book import COMPILED
@@ -37,6 +39,8 @@ QUESTIONS = {
     "feed": bench_feed,
     "restart": bench_restart,
     "chain": bench_chain,
+    "settle": bench_settle,
+    "underway": bench_underway,
     "signing": bench_signing,
     "twin": bench_twin,
     "memory": bench_memory,
