@@ -10,6 +10,7 @@ import msgspec
 
 from clob import Command
 from clob.codec import encode as encode_command
+from clob_server.chain.news import Permit
 from clob_server.log import LogDamagedError
 
 
@@ -256,7 +257,7 @@ class FollowChain(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tr
     """Its hash."""
     wallets: tuple[str, ...] = ()
     """Wallets that have allowed the exchange contract something, and had not before."""
-    permissions: tuple[tuple[str, str, str, bool], ...] = ()
+    permissions: tuple[tuple[Permit, str, str, bool], ...] = ()
     """What somebody allows, or no longer: which kind, who, to whom, and if he does."""
     cancelled: tuple[str, ...] = ()
     """The hashes of orders that were cancelled there, 0x and 64 hex digits."""

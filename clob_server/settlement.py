@@ -71,7 +71,8 @@ class Settlement:
         self.hearing.begin()
         self._markets = set(self._service.exchange.settles)
         tokens = self._tokens(self._markets)
-        talk.watch(settling.block, settling.block_hash, list(settling.wallets), tokens)
+        allowed = sorted(settling.permissions)
+        talk.watch(settling.block, settling.block_hash, list(settling.wallets), tokens, allowed)
         self.sending.begin()
 
     def _tokens(self, markets: set[str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from clob_server.chain.bodies import FillBody
+from clob_server.chain.news import Permit
 from clob_server.commands import BeginSettlement, EndTrades, FollowChain, SendTrades
 
 ENDED_MAX: Final = 1_000
@@ -77,7 +78,7 @@ class KeptSettling(msgspec.Struct, frozen=True, gc=False, array_like=True):
     block: int | None = None
     block_hash: str = ""
     wallets: list[str] = []
-    permissions: list[tuple[str, str, str]] = []
+    permissions: list[tuple[Permit, str, str]] = []
     cancelled: list[str] = []
 
 
@@ -107,7 +108,7 @@ class Settling:
         """The hash of that block."""
         self.wallets: dict[str, None] = dict.fromkeys(kept.wallets)
         """The wallets that have allowed the exchange contract something, the first first."""
-        self.permissions: set[tuple[str, str, str]] = set(kept.permissions)
+        self.permissions: set[tuple[Permit, str, str]] = set(kept.permissions)
         """What is allowed: which kind, who allows it, to whom."""
         self.cancelled: dict[str, None] = dict.fromkeys(kept.cancelled)
         """The hashes of orders that were cancelled on the chain, the first first. They stay, as
@@ -188,7 +189,7 @@ class Settling:
             else:
                 self.permissions.discard((kind, owner, other))
 
-    def allows(self, kind: str, owner: str, other: str) -> bool:
+    def allows(self, kind: Permit, owner: str, other: str) -> bool:
         """Say if something is allowed; see :data:`clob_server.chain.news.Permit`."""
         return (kind, owner, other) in self.permissions
 

@@ -22,7 +22,7 @@ from clob_server.chain.messages import (
     Status,
     Unknown,
 )
-from clob_server.chain.news import Tokens, Watch
+from clob_server.chain.news import Permit, Tokens, Watch
 from clob_server.problems import ApiError
 
 ANSWER_S: Final = 5.0
@@ -168,6 +168,7 @@ class Talk:
         block_hash: str,
         wallets: Sequence[str],
         tokens: Sequence[str],
+        permissions: Sequence[tuple[Permit, str, str]] = (),
     ) -> None:
         """Have the worker tell the news; said once to each that is ready.
 
@@ -176,8 +177,9 @@ class Talk:
             block_hash: its hash; empty where there is none.
             wallets: those that have allowed the exchange contract something so far.
             tokens: which outcome tokens are looked at.
+            permissions: what is allowed, as was heard: which kind, who allows it, to whom.
         """
-        last = max(len(wallets), len(tokens), 1)
+        last = max(len(wallets), len(tokens), len(permissions), 1)
         for begin in range(0, last, NAMES_MAX):
             end = begin + NAMES_MAX
             self._send(
@@ -186,6 +188,7 @@ class Talk:
                     block_hash=block_hash,
                     wallets=list(wallets[begin:end]),
                     tokens=list(tokens[begin:end]),
+                    permissions=list(permissions[begin:end]),
                     more=end < last,
                 )
             )

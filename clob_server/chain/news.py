@@ -7,6 +7,8 @@ what is heard twice does no harm.
 
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from clob_server.chain.bodies import Struct
 
 Permit: TypeAlias = Literal["delegate", "gasless", "payer", "payee"]
@@ -40,8 +42,11 @@ class Watch(Asked, frozen=True, kw_only=True):
     """Those that have allowed the exchange contract something so far, as was heard."""
     tokens: list[str]
     """Which outcome tokens are looked at, decimal digits."""
+    permissions: list[tuple[Permit, str, str]] = msgspec.field(default_factory=list)
+    """What is allowed, as was heard: which kind, who allows it, to whom. It is asked about again
+    where the chain was reorganised meanwhile."""
     more: bool = False
-    """If more wallets and tokens follow in another message of this kind."""
+    """If more of all that follows in another message of this kind."""
 
 
 class Tokens(Asked, frozen=True, kw_only=True):

@@ -114,6 +114,8 @@ class Watching:
         if first.after_block is not None:
             self._trail = Trail(Block(first.after_block, first.block_hash))
             self._told = first.after_block
+            allowed = (key for part in parts for key in part.permissions)
+            self._permissions = dict.fromkeys(allowed, first.after_block)
         self._is_asked = True
 
     def wake(self) -> None:

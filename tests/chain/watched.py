@@ -54,6 +54,7 @@ class Mirror:
             block_hash=self.hash,
             wallets=self.wallets,
             tokens=[str(token) for token in tokens],
+            permissions=sorted(self.permissions),
         )
         self.worker.tell(asked)
         self.until(lambda: self.num_whole)

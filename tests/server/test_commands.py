@@ -1,6 +1,6 @@
 """The server's own commands as bytes: they come back as they were, and damage is refused."""
 
-from typing import get_args
+from typing import Literal, get_args, get_origin
 
 import msgspec
 import pytest
@@ -230,6 +230,8 @@ def drawn(kind):
     }
     if kind in simple:
         return simple[kind]
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
     parts = [each for each in get_args(kind) if each is not Ellipsis]
     if Ellipsis in get_args(kind):
         return st.lists(drawn(*parts), max_size=4).map(tuple)

@@ -357,7 +357,7 @@ def test_both_tokens_go_to_the_worker():
     async def story():
         async with UnderWay() as stage:
             await stage.rise()
-            assert stage.chain.watched == [(None, "", [], ["m-yes", NO])]
+            assert stage.chain.watched == [(None, "", [], ["m-yes", NO], [])]
             await stage.open("n")
             await stage.trade(2)
             assert stage.chain.looked_at == [["n-yes", "n-no"]]
@@ -373,7 +373,7 @@ def test_the_first_market_begins_it_all():
             await stage.rise()
             assert not stage.chain.watched
             await stage.open("n")
-            assert stage.chain.watched == [(None, "", [], ["n-yes", "n-no"])]
+            assert stage.chain.watched == [(None, "", [], ["n-yes", "n-no"], [])]
 
     played(story())
 

@@ -139,11 +139,14 @@ def test_a_reorganisation_while_no_worker_ran(tmp_path):
             snapshot = node.ask("evm_snapshot")
             buyer = venue.trader(approves=False)
             mirror.reach(venue.approve(buyer))
+            mirror.reach(venue.permit(buyer, "delegate", venue.exchange))
+            assert mirror.permissions
         node.ask("evm_revert", snapshot)
         node.ask("anvil_mine", "0x20")
         with world.worker() as worker:
             mirror.again(worker, *venue.tokens)
             assert mirror.accounts == venue.books.accounts(*venue.tokens) == {}
+            assert mirror.permissions == set()
 
 
 @pytest.mark.long
