@@ -16,11 +16,18 @@ from eth_abi.registry import ABIRegistry, BaseEquals, registry
 
 from clob.signing import keccak256
 from clob.signing.secp import checksummed
+from clob.signing.signed import spelled
 from clob_server.chain.contracts import NAMES, artifact
 from clob_server.chain.signatures import Parameter, canonical, parameters, parse
 
 SELECTOR_BYTES: Final = 4
 """How many bytes say which function is called, or which error is raised."""
+WORD_BYTES: Final = 32
+"""How long a word is; what has no length of its own is one word."""
+WORD_END: Final = 2**256
+"""No word is as much as this."""
+PLAIN_ARRAYS: Final = ("uint256[]", "address[]", "bytes32[]")
+"""The arrays that are written without the codec."""
 REASON_CHARACTERS_MAX: Final = 200
 """How much of a contract's own words is repeated."""
 PANICS: Final[Mapping[int, str]] = {
@@ -249,10 +256,59 @@ def encode(types: Sequence[str], values: Sequence[Any]) -> bytes:
     Raises:
         AbiError: there are too many or too few, or one does not fit its type.
     """
+    plain = plainly(types, values)
+    if plain is not None:
+        return plain
     try:
         return _CODEC.encode(types, values)
     except EncodingError as error:
         raise AbiError(str(error)) from error
+
+
+def plainly(types: Sequence[str], values: Sequence[Any]) -> bytes | None:
+    """Write values of the types that most arguments have, in a tenth of the codec's time.
+
+    Returns:
+        None where one is of another type, or is for the codec to look at, and maybe to refuse.
+    """
+    if len(types) != len(values):
+        return None
+    heads, tails = [], []
+    end = WORD_BYTES * len(types)
+    for kind, value in zip(types, values, strict=True):
+        word = plain_word(kind, value)
+        if word is None:
+            tail = plain_tail(kind, value)
+            if tail is None:
+                return None
+            tails.append(tail)
+            word = end.to_bytes(WORD_BYTES)
+            end += len(tail)
+        heads.append(word)
+    return b"".join(heads + tails)
+
+
+def plain_word(kind: str, value: object) -> bytes | None:
+    """Write a value that is one word; None where it is none, or is for the codec."""
+    if kind == "uint256" and type(value) is int and 0 <= value < WORD_END:
+        return value.to_bytes(WORD_BYTES)
+    if kind == "address" and type(value) is str and spelled(value) == value:
+        return bytes.fromhex(value[2:]).rjust(WORD_BYTES, b"\0")
+    if kind == "bytes32" and type(value) is bytes and len(value) == WORD_BYTES:
+        return value
+    return None
+
+
+def plain_tail(kind: str, value: object) -> bytes | None:
+    """Write a value that has a length of its own; None where it is none, or is for the codec."""
+    if kind == "bytes" and type(value) is bytes:
+        padding = bytes(-len(value) % WORD_BYTES)
+        return len(value).to_bytes(WORD_BYTES) + value + padding
+    if kind in PLAIN_ARRAYS and isinstance(value, list | tuple):
+        words = [plain_word(kind.removesuffix("[]"), item) for item in value]
+        if None not in words:
+            return b"".join([len(words).to_bytes(WORD_BYTES), *filter(None, words)])
+    return None
 
 
 def decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:

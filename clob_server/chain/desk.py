@@ -168,8 +168,10 @@ class Desk:
                 operation = self._outbox.begin(asked.id, work.kind, body, asked.now_ms)
                 world.promises.hold(asked.id, work.promised)
                 del self._checking[asked.id]
-                # Said after what follows at once, so that one sync is for it and its first steps.
-                asyncio.get_running_loop().call_soon(self._say, operation)
+                # Said after what follows at once, so that one sync is for it and its first steps,
+                # and a turn of the loop later: the node has them then, and works meanwhile.
+                loop = asyncio.get_running_loop()
+                loop.call_soon(loop.call_soon, self._say, operation)
                 await self._do(Run(world, operation, estimates), work)
         except RefusalError as refusal:
             self._tell(
