@@ -3,6 +3,8 @@
 import struct
 from typing import TypeAlias, cast
 
+from clob.replay.driver import OwnFill
+
 ONE_EVENT = struct.Struct("<qqQQqIiHBBH2x")
 """An ``EVENT``."""
 
@@ -41,3 +43,47 @@ def last_rows(fills: memoryview, first: int, end: int, event: int) -> list[FillR
     while start > first and EVENT_OF(fills, (start - 1) * ONE_FILL.size)[0] == event:
         start -= 1
     return fill_rows(fills, start, end)
+
+
+def met_fills(
+    fills: memoryview, first: int, end: int, event: int, instrument: int, own_id: int
+) -> list[OwnFill]:
+    """Find the resting own orders among the last of some fills, as far as those are of one event.
+
+    Args:
+        fills: the bytes of an array of ``FILL``.
+        first: the index of the first that may be read.
+        end: the index behind the last.
+        event: the event.
+        instrument: the book they are of.
+        own_id: the least id of an own order.
+    """
+    own: list[OwnFill] = []
+    for place in range(end - 1, first - 1, -1):
+        row = ONE_FILL.unpack_from(fills, place * ONE_FILL.size)
+        if row[0] != event:
+            break
+        if row[1] >= own_id:
+            own.append(OwnFill(row[5], instrument, row[1], row[3], row[4], True, row[2]))
+    own.reverse()
+    return own
+
+
+def came_fills(
+    fills: memoryview, first: int, end: int, instrument: int, own_id: int
+) -> list[OwnFill]:
+    """Give the fills of an own order that came in; of another one it met is told first.
+
+    Args:
+        fills: the bytes of an array of ``FILL``.
+        first: the index of its first.
+        end: the index behind the last.
+        instrument: the book they are of.
+        own_id: the least id of an own order.
+    """
+    own: list[OwnFill] = []
+    for _, resting_id, incoming_id, size, price, ts_ns in fill_rows(fills, first, end):
+        if resting_id >= own_id:
+            own.append(OwnFill(ts_ns, instrument, resting_id, size, price, True, incoming_id))
+        own.append(OwnFill(ts_ns, instrument, incoming_id, size, price, False, resting_id))
+    return own

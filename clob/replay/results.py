@@ -83,10 +83,11 @@ class Collector:
 
     def __init__(self, keep: Iterable[str]) -> None:
         self._keep = frozenset(keep)
-        self._parts: dict[str, Gathered] = {"fills": Gathered(FILL), "bests": Gathered(BEST)}
-        self.sections: dict[str, Section] = {name: Section(name) for name in self._parts}
+        self.rooms: dict[str, Gathered] = {"fills": Gathered(FILL), "bests": Gathered(BEST)}
+        """Where the rows are best written, so that those kept need not be copied."""
+        self.sections: dict[str, Section] = {name: Section(name) for name in self.rooms}
         """The hashes of what is not kept."""
-        self.counts: dict[str, int] = dict.fromkeys(self._parts, 0)
+        self.counts: dict[str, int] = dict.fromkeys(self.rooms, 0)
         """How many rows there were, kept or not."""
 
     def take(self, played: Played) -> None:
@@ -94,13 +95,13 @@ class Collector:
         for name, rows in (("fills", played.fills), ("bests", played.bests)):
             self.counts[name] += len(rows)
             if name in self._keep:
-                self._parts[name].take(rows)
+                self.rooms[name].take(rows)
             else:
                 self.sections[name].update(rows)
 
     def table(self, name: str) -> Records:
         """Give all rows that were kept."""
-        return self._parts[name].rows()
+        return self.rooms[name].rows()
 
 
 def table_of(fields: Mapping[str, str], rows: Iterable[tuple[Any, ...]]) -> Records:
