@@ -60,6 +60,7 @@ class Batch(Views):
         base: int = 0,
         instrument: int | None = None,
         watch: int = 0,
+        passes: bool = False,
         verify: bool = False,
         start: int = 0,
         stop: int | None = None,
@@ -85,6 +86,7 @@ class Batch(Views):
             base: the number of the first of ``events`` in ``fills`` and ``bests``.
             instrument: which events are of this book; None is all.
             watch: an owner; 0 watches nobody.
+            passes: whether fills of ``watch`` are only told of and do not end it.
             verify: whether the fills of each command must be, in order, the resting order, size
                 and price of the ``FILL`` events right behind it, also of those behind ``stop``.
             start: index of the first event of the stretch.
@@ -93,7 +95,7 @@ class Batch(Views):
 
         Returns:
             Index of the first event not executed, how many rows were written to ``fills`` and to
-            ``bests``, and whether ``watch`` or ``verify`` ended it.
+            ``bests``, and whether ``watch`` or ``verify`` ended it, or a fill was let pass.
 
         Raises:
             InvalidArrayError: an array has the wrong type, dtype, layout or length.
@@ -105,7 +107,8 @@ class Batch(Views):
         _checks.check_stretch(watch, instrument, base)
         end = len(events) if stop is None else stop
         stretch = _run_py.Stretch(start, end, until_ns, instrument)
-        writer = _run_py.StretchWriter(self, fills, watch, events if verify else None, base)
+        recorded = events if verify else None
+        writer = _run_py.StretchWriter(self, fills, watch, recorded, base, passes=passes)
         found = _run_py.advance(self, events, status, writer, bests, stretch)
         if kinds is not None:
             kinds[start : found[0]] = events["kind"][start : found[0]]

@@ -435,6 +435,8 @@ cdef struct Output:
     uint8_t* kinds              # where the kinds of events go, or NULL
     uint32_t instrument         # the only one of the stretch, or ANY_INSTRUMENT
     uint64_t base               # the number of the first event
+    bint passes                 # trades of that owner do not end it
+    bint passed                 # there were some
 
 
 cdef struct Tape:
@@ -1805,11 +1807,13 @@ cdef inline Py_ssize_t run_through(
             tape_write(core, tape, event, out.base + index)
         if advances:
             if event < out.end:
-                out.met |= not as_recorded(
-                    event, out.end, out.fills + before, out.fills + out.count
-                )
+                if not as_recorded(event, out.end, out.fills + before, out.fills + out.count):
+                    out.met = True
+                    return index + 1
             if unlikely(out.met):
-                return index + 1
+                if not out.passes or kind == KIND_CLEAR:
+                    return index + 1
+                out.met, out.passed = False, True
         event += 1
     return stop
 
@@ -3006,7 +3010,7 @@ cdef class Book:
 
     def advance(
         self, events, fills, *, status=None, bests=None, kinds=None, base=0, instrument=None,
-        watch=0, verify=False, start=0, stop=None, until_ns=None
+        watch=0, passes=False, verify=False, start=0, stop=None, until_ns=None
     ):
         """Execute a stretch of a batch, as far as time and room go; made to be called often."""
         cdef Loan loan
@@ -3017,8 +3021,8 @@ cdef class Book:
                 &loan, events, fills, status, bests, kinds
             )
             return self.go(
-                &loan, fills, status, bests, kinds, base, instrument, watch, verify, start, stop,
-                until_ns,
+                &loan, fills, status, bests, kinds, base, instrument, watch, passes, verify, start,
+                stop, until_ns,
             )
         finally:
             give_back(&loan)
@@ -3056,7 +3060,8 @@ cdef class Book:
 
     cdef tuple go(
         self, Loan* loan, object fills, object status, object bests, object kinds, object base,
-        object instrument, object watch, bint verify, object start, object stop, object until_ns
+        object instrument, object watch, bint passes, bint verify, object start, object stop,
+        object until_ns
     ):
         cdef Core* core = &self.core
         cdef Output out
@@ -3092,6 +3097,7 @@ cdef class Book:
         out.watch = <uint32_t>owner if owner else STRANGER
         out.instrument = <uint32_t>alone
         out.base = <uint64_t>zero
+        out.passes = passes
         if kinds is not None:
             out.kinds = <uint8_t*>loan.views[4].buf
         if verify:
@@ -3113,6 +3119,7 @@ cdef class Book:
             raise MemoryError(f"the book cannot grow; the run stopped before event {done}")
         if out.code != DONE and out.code != FILLS_DO_NOT_FIT:
             raise RunRefused(done, errors.REFUSALS[out.code].code, fills[: out.count])
+        out.met |= out.passed
         return done, <Py_ssize_t>out.count, <Py_ssize_t>tape.count, YES if out.met else NO
 
     cdef object filled(self, Output* out, object fills):

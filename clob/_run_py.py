@@ -139,23 +139,29 @@ class StretchWriter(FillWriter):
         watch: int,
         recorded: "Records | None",
         base: int,
+        *,
+        passes: bool,
     ) -> None:
         """Remember whom to watch (0 is nobody), what to compare with, and the first number."""
         super().__init__(book, buffer)
         self.base = base
         self.watched = maker_of(watch)
         self.recorded = recorded
+        self.passes = passes
         self.met = False
+        self.ends = False
 
     def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
         """Take down one trade."""
         super().trade(resting, incoming, size)
-        self.met |= bool(self.watched) and resting.maker == self.watched
+        if self.watched and resting.maker == self.watched:
+            self.met = True
+            self.ends |= not self.passes
 
     def judge(self, first: int, kind: int) -> None:
         """See whether an event ends the stretch, by its trades, which are from one of all on."""
-        if kind == Kind.CLEAR:
-            self.met |= bool(self.watched)
+        if kind == Kind.CLEAR and self.watched:
+            self.met = self.ends = True
         if self.recorded is None or kind >= min(REFERENCE_KINDS):
             return
         fills = [(row[1], row[3], row[4]) for row in self.rows[first:]]
@@ -164,7 +170,8 @@ class StretchWriter(FillWriter):
         while place < len(self.recorded) and self.recorded["kind"][place] == Kind.FILL:
             expected.append(self.recorded[["order_id", "size", "price"]][place].item())
             place += 1
-        self.met |= fills != expected
+        if fills != expected:
+            self.met = self.ends = True
 
 
 Top: TypeAlias = tuple[int, int, int, int]
@@ -223,7 +230,7 @@ def advance(
     tape = BestWriter(book, bests)
     index = stretch.start
     try:
-        while stretch.holds(index, events) and not writer.met and not tape.full:
+        while stretch.holds(index, events) and not writer.ends and not tape.full:
             row = Row(*events[index].item())
             writer.index, writer.ts_ns = index, row.ts_ns
             first = len(writer.rows)

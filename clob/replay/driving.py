@@ -210,11 +210,10 @@ class StreamDriver:
         start, filled_before, told_before = self._place, self._filled, self._told
         run_stop, instrument = self._runs[self._run]
         touched, tells = instrument in self._touched, self._tells
-        bests = None
+        watch = OWN if self._resting else 0
+        bests = self._bests[told_before:] if tells else None
         if stop == TO_BOOK:
             bests = self._bests[told_before : told_before + 1]
-        elif tells:
-            bests = self._bests[told_before:]
         place, filled, told, met = self.books[instrument].advance(
             self._events,
             self._fills[filled_before:],
@@ -223,7 +222,8 @@ class StreamDriver:
             kinds=self._kinds,
             base=self._base,
             instrument=instrument,
-            watch=OWN if self._resting else 0,
+            watch=watch,
+            passes=touched and not stop,
             verify=self._verifies and not touched,
             start=start,
             stop=min(run_stop, limit),
@@ -234,11 +234,9 @@ class StreamDriver:
             self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
             return []
         self._place = place
-        self._filled = filled_end = filled_before + filled
+        self._filled = end = filled_before + filled
         self.events += place - start
-        last_ns = self._times[place - 1]
-        if last_ns > self.last_ns:
-            self.last_ns = last_ns
+        self.last_ns = max(self.last_ns, self._times[place - 1])
         if told:
             if stop == TO_BOOK:
                 self.changed = instrument
@@ -246,9 +244,10 @@ class StreamDriver:
                 self._told = told_before + told
         own: list[OwnFill] = []
         if met:
-            own = self._met(instrument, filled_before)
+            if watch:
+                own = self._met(instrument, filled_before)
             if not touched and instrument not in self._touched:
-                rows = last_rows(self._fill_bytes, filled_before, filled_end, self.here - 1)
+                rows = last_rows(self._fill_bytes, filled_before, end, self.here - 1)
                 if self._differs(instrument, rows):
                     self._tell_anew(instrument, told > 0)
             if self._kinds[place - 1] == CLEAR:
@@ -264,11 +263,11 @@ class StreamDriver:
             self._finish()
 
     def _met(self, instrument: int, first: int) -> list[OwnFill]:
-        """Find the fills of resting own orders among those of the last event executed."""
-        event = self.here - 1
-        own = met_fills(self._fill_bytes, first, self._filled, event, instrument, OWN_ID)
+        """Find the fills of resting own orders in the stretch that was executed."""
+        own = met_fills(self._fill_bytes, first, self._filled, instrument, OWN_ID)
         if own:
-            self._forget(instrument, own, event)
+            self._forget(instrument, own, self.here - 1)
+            self.last_ns = max(self.last_ns, *(fill.ts_ns for fill in own))
         return own
 
     def _forget(self, instrument: int, own: list[OwnFill], event: int) -> None:

@@ -11,6 +11,9 @@ ONE_EVENT = struct.Struct("<qqQQqIiHBBH2x")
 ONE_FILL = struct.Struct("<QQQqi4xq")
 """A ``FILL``."""
 
+RESTING = struct.Struct("<8xQ32x")
+"""The resting order of a ``FILL`` and nothing else."""
+
 EVENT_OF = struct.Struct("<Q").unpack_from
 """Reads the event that a ``FILL`` is of."""
 
@@ -46,26 +49,23 @@ def last_rows(fills: memoryview, first: int, end: int, event: int) -> list[FillR
 
 
 def met_fills(
-    fills: memoryview, first: int, end: int, event: int, instrument: int, own_id: int
+    fills: memoryview, first: int, end: int, instrument: int, own_id: int
 ) -> list[OwnFill]:
-    """Find the resting own orders among the last of some fills, as far as those are of one event.
+    """Find the resting own orders among some fills.
 
     Args:
         fills: the bytes of an array of ``FILL``.
-        first: the index of the first that may be read.
+        first: the index of the first to look at.
         end: the index behind the last.
-        event: the event.
         instrument: the book they are of.
         own_id: the least id of an own order.
     """
     own: list[OwnFill] = []
-    for place in range(end - 1, first - 1, -1):
-        row = ONE_FILL.unpack_from(fills, place * ONE_FILL.size)
-        if row[0] != event:
-            break
-        if row[1] >= own_id:
+    size = ONE_FILL.size
+    for place, (resting_id,) in enumerate(RESTING.iter_unpack(fills[first * size : end * size])):
+        if resting_id >= own_id:
+            row = ONE_FILL.unpack_from(fills, (first + place) * size)
             own.append(OwnFill(row[5], instrument, row[1], row[3], row[4], True, row[2]))
-    own.reverse()
     return own
 
 

@@ -135,6 +135,27 @@ def test_it_ends_behind_what_clears_the_book_of_the_owner_watched(book_class):
     assert advance(book_class(), events) == (4, [])
 
 
+def test_fills_of_the_owner_watched_are_let_pass(book_class):
+    events = batch(
+        ask(1, 50, 5, owner=9),
+        bid(2, 50, 2),
+        bid(3, 50, 4),
+        row(Kind.CLEAR),
+        ask(4, 50, 5, owner=9),
+        bid(5, 50, 1),
+    )
+    book = book_class()
+    fills = [(1, 1, 2, 2, 50), (2, 1, 3, 3, 50)]
+    passing = np.zeros(ROOM, FILL)
+    assert book.advance(events, passing, watch=9, passes=True, stop=1) == (1, 0, 0, False)
+    assert book.advance(events, passing, watch=9, passes=True, start=1) == (4, 2, 0, True)
+    assert fills_of(passing[:2]) == fills
+    assert book.advance(events, passing, watch=9, passes=True, start=4) == (6, 1, 0, True)
+    # A difference ends it all the same.
+    found = book_class().advance(events, passing, watch=9, passes=True, verify=True)
+    assert found == (2, 1, 0, True)
+
+
 def test_it_ends_before_an_event_of_another_instrument(book_class):
     events = batch(*[bid(number, 40, 1) for number in range(1, 6)])
     events["instrument"] = (3, 3, 4, 3, 65_535)
