@@ -1567,6 +1567,33 @@ cdef bint enter_plain(
     return True
 
 
+cdef bint take_plain(
+    Core* core, const Event* event, uint64_t index, Output* out
+) noexcept nogil:
+    # As enter_plain, for an order that never rests.
+    cdef uint32_t side = side_asked(event)
+    cdef uint32_t tick = <uint32_t>price_of(event) - <uint32_t>core.lo
+    cdef uint64_t lots = <uint64_t>lots_of(event), id = id_of(event)
+    cdef Incoming incoming
+    if flags_of(event) & ~<uint32_t>FLAG_SILENT or side > SELL or id >= FIRST_NUMBER:
+        return False
+    if (
+        owner_of(event) >= FIRST_NAMED_OWNER or tick >= core.num_levels
+        or lots - 1 >= core.lots_max
+    ):
+        return False
+    incoming.limit = core.num_levels - 1 - mirrored(core, side, tick)
+    if core.sides[1 - side].best > incoming.limit:
+        return True
+    if core.num_expiring or out.room - out.count < num_orders(core):
+        return False
+    incoming.id, incoming.left, incoming.side = id, <u128>lots, side
+    incoming.ts_ns = event.ts_ns
+    out.index = index
+    match_in_run(core, &incoming, out)
+    return True
+
+
 cdef bint cancel_plain(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
     # The ordinary case at full speed: an order that is where its id says, without a text id,
     # owner or expiration, and not alone at its price. False: nothing was done.
@@ -1747,11 +1774,6 @@ cdef inline bint as_recorded(
     return fill == behind
 
 
-cdef inline bint belongs(const Event* event, const Output* out) noexcept nogil:
-    # Whether an event is of the instrument of the stretch.
-    return out.instrument == ANY_INSTRUMENT or instrument_of(event) == out.instrument
-
-
 cdef inline Py_ssize_t run_through(
     Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, uint8_t* status,
     Output* out, Tape* tape, bint advances, bint tells
@@ -1765,11 +1787,14 @@ cdef inline Py_ssize_t run_through(
     cdef int code, kind
     cdef bint ahead = False
     cdef size_t before = 0
+    cdef uint8_t* kinds = out.kinds
+    cdef uint32_t alone = out.instrument & 0xFFFF
+    cdef uint32_t mask = 0 if out.instrument == ANY_INSTRUMENT else 0xFFFF
     memset(guesses, 0, sizeof(guesses))
     for index in range(start, stop):
         if tells and unlikely(tape.count == tape.room):
             return index
-        if advances and unlikely(not belongs(event, out)):
+        if advances and unlikely((instrument_of(event) ^ alone) & mask):
             return index
         if unlikely((index & 511) == 0):
             # Whether look-ahead pays is asked now and then; the last events do without.
@@ -1778,8 +1803,8 @@ cdef inline Py_ssize_t run_through(
         guess = look_ahead(core, event, guesses, index) if ahead else <uint32_t>NIL
         kind = kind_of(event)
         code = DONE
-        if advances and out.kinds != NULL:
-            out.kinds[index] = <uint8_t>kind
+        if advances and kinds != NULL:
+            kinds[index] = <uint8_t>kind
         if advances and KIND_TRADE <= kind <= KIND_SETTLE:
             # What was recorded says nothing to the book.
             mark(status, index, DONE)
@@ -1793,7 +1818,10 @@ cdef inline Py_ssize_t run_through(
         elif kind == KIND_CANCEL:
             if not cancel_plain(core, id_of(event), guess):
                 code = run_cancel(core, id_of(event), guess)
-        elif kind == KIND_IOC or kind == KIND_SEED:
+        elif kind == KIND_IOC:
+            if not take_plain(core, event, out.base + index, out):
+                code = run_enter(core, event, kind, out.base + index, out)
+        elif kind == KIND_SEED:
             code = run_enter(core, event, kind, out.base + index, out)
         else:
             out.index = out.base + index
