@@ -31,6 +31,7 @@ GOLDEN_ORDERS = 26_000
 """How many orders come in on a day of some fifty thousand events."""
 
 FIRST_S = 0.3
+UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
 DAYS, GROWN_MB = 20, 150
 STATUS = Path("/proc/self/status")
 REFS = Path("/proc/self/clear_refs")
@@ -157,27 +158,36 @@ def reading(*, quick: bool) -> Iterator[Row]:
 # ----- the first result -------------------------------------------------------------------------
 
 
+def compiled() -> dict[str, str]:
+    """Give an environment in which modules are compiled once, as they are where pip installs."""
+    environment = {name: value for name, value in os.environ.items() if name != UNCOMPILED}
+    return {**environment, "PYTHONPYCACHEPREFIX": str(cache_dir() / "compiled")}
+
+
 def first(*, quick: bool) -> Iterator[Row]:
     """The rows of the first result: wall clock from the start of a process to its end."""
     path = cache_dir() / "first.npz"
     if not path.exists():
         write_npz(path, synthetic_day(1, GOLDEN_ORDERS))
+    environment = compiled()
     for title, command, limit in (
         ("first result of 50k events, by the library, s", ["-c", FIRST], FIRST_S),
-        ("the same by the command, s", ["-m", "clob.replay"], FIRST_S),
+        ("the same by the command, s", ["-m", "clob.cli", "replay"], FIRST_S),
         ("the same: NumPy imported and nothing else, s", ["-c", "import numpy"], None),
     ):
         taken: list[float] = []
-        for _ in range(ROUNDS_QUICK if quick else ROUNDS):
+        # The first one may have to compile modules, and does not count.
+        for _ in range(1 + (ROUNDS_QUICK if quick else ROUNDS)):
             begin = time.perf_counter()
             subprocess.run(
                 [sys.executable, *command, str(path)],
                 check=True,
                 stdout=subprocess.DEVNULL,
                 cwd=Path(__file__).parents[1],
+                env=environment,
             )
             taken.append(time.perf_counter() - begin)
-        seconds = statistics.median(taken)
+        seconds = statistics.median(taken[1:])
         target, met = ("", None) if limit is None else (f"<= {limit}", seconds <= limit)
         yield Row(title, target, f"{seconds:.2f}", met)
 

@@ -34,25 +34,23 @@ def check_arrays(
     Raises:
         InvalidArrayError: which array, what it is, what it must be; or two of them overlap.
     """
-    import numpy as np  # noqa: PLC0415 - only where arrays are used
-
     events = _checked("events", events, records.EVENT, writable=False)
     if fills is not None:
         fills = _checked("fills", fills, records.FILL, writable=True)
     if status is not None:
-        status = _checked("status", status, np.dtype(np.uint8), writable=True)
-        if len(status) < len(events):
-            raise InvalidArrayError(
-                f"status must be at least as long as events, {len(events)}, not {len(status)}"
-            )
+        status = _checked_marks("status", status, len(events))
     if _overlap(events, fills, status):
         raise InvalidArrayError("events, fills and status must not share memory")
     return events, fills, status
 
 
 def check_advance(
-    events: "Records", fills: "Records", status: "Status | None", bests: "Records | None"
-) -> "tuple[Records, Records, Status | None, Records | None]":
+    events: "Records",
+    fills: "Records",
+    status: "Status | None",
+    bests: "Records | None",
+    kinds: "Status | None",
+) -> "tuple[Records, Records, Status | None, Records | None, Status | None]":
     """Refuse arrays that ``advance`` cannot work on.
 
     Args:
@@ -60,6 +58,7 @@ def check_advance(
         fills: must be a writable array of ``FILL``.
         status: as for :func:`check_arrays`.
         bests: None, or a writable array of ``BEST``, of any length.
+        kinds: as ``status``.
 
     Returns:
         The same memory as plain arrays.
@@ -71,9 +70,11 @@ def check_advance(
     fills = _checked("fills", fills, records.FILL, writable=True)
     if bests is not None:
         bests = _checked("bests", bests, records.BEST, writable=True)
-    if _overlap(events, fills, status, bests):
-        raise InvalidArrayError("events, fills, status and bests must not share memory")
-    return events, fills, status, bests
+    if kinds is not None:
+        kinds = _checked_marks("kinds", kinds, len(events))
+    if _overlap(events, fills, status, bests, kinds):
+        raise InvalidArrayError("events, fills, status, bests and kinds must not share memory")
+    return events, fills, status, bests, kinds
 
 
 def known_types() -> tuple[Any, ...]:
@@ -124,6 +125,18 @@ def _overlap(*arrays: Any) -> bool:
         for place, one in enumerate(given)
         for other in given[place + 1 :]
     )
+
+
+def _checked_marks(name: str, array: Any, count: int) -> Any:
+    """Refuse an array that has no byte for each of so many events, or give it as a plain one."""
+    import numpy as np  # noqa: PLC0415 - only where arrays are used
+
+    array = _checked(name, array, np.dtype(np.uint8), writable=True)
+    if len(array) < count:
+        raise InvalidArrayError(
+            f"{name} must be at least as long as events, {count}, not {len(array)}"
+        )
+    return array
 
 
 def _checked(name: str, array: Any, dtype: "np.dtype[Any]", *, writable: bool) -> Any:

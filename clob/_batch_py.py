@@ -56,7 +56,11 @@ class Batch(Views):
         *,
         status: "Status | None" = None,
         bests: "Records | None" = None,
+        kinds: "Status | None" = None,
+        base: int = 0,
+        instrument: int | None = None,
         watch: int = 0,
+        passes: bool = False,
         verify: bool = False,
         start: int = 0,
         stop: int | None = None,
@@ -66,16 +70,23 @@ class Batch(Views):
 
         It executes what :meth:`run` executes and refuses what that refuses. It ends behind the
         last event of the stretch, before an event whose fills do not fit into ``fills``, before
-        any event while ``bests`` is full, behind one that filled a resting order of ``watch``, or
+        any event while ``bests`` is full, before one of another ``instrument``, behind one that
+        filled a resting order of ``watch`` or cleared the book while there is one to watch, or
         behind one whose fills are not the recorded ones.
 
         Args:
             events: array of ``EVENT``.
-            fills: array of ``FILL`` to write to; ``event`` counts from the first of ``events``.
+            fills: array of ``FILL`` to write to; ``event`` counts from the first of ``events``,
+                which is number ``base``.
             status: as for :meth:`run`; only the places of events executed are written.
             bests: array of ``BEST`` to write to, a row for each event that changed the best price
                 or the size there; None writes none.
+            kinds: array of ``uint8`` to write to, at least as long as events: the kind of each
+                event executed or skipped; None writes none.
+            base: the number of the first of ``events`` in ``fills`` and ``bests``.
+            instrument: which events are of this book; None is all.
             watch: an owner; 0 watches nobody.
+            passes: whether fills of ``watch`` are only told of and do not end it.
             verify: whether the fills of each command must be, in order, the resting order, size
                 and price of the ``FILL`` events right behind it, also of those behind ``stop``.
             start: index of the first event of the stretch.
@@ -84,18 +95,24 @@ class Batch(Views):
 
         Returns:
             Index of the first event not executed, how many rows were written to ``fills`` and to
-            ``bests``, and whether ``watch`` or ``verify`` ended it.
+            ``bests``, and whether ``watch`` or ``verify`` ended it, or a fill was let pass.
 
         Raises:
             InvalidArrayError: an array has the wrong type, dtype, layout or length.
             ValueError: a number is out of range.
             RunRefused: no status array, and an event was refused; it has index, code and fills.
         """
-        events, fills, status, bests = check_advance(events, fills, status, bests)
-        _checks.check_span(len(events), start, stop, until_ns, watch)
-        stretch = _run_py.Stretch(start, len(events) if stop is None else stop, until_ns)
-        writer = _run_py.StretchWriter(self, fills, watch, events if verify else None)
-        return _run_py.advance(self, events, status, writer, bests, stretch)
+        events, fills, status, bests, kinds = check_advance(events, fills, status, bests, kinds)
+        _checks.check_span(len(events), start, stop, until_ns)
+        _checks.check_stretch(watch, instrument, base)
+        end = len(events) if stop is None else stop
+        stretch = _run_py.Stretch(start, end, until_ns, instrument)
+        recorded = events if verify else None
+        writer = _run_py.StretchWriter(self, fills, watch, recorded, base, passes=passes)
+        found = _run_py.advance(self, events, status, writer, bests, stretch)
+        if kinds is not None:
+            kinds[start : found[0]] = events["kind"][start : found[0]]
+        return found
 
     @alone
     def seed(self, events: "Records") -> int:

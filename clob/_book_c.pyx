@@ -83,6 +83,9 @@ cdef extern from *:
     #define clob_once(type, field) (*(const volatile type *)&(field))
     static inline uint8_t clob_kind(const ClobEvent *e) { return clob_once(uint8_t, e->kind); }
     static inline uint8_t clob_side(const ClobEvent *e) { return clob_once(uint8_t, e->side); }
+    static inline uint16_t clob_where(const ClobEvent *e) {
+        return clob_once(uint16_t, e->instrument);
+    }
     static inline uint16_t clob_flags(const ClobEvent *e) { return clob_once(uint16_t, e->flags); }
     static inline int32_t clob_price(const ClobEvent *e) { return clob_once(int32_t, e->price); }
     static inline uint32_t clob_owner(const ClobEvent *e) { return clob_once(uint32_t, e->owner); }
@@ -187,6 +190,7 @@ cdef extern from *:
 
     uint8_t kind_of "clob_kind"(const Event* event) noexcept nogil
     uint8_t side_asked "clob_side"(const Event* event) noexcept nogil
+    uint16_t instrument_of "clob_where"(const Event* event) noexcept nogil
     uint16_t flags_of "clob_flags"(const Event* event) noexcept nogil
     int32_t price_of "clob_price"(const Event* event) noexcept nogil
     uint32_t owner_of "clob_owner"(const Event* event) noexcept nogil
@@ -275,6 +279,7 @@ cdef extern from *:
     uint32_t SPECIAL "0x60000000u"              # in Node.place: any of the two
     uint32_t FIRST_NAMED_OWNER "0x80000000u"    # owners from here on have a name
     uint32_t STRANGER "0xFFFFFFFFu"             # an owner who has nothing resting
+    uint32_t ANY_INSTRUMENT "0x10000u"          # no event is of this one
     uint64_t FIRST_NUMBER "0x8000000000000000u"  # ids from here on are numbers of text ids
     uint64_t NO_ID "0xFFFFFFFFFFFFFFFFu"        # the id in a free slot
     uint64_t NO_HASH "0xFFFFFFFFFFFFFFFFu"      # of a text whose hash was not asked for yet
@@ -425,8 +430,13 @@ cdef struct Output:
     bint owned
     int code
     uint32_t watch              # an owner, or STRANGER
-    bint met                    # a resting order of that owner traded, or fills differ
+    bint met                    # an order of that owner traded or was cleared, or fills differ
     const Event* end            # behind the recorded fills to compare with, or NULL
+    uint8_t* kinds              # where the kinds of events go, or NULL
+    uint32_t instrument         # the only one of the stretch, or ANY_INSTRUMENT
+    uint64_t base               # the number of the first event
+    bint passes                 # trades of that owner do not end it
+    bint passed                 # there were some
 
 
 cdef struct Tape:
@@ -1557,6 +1567,33 @@ cdef bint enter_plain(
     return True
 
 
+cdef bint take_plain(
+    Core* core, const Event* event, uint64_t index, Output* out
+) noexcept nogil:
+    # As enter_plain, for an order that never rests.
+    cdef uint32_t side = side_asked(event)
+    cdef uint32_t tick = <uint32_t>price_of(event) - <uint32_t>core.lo
+    cdef uint64_t lots = <uint64_t>lots_of(event), id = id_of(event)
+    cdef Incoming incoming
+    if flags_of(event) & ~<uint32_t>FLAG_SILENT or side > SELL or id >= FIRST_NUMBER:
+        return False
+    if (
+        owner_of(event) >= FIRST_NAMED_OWNER or tick >= core.num_levels
+        or lots - 1 >= core.lots_max
+    ):
+        return False
+    incoming.limit = core.num_levels - 1 - mirrored(core, side, tick)
+    if core.sides[1 - side].best > incoming.limit:
+        return True
+    if core.num_expiring or out.room - out.count < num_orders(core):
+        return False
+    incoming.id, incoming.left, incoming.side = id, <u128>lots, side
+    incoming.ts_ns = event.ts_ns
+    out.index = index
+    match_in_run(core, &incoming, out)
+    return True
+
+
 cdef bint cancel_plain(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
     # The ordinary case at full speed: an order that is where its id says, without a text id,
     # owner or expiration, and not alone at its price. False: nothing was done.
@@ -1750,9 +1787,14 @@ cdef inline Py_ssize_t run_through(
     cdef int code, kind
     cdef bint ahead = False
     cdef size_t before = 0
+    cdef uint8_t* kinds = out.kinds
+    cdef uint32_t alone = out.instrument & 0xFFFF
+    cdef uint32_t mask = 0 if out.instrument == ANY_INSTRUMENT else 0xFFFF
     memset(guesses, 0, sizeof(guesses))
     for index in range(start, stop):
         if tells and unlikely(tape.count == tape.room):
+            return index
+        if advances and unlikely((instrument_of(event) ^ alone) & mask):
             return index
         if unlikely((index & 511) == 0):
             # Whether look-ahead pays is asked now and then; the last events do without.
@@ -1761,6 +1803,8 @@ cdef inline Py_ssize_t run_through(
         guess = look_ahead(core, event, guesses, index) if ahead else <uint32_t>NIL
         kind = kind_of(event)
         code = DONE
+        if advances and kinds != NULL:
+            kinds[index] = <uint8_t>kind
         if advances and KIND_TRADE <= kind <= KIND_SETTLE:
             # What was recorded says nothing to the book.
             mark(status, index, DONE)
@@ -1769,28 +1813,35 @@ cdef inline Py_ssize_t run_through(
         if advances:
             before = out.count
         if kind == KIND_LIMIT:
-            if not enter_plain(core, event, index, out):
-                code = run_enter(core, event, kind, index, out)
+            if not enter_plain(core, event, out.base + index, out):
+                code = run_enter(core, event, kind, out.base + index, out)
         elif kind == KIND_CANCEL:
             if not cancel_plain(core, id_of(event), guess):
                 code = run_cancel(core, id_of(event), guess)
-        elif kind == KIND_IOC or kind == KIND_SEED:
-            code = run_enter(core, event, kind, index, out)
+        elif kind == KIND_IOC:
+            if not take_plain(core, event, out.base + index, out):
+                code = run_enter(core, event, kind, out.base + index, out)
+        elif kind == KIND_SEED:
+            code = run_enter(core, event, kind, out.base + index, out)
         else:
-            out.index = index
+            out.index = out.base + index
             code = run_rare(core, event, kind, guess, out)
+            if advances and kind == KIND_CLEAR:
+                out.met = out.watch != STRANGER
         if unlikely(not mark(status, index, code)):
             out.code = code
             return index
         if tells and tape_moves(core, tape):
-            tape_write(core, tape, event, index)
+            tape_write(core, tape, event, out.base + index)
         if advances:
             if event < out.end:
-                out.met |= not as_recorded(
-                    event, out.end, out.fills + before, out.fills + out.count
-                )
+                if not as_recorded(event, out.end, out.fills + before, out.fills + out.count):
+                    out.met = True
+                    return index + 1
             if unlikely(out.met):
-                return index + 1
+                if not out.passes or kind == KIND_CLEAR:
+                    return index + 1
+                out.met, out.passed = False, True
         event += 1
     return stop
 
@@ -2060,8 +2111,8 @@ cdef int know_types() except -1:
 
 cdef struct Loan:
     # The memory of the arrays of a stretch, and how many of them are to be given back.
-    Py_buffer views[4]
-    Py_buffer* taken[4]
+    Py_buffer views[5]
+    Py_buffer* taken[5]
     int count
 
 
@@ -2986,21 +3037,28 @@ cdef class Book:
         return fills
 
     def advance(
-        self, events, fills, *, status=None, bests=None, watch=0, verify=False, start=0,
-        stop=None, until_ns=None
+        self, events, fills, *, status=None, bests=None, kinds=None, base=0, instrument=None,
+        watch=0, passes=False, verify=False, start=0, stop=None, until_ns=None
     ):
         """Execute a stretch of a batch, as far as time and room go; made to be called often."""
         cdef Loan loan
         self.enter()
         loan.count = 0
         try:
-            events, fills, status, bests = self.lend(&loan, events, fills, status, bests)
-            return self.go(&loan, fills, status, bests, watch, verify, start, stop, until_ns)
+            events, fills, status, bests, kinds = self.lend(
+                &loan, events, fills, status, bests, kinds
+            )
+            return self.go(
+                &loan, fills, status, bests, kinds, base, instrument, watch, passes, verify, start,
+                stop, until_ns,
+            )
         finally:
             give_back(&loan)
             self.busy = False
 
-    cdef tuple lend(self, Loan* loan, object events, object fills, object status, object bests):
+    cdef tuple lend(
+        self, Loan* loan, object events, object fills, object status, object bests, object kinds
+    ):
         # Borrow the memory of the arrays: at once where they are as always, else after they
         # were looked at closely.
         know_types()
@@ -3011,12 +3069,14 @@ cdef class Book:
             and fills is not None
             and borrow(loan, 2, status, STATUS_TYPE, PyBUF_WRITABLE)
             and borrow(loan, 3, bests, BEST_TYPE, PyBUF_WRITABLE)
+            and borrow(loan, 4, kinds, STATUS_TYPE, PyBUF_WRITABLE)
             and (status is None or loan.views[2].len >= loan.views[0].len // <int>sizeof(Event))
+            and (kinds is None or loan.views[4].len >= loan.views[0].len // <int>sizeof(Event))
             and apart(loan)
         ):
-            return events, fills, status, bests
+            return events, fills, status, bests, kinds
         give_back(loan)
-        arrays = _arrays.check_advance(events, fills, status, bests)
+        arrays = _arrays.check_advance(events, fills, status, bests, kinds)
         for place, array in enumerate(arrays):
             if array is not None:
                 PyObject_GetBuffer(
@@ -3027,15 +3087,16 @@ cdef class Book:
         return arrays
 
     cdef tuple go(
-        self, Loan* loan, object fills, object status, object bests, object watch, bint verify,
-        object start, object stop, object until_ns
+        self, Loan* loan, object fills, object status, object bests, object kinds, object base,
+        object instrument, object watch, bint passes, bint verify, object start, object stop,
+        object until_ns
     ):
         cdef Core* core = &self.core
         cdef Output out
         cdef Tape tape
         cdef const Event* rows = <const Event*>loan.views[0].buf
         cdef Py_ssize_t count = loan.views[0].len // <Py_ssize_t>sizeof(Event)
-        cdef int64_t first = 0, last = count, until = 0, owner = 0
+        cdef int64_t first = 0, last = count, until = 0, owner = 0, alone = ANY_INSTRUMENT, zero = 0
         cdef Py_ssize_t done
         cdef uint8_t* marks = NULL
         cdef bint tells = bests is not None, timed = until_ns is not None
@@ -3044,10 +3105,16 @@ cdef class Book:
             and (stop is None or as_i64(<PyObject*>stop, &last))
             and (not timed or as_i64(<PyObject*>until_ns, &until))
             and as_i64(<PyObject*>watch, &owner)
+            and as_i64(<PyObject*>base, &zero)
+            and (
+                instrument is None
+                or as_i64(<PyObject*>instrument, &alone) and alone < <int64_t>ANY_INSTRUMENT
+            )
             and 0 <= first <= last <= count
             and 0 <= owner < <int64_t>FIRST_NAMED_OWNER
         ):
-            _checks.check_span(count, start, stop, until_ns, watch)
+            _checks.check_span(count, start, stop, until_ns)
+            _checks.check_stretch(watch, instrument, base)
         self.departed = {}
         self.reserve_departed()
         memset(&out, 0, sizeof(out))
@@ -3056,6 +3123,11 @@ cdef class Book:
         out.fills = <Fill*>loan.views[1].buf
         out.room = loan.views[1].len // sizeof(Fill)
         out.watch = <uint32_t>owner if owner else STRANGER
+        out.instrument = <uint32_t>alone
+        out.base = <uint64_t>zero
+        out.passes = passes
+        if kinds is not None:
+            out.kinds = <uint8_t*>loan.views[4].buf
         if verify:
             out.end = rows + count
         if status is not None:
@@ -3075,6 +3147,7 @@ cdef class Book:
             raise MemoryError(f"the book cannot grow; the run stopped before event {done}")
         if out.code != DONE and out.code != FILLS_DO_NOT_FIT:
             raise RunRefused(done, errors.REFUSALS[out.code].code, fills[: out.count])
+        out.met |= out.passed
         return done, <Py_ssize_t>out.count, <Py_ssize_t>tape.count, YES if out.met else NO
 
     cdef object filled(self, Output* out, object fills):

@@ -69,12 +69,12 @@ def check_book(lo: int, hi: int, token: str, lot_wei: int, capacity: int, market
         raise InvalidBookError(f"capacity must be 0 to {2**31} orders, not {capacity}")
 
 
-def check_span(count: int, start: int, stop: int | None, until_ns: int | None, watch: int) -> None:
+def check_span(count: int, start: int, stop: int | None, until_ns: int | None) -> None:
     """Refuse what no part of so many events can be.
 
     Raises:
-        ValueError: ``start`` and ``stop`` are not in order within 0 to ``count``, ``until_ns`` is
-            no 64-bit integer, or ``watch`` is not 0 to ``2**31 - 1``.
+        ValueError: ``start`` and ``stop`` are not in order within 0 to ``count``, or ``until_ns``
+            is no 64-bit integer.
     """
     stop = count if stop is None else stop
     if type(start) is not int or type(stop) is not int or not 0 <= start <= stop <= count:
@@ -83,8 +83,21 @@ def check_span(count: int, start: int, stop: int | None, until_ns: int | None, w
         )
     if until_ns is not None and (type(until_ns) is not int or not -(2**63) <= until_ns < 2**63):
         raise ValueError(f"until_ns must be an integer of 64 bits, not {until_ns!r}")
+
+
+def check_stretch(watch: int, instrument: int | None, base: int) -> None:
+    """Refuse what nobody, no book and no first event of a stretch can have as its number.
+
+    Raises:
+        ValueError: ``watch`` is not 0 to ``2**31 - 1``, ``instrument`` neither None nor 0 to
+            ``2**16 - 1``, or ``base`` not 0 to ``2**63 - 1``.
+    """
     if type(watch) is not int or not 0 <= watch < 2**31:
         raise ValueError(f"watch must be an owner from 0 to {2**31 - 1}, not {watch!r}")
+    if instrument is not None and (type(instrument) is not int or not 0 <= instrument < 2**16):
+        raise ValueError(f"instrument must be from 0 to {2**16 - 1}, not {instrument!r}")
+    if type(base) is not int or not 0 <= base < 2**63:
+        raise ValueError(f"base must be from 0 to {2**63 - 1}, not {base!r}")
 
 
 def check_time(now_ms: int) -> None:

@@ -55,13 +55,14 @@ class FillWriter:
         self.room = None if buffer is None else len(buffer)
         self.rows: list[tuple[int, int, int, int, int, int]] = []
         self.index = 0
+        self.base = 0
         self.ts_ns = 0
 
     def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
         """Take down one trade."""
         lots = size // self.book.lot_wei
         ids = (resting.number, incoming.number)
-        self.rows.append((self.index, *ids, lots, resting.price, self.ts_ns))
+        self.rows.append((self.base + self.index, *ids, lots, resting.price, self.ts_ns))
 
     def departure(self, order: Queued) -> None:
         """Remember the text id of an order that left, for ``id_of``."""
@@ -116,10 +117,14 @@ class Stretch(NamedTuple):
     """Index behind the last."""
     until_ns: int | None
     """They end before the first one that is later than this; None is any time."""
+    instrument: int | None
+    """They end before the first one of another instrument; None is any."""
 
     def holds(self, index: int, events: "Records") -> bool:
         """Tell whether the event of that index, behind others of them, is one of them."""
         if index >= self.stop:
+            return False
+        if self.instrument is not None and events["instrument"][index] != self.instrument:
             return False
         return self.until_ns is None or int(events["ts_ns"][index]) <= self.until_ns
 
@@ -128,21 +133,35 @@ class StretchWriter(FillWriter):
     """Takes down the trades of a stretch, and whether they are a reason to end it."""
 
     def __init__(
-        self, book: "Views", buffer: "Records", watch: int, recorded: "Records | None"
+        self,
+        book: "Views",
+        buffer: "Records",
+        watch: int,
+        recorded: "Records | None",
+        base: int,
+        *,
+        passes: bool,
     ) -> None:
-        """Remember whom to watch, 0 for nobody, and the events with the fills to compare with."""
+        """Remember whom to watch (0 is nobody), what to compare with, and the first number."""
         super().__init__(book, buffer)
+        self.base = base
         self.watched = maker_of(watch)
         self.recorded = recorded
+        self.passes = passes
         self.met = False
+        self.ends = False
 
     def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
         """Take down one trade."""
         super().trade(resting, incoming, size)
-        self.met |= bool(self.watched) and resting.maker == self.watched
+        if self.watched and resting.maker == self.watched:
+            self.met = True
+            self.ends |= not self.passes
 
-    def verify(self, first: int, kind: int) -> None:
-        """Compare the trades of an event, from one of all on, with those recorded behind it."""
+    def judge(self, first: int, kind: int) -> None:
+        """See whether an event ends the stretch, by its trades, which are from one of all on."""
+        if kind == Kind.CLEAR and self.watched:
+            self.met = self.ends = True
         if self.recorded is None or kind >= min(REFERENCE_KINDS):
             return
         fills = [(row[1], row[3], row[4]) for row in self.rows[first:]]
@@ -151,7 +170,8 @@ class StretchWriter(FillWriter):
         while place < len(self.recorded) and self.recorded["kind"][place] == Kind.FILL:
             expected.append(self.recorded[["order_id", "size", "price"]][place].item())
             place += 1
-        self.met |= fills != expected
+        if fills != expected:
+            self.met = self.ends = True
 
 
 Top: TypeAlias = tuple[int, int, int, int]
@@ -210,7 +230,7 @@ def advance(
     tape = BestWriter(book, bests)
     index = stretch.start
     try:
-        while stretch.holds(index, events) and not writer.met and not tape.full:
+        while stretch.holds(index, events) and not writer.ends and not tape.full:
             row = Row(*events[index].item())
             writer.index, writer.ts_ns = index, row.ts_ns
             first = len(writer.rows)
@@ -219,8 +239,8 @@ def advance(
                 status[index] = refusal.number if refusal else 0
             elif refusal:
                 raise RunRefused(index, refusal.code, writer.array())
-            tape.note(index, row)
-            writer.verify(first, row.kind)
+            tape.note(writer.base + index, row)
+            writer.judge(first, row.kind)
             index += 1
     except FillsFull:
         # What the caller is to do about it, he sees from where it ended.

@@ -92,10 +92,8 @@ def backtest(
         stream.lo, stream.hi, [one.number for one in stream.instruments], bests=compares_bests
     )
     collector = Collector(keep)
-    sink = _sink(collector, checker, on_progress)
-    driver = _driver(
-        mode, stream, chunk=chunk, sink=sink, on_difference=checker.differ, book_class=book_class
-    )
+    hears = _hearing(collector, checker, on_progress)
+    driver = _driver(mode, stream, chunk=chunk, book_class=book_class, **hears)
     sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
@@ -142,10 +140,10 @@ def _driver(mode: str, stream: Stream, **how: Any) -> "StreamDriver | ShadowDriv
     return ShadowDriver(stream, **how)
 
 
-def _sink(
+def _hearing(
     collector: Collector, checker: Checker, on_progress: Callable[[int], None] | None
-) -> Callable[[Played], None]:
-    """Make what hears of each chunk that is done."""
+) -> dict[str, Any]:
+    """Say who hears of each chunk that is done, and of differences, and where rows are written."""
 
     def sink(played: Played) -> None:
         """Hear of a chunk."""
@@ -154,7 +152,7 @@ def _sink(
         if on_progress is not None:
             on_progress(played.base + len(played.events))
 
-    return sink
+    return {"sink": sink, "on_difference": checker.differ, "rooms": collector.rooms}
 
 
 def _run(

@@ -9,9 +9,10 @@ import numpy.typing as npt
 from clob.errors import REFUSALS
 from clob.records import BEST, EventRow, Kind
 from clob.replay.comparing import (
-    Rows,
+    Columns,
     common,
     differing,
+    of_commands,
     of_touched,
     produced_fills,
     recorded_fills,
@@ -166,26 +167,26 @@ class Checker:
         for instrument, first in played.touched.items():
             recorded = of_touched(recorded_fills(played), played, instrument, first)
             produced = of_touched(produced_fills(played), played, instrument, first)
-            if len(recorded) == len(produced) and bool((recorded == produced).all()):
+            if recorded.shape == produced.shape and bool((recorded == produced).all()):
                 continue
             self._take_differing(played, recorded, produced)
 
-    def _take_differing(self, played: Played, recorded: Rows, produced: Rows) -> None:
+    def _take_differing(self, played: Played, recorded: Columns, produced: Columns) -> None:
         """Count the commands whose fills differ because of own orders."""
         wrong = differing(recorded, produced, len(played.events))
         places = np.flatnonzero(wrong)
-        recorded, produced = (rows[wrong[rows[:, 0]]] for rows in (recorded, produced))
-        self._missed += len(recorded) - common(recorded, produced)
-        self._surplus += len(produced) - len(recorded)
-        self._failed += int(np.count_nonzero(np.diff(recorded[:, 0], prepend=-1)))
+        recorded, produced = (of_commands(some, wrong) for some in (recorded, produced))
+        self._missed += recorded.shape[1] - common(recorded, produced)
+        self._surplus += produced.shape[1] - recorded.shape[1]
+        self._failed += int(np.count_nonzero(np.diff(recorded[0], prepend=-1)))
         self._counts["own_orders"] += max(len(places) - KEPT, 0)
         if len(places) and (self._first is None or played.base + int(places[0]) < self._first):
             self._first = played.base + int(places[0])
         for place in places[:KEPT].tolist():
             row = EventRow(*played.events[place].item())
             here, there = (
-                tuple(tuple(fill[1:4]) for fill in rows[rows[:, 0] == place].tolist())
-                for rows in (produced, recorded)
+                tuple(map(tuple, some[1:, some[0] == place].T.tolist()))
+                for some in (produced, recorded)
             )
             self._note(
                 Divergence(

@@ -13,10 +13,9 @@ from clob.book import Book
 from clob.order import SelfTrade
 from clob.records import BEST, EVENT, FILL, SELF_TRADE_SHIFT, Flag, Kind
 from clob.replay.driver import NEVER, OwnFill, Stop
-from clob.replay.errors import ReplayFormatError
-from clob.replay.packing import ONE_EVENT, FillRow, fill_rows, last_rows
-from clob.replay.played import Difference, Played, recorded_behind, runs_of, whole
-from clob.replay.recording import Records
+from clob.replay.packing import ONE_EVENT, FillRow, came_fills, last_rows, met_fills
+from clob.replay.played import Difference, Played, known, recorded_behind, runs_of, whole
+from clob.replay.recording import Gathered, Records
 from clob.replay.rematch import Command, Filled, put_right, top_of
 from clob.replay.streams import CHUNK, OWN, OWN_ID, Stream
 
@@ -46,6 +45,8 @@ class StreamDriver:
         sink: told of each chunk that is done, and at last of what came after the end.
         on_difference: told of each recorded command whose fills are not those recorded.
         bests: whether best prices are taken down.
+        rooms: where ``fills`` and ``bests`` are written; what the sink does not take is lost.
+            None makes them.
         book_class: what to make the books of.
 
     Raises:
@@ -60,6 +61,7 @@ class StreamDriver:
         sink: Callable[[Played], None] | None = None,
         on_difference: Callable[[Difference], None] | None = None,
         bests: bool = True,
+        rooms: Mapping[str, Gathered] | None = None,
         book_class: type[Book] = Book,
     ) -> None:
         self.lot_wei: int = stream.lot_wei
@@ -85,23 +87,30 @@ class StreamDriver:
         self._one = np.zeros(1, EVENT)
         self._one_bytes: memoryview = self._one.view(np.uint8).data
         self._mark = np.zeros(1, np.uint8)
+        self._mark_byte: memoryview = self._mark.data
         self._base = self._filled = self._told = 0
         self.last_ns: int = -NEVER
         """The latest time of any event executed; ``start_ns`` before the first."""
-        self._fills: Records
-        self._bests: Records
-        self._make_room(chunk + SPARE, chunk + SPARE)
+        rooms = rooms or {"fills": Gathered(FILL), "bests": Gathered(BEST)}
+        self._fill_room, self._best_room = rooms["fills"], rooms["bests"]
+        self._fills: Records = np.zeros(0, FILL)
+        self._bests: Records = np.zeros(0, BEST)
         self._load()
         self._seed()
         self.start_ns: int = self._next_ns()
         """The time of the first event that is no seed."""
         self.last_ns = self.start_ns
 
+    @property
+    def here(self) -> int:
+        """Index in the stream of the next event."""
+        return self._base + self._place
+
     # ----- chunks ------------------------------------------------------------------------------
 
     def _make_room(self, fills: int, bests: int) -> None:
-        """Make the buffers larger, keeping what is in them."""
-        fill_buffer, best_buffer = np.zeros(fills, FILL), np.zeros(bests, BEST)
+        """Have room for so many rows or more, keeping what the chunk has brought by now."""
+        fill_buffer, best_buffer = self._fill_room.room(fills), self._best_room.room(bests)
         if self._filled:
             fill_buffer[: self._filled] = self._fills[: self._filled]
         if self._told:
@@ -115,8 +124,7 @@ class StreamDriver:
         if events is None:
             self.ended = True
             events = np.zeros(0, EVENT)
-        if len(events) + SPARE > len(self._fills):
-            self._make_room(len(events) + SPARE, len(events) + SPARE)
+        self._make_room(len(events) + SPARE, len(events) + SPARE)
         # As a view, since arrays put together from others have an equal dtype but not the same.
         self._events: Records = events.view(EVENT)
         self._times: memoryview = self._events["ts_ns"].data
@@ -125,13 +133,20 @@ class StreamDriver:
         self._cut()
 
     def _cut(self) -> None:
+        """Part the chunk into runs of one instrument; with a single book it is one run.
+
+        Then neither kinds nor instruments are looked at before the book has them at hand.
+        """
+        if len(self.books) > 1:
+            self._cut_by_book()
+            return
+        self._kinds = np.zeros(len(self._events), np.uint8)
+        self._runs = [(len(self._events), next(iter(self.books)))]
+        self._run = 0
+
+    def _cut_by_book(self) -> None:
         """Part the chunk into runs of one instrument; what clears a book ends one, too."""
-        self._kinds, self._runs = runs_of(self._events)
-        for number in {number for _, number in self._runs}:
-            if number not in self.books:
-                raise ReplayFormatError(
-                    f"an event is of instrument {number}, the stream has {sorted(self.books)}"
-                )
+        self._kinds, self._runs = runs_of(self._events, self.books)
         self._run = 0
 
     def _finish(self) -> None:
@@ -146,9 +161,6 @@ class StreamDriver:
         if self._sink is None:
             return
         fills, bests = self._fills[: self._filled], self._bests[: self._told]
-        if self._base:
-            fills["event"] += np.uint64(self._base)
-            bests["event"] += np.uint64(self._base)
         touched = self._touched.copy()
         self._sink(
             Played(self._base, self._events, self._status, fills, bests, self._kinds, touched)
@@ -162,9 +174,11 @@ class StreamDriver:
     def _seed(self) -> None:
         """Execute the seeds in front of everything else."""
         while not self.ended:
-            others = np.flatnonzero(self._kinds != SEED)
-            stop = int(others[0]) if len(others) else len(self._events)
             events = self._events
+            if events["kind"][0] != SEED:
+                return
+            others = np.flatnonzero(events["kind"] != SEED)
+            stop = int(others[0]) if len(others) else len(events)
             while self._events is events and self._place < stop:
                 self._step(NEVER, Stop.NO, stop)
             if len(others):
@@ -196,31 +210,33 @@ class StreamDriver:
         start, filled_before, told_before = self._place, self._filled, self._told
         run_stop, instrument = self._runs[self._run]
         touched, tells = instrument in self._touched, self._tells
-        bests = None
+        watch = OWN if self._resting else 0
+        bests = self._bests[told_before:] if tells else None
         if stop == TO_BOOK:
             bests = self._bests[told_before : told_before + 1]
-        elif tells:
-            bests = self._bests[told_before:]
         place, filled, told, met = self.books[instrument].advance(
             self._events,
             self._fills[filled_before:],
             status=self._status,
             bests=bests,
-            watch=OWN if self._resting else 0,
+            kinds=self._kinds,
+            base=self._base,
+            instrument=instrument,
+            watch=watch,
+            passes=touched and not stop,
             verify=self._verifies and not touched,
             start=start,
             stop=min(run_stop, limit),
             until_ns=None if until_ns == NEVER else until_ns,
         )
         if place == start:
+            known(int(self._events["instrument"][start]), self.books)
             self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
             return []
         self._place = place
-        self._filled = filled_end = filled_before + filled
+        self._filled = end = filled_before + filled
         self.events += place - start
-        last_ns = self._times[place - 1]
-        if last_ns > self.last_ns:
-            self.last_ns = last_ns
+        self.last_ns = max(self.last_ns, self._times[place - 1])
         if told:
             if stop == TO_BOOK:
                 self.changed = instrument
@@ -228,40 +244,38 @@ class StreamDriver:
                 self._told = told_before + told
         own: list[OwnFill] = []
         if met:
-            rows = last_rows(self._fill_bytes, filled_before, filled_end, place - 1)
-            own = self._own_fills(instrument, rows)
-            if not touched and instrument not in self._touched and self._differs(instrument, rows):
-                self._tell_anew(instrument, told > 0)
+            if watch:
+                own = self._met(instrument, filled_before)
+            if not touched and instrument not in self._touched:
+                rows = last_rows(self._fill_bytes, filled_before, end, self.here - 1)
+                if self._differs(instrument, rows):
+                    self._tell_anew(instrument, told > 0)
+            if self._kinds[place - 1] == CLEAR:
+                own += self._prevented(self.last_ns, instrument)
         if place == run_stop:
             self._end_run(own)
         return own
 
     def _end_run(self, own: list[OwnFill]) -> None:
-        """Go on to the next run, or to the next chunk; see whether own orders were cleared."""
-        _, instrument = self._runs[self._run]
-        if self._resting and self._kinds[self._place - 1] == CLEAR:
-            own += self._prevented(self.last_ns, instrument)
+        """Go on to the next run, or to the next chunk."""
         self._run += 1
         if self._run == len(self._runs):
             self._finish()
 
-    def _own_fills(self, instrument: int, rows: list[FillRow]) -> list[OwnFill]:
-        """Find the fills of resting own orders among those of the last event executed."""
-        own = [
-            OwnFill(ts_ns, instrument, resting_id, size, price, True, incoming_id)
-            for _, resting_id, incoming_id, size, price, ts_ns in rows
-            if resting_id >= OWN_ID
-        ]
-        self._forget(instrument, own)
+    def _met(self, instrument: int, first: int) -> list[OwnFill]:
+        """Find the fills of resting own orders in the stretch that was executed."""
+        own = met_fills(self._fill_bytes, first, self._filled, instrument, OWN_ID)
+        if own:
+            self._forget(instrument, own, self.here - 1)
+            self.last_ns = max(self.last_ns, *(fill.ts_ns for fill in own))
         return own
 
-    def _forget(self, instrument: int, own: list[OwnFill]) -> None:
-        """Hear of fills of own orders: which of them rest no more."""
-        if own:
-            last = self._place - 1 if all(fill.resting for fill in own) else self._place
-            self._touched.setdefault(instrument, self._base + last)
+    def _forget(self, instrument: int, own: list[OwnFill], event: int) -> None:
+        """Hear of fills of own orders: who rests no more, and that history's book is left."""
+        self._touched.setdefault(instrument, event)
+        book = self.books[instrument]
         for fill in own:
-            if fill.order_id not in self.books[instrument]:
+            if fill.order_id not in book:
                 self._resting.pop(fill.order_id, None)
 
     def _differs(self, instrument: int, rows: list[FillRow]) -> bool:
@@ -297,13 +311,13 @@ class StreamDriver:
         """
         if not self._tells:
             return
-        place, book = self._place - 1, self.books[instrument]
-        ts_ns = int(self._times[place])
-        if told and self._bests["event"][self._told - 1] == place:
+        book, ts_ns = self.books[instrument], int(self._times[self._place - 1])
+        where = self.here - 1
+        if told and self._bests["event"][self._told - 1] == where:
             self._told -= 1
         if self._told == len(self._bests):
             self._make_room(len(self._fills), 2 * len(self._bests) + SPARE)
-        self._bests[self._told] = (place, ts_ns, *top_of(book), instrument)
+        self._bests[self._told] = (where, ts_ns, *top_of(book), instrument)
         self._told += 1
 
     def _prevented(self, ts_ns: int, instrument: int) -> list[OwnFill]:
@@ -344,7 +358,8 @@ class StreamDriver:
             return refusal, 0, []
         own: list[OwnFill] = []
         if self._filled > first:
-            own = self._taken(instrument, first)
+            own = came_fills(self._fill_bytes, first, self._filled, instrument, OWN_ID)
+            self._forget(instrument, own, self.here)
         if flags & POLICY in REMOVING:
             own += self._prevented(ts_ns, instrument)
         if order_id not in book:
@@ -352,21 +367,6 @@ class StreamDriver:
         self._resting[order_id] = instrument
         # What it lost it traded: no policy of a backtest takes some of an order away.
         return 0, size - sum(fill.size for fill in own if not fill.resting), own
-
-    def _taken(self, instrument: int, first: int) -> list[OwnFill]:
-        """Give the fills of an own order that came in, from one of the fills on.
-
-        Another own order it met is told of, too, and first.
-        """
-        own: list[OwnFill] = []
-        for _, resting_id, incoming_id, size, price, ts_ns in fill_rows(
-            self._fill_bytes, first, self._filled
-        ):
-            if resting_id >= OWN_ID:
-                own.append(OwnFill(ts_ns, instrument, resting_id, size, price, True, incoming_id))
-            own.append(OwnFill(ts_ns, instrument, incoming_id, size, price, False, resting_id))
-        self._forget(instrument, own)
-        return own
 
     def cancel(self, ts_ns: int, instrument: int, order_id: int) -> bool:
         """Take an own order out; see :meth:`clob.replay.driver.Driver.cancel`."""
@@ -384,15 +384,15 @@ class StreamDriver:
         while True:
             bests = self._bests[self._told :] if self._tells else None
             done, filled, told, _ = book.advance(
-                self._one, self._fills[self._filled :], status=self._mark, bests=bests
+                self._one,
+                self._fills[self._filled :],
+                status=self._mark,
+                bests=bests,
+                base=self.here,
             )
             if done:
                 break
             self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
-        if filled:
-            self._fills["event"][self._filled : self._filled + filled] = self._place
-            self._filled += filled
-        if told:
-            self._bests["event"][self._told : self._told + told] = self._place
-            self._told += told
-        return int(self._mark[0])
+        self._filled += filled
+        self._told += told
+        return self._mark_byte[0]

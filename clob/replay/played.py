@@ -1,12 +1,13 @@
 """What a driver tells: of a chunk that is done, of a command that did not go as recorded."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from clob.records import EventRow, Kind
+from clob.replay.errors import ReplayFormatError
 from clob.replay.recording import Records, join
 from clob.replay.rematch import Command, Filled
 
@@ -80,14 +81,33 @@ def recorded_behind(events: Records, place: int) -> list[Filled]:
     return recorded
 
 
-def runs_of(events: Records) -> tuple[npt.NDArray[np.uint8], list[tuple[int, int]]]:
+def known(number: int, instruments: Collection[int]) -> int:
+    """Give the number of an instrument.
+
+    Raises:
+        ReplayFormatError: it is none of those there are.
+    """
+    if number not in instruments:
+        raise ReplayFormatError(
+            f"an event is of instrument {number}, the stream has {sorted(instruments)}"
+        )
+    return number
+
+
+def runs_of(
+    events: Records, numbers: Collection[int]
+) -> tuple[npt.NDArray[np.uint8], list[tuple[int, int]]]:
     """Part events into runs of one instrument; what clears a book ends one, too.
 
     Args:
         events: array of ``EVENT``.
+        numbers: the instruments there are.
 
     Returns:
         The kinds of the events; of each run the index behind its last event and its instrument.
+
+    Raises:
+        ReplayFormatError: an event is of another instrument.
     """
     # One walk over records that lie far apart; all that follows is side by side.
     heads = events.view(HEADS)["head"].copy()
@@ -98,7 +118,7 @@ def runs_of(events: Records) -> tuple[npt.NDArray[np.uint8], list[tuple[int, int
     ends = last.tolist()
     if len(heads) and (not ends or ends[-1] != len(heads) - 1):
         ends.append(len(heads) - 1)
-    return kinds, [(end + 1, int(instruments[end])) for end in ends]
+    return kinds, [(end + 1, known(int(instruments[end]), numbers)) for end in ends]
 
 
 def whole(chunks: Iterator[Records]) -> Iterator[Records]:

@@ -27,6 +27,9 @@ from clob.errors import ClobError
 from clob.order import Side
 from clob.replay.fees import CENTS, FREE, Charge, Fees, Traded, no_fees
 
+# Looking a member of an enum up takes a tenth of a microsecond, comparing with one as long.
+BUY = int(Side.BUY)
+
 
 class PortfolioError(ClobError):
     """A portfolio cannot do what was asked of it; nothing was changed."""
@@ -70,9 +73,13 @@ class Holding:
             self.size += size
             self.cost += paid
             return 0
-        closing = min(abs(size), abs(self.size))
-        closed_for = share(paid, closing, abs(size))
-        released = share(self.cost, closing, abs(self.size))
+        moved, held = abs(size), abs(self.size)
+        if moved == held:
+            closed_for, released = paid, self.cost
+        elif moved < held:
+            closed_for, released = paid, share(self.cost, moved, held)
+        else:
+            closed_for, released = share(paid, held, moved), self.cost
         self.size += size
         self.cost += paid - closed_for - released
         return -closed_for - released
@@ -196,7 +203,7 @@ class Portfolio:
         if self.fees is not no_fees:
             charge = self.fees(Traded(side, price, size, resting, self.scale))
         paid = size * price // self.scale
-        if side == Side.BUY:
+        if side == BUY:
             self._move(instrument, size - charge.tokens, paid + charge.collateral)
         else:
             self._move(instrument, -size - charge.tokens, charge.collateral - paid)
@@ -270,7 +277,7 @@ class Portfolio:
         """
         if not self.covered:
             return True
-        if side == Side.BUY:
+        if side == BUY:
             needed = size * price // self.scale
             if needed > self.collateral - self.held:
                 return False
@@ -293,7 +300,7 @@ class Portfolio:
         """
         if not self.covered:
             return
-        if side == Side.BUY:
+        if side == BUY:
             self.held -= size * price // self.scale - left * price // self.scale
         else:
             self.holdings[instrument].held -= size - left

@@ -51,13 +51,18 @@ def join(parts: Sequence[Records]) -> Records:
     return whole
 
 
-ROOM = 2**17
+ROOM = 2**18
 """For how many records there is room at first. Memory that is not written to takes none, and from
 4 MB on NumPy asks for large pages, which take a tenth of the time to be written to first."""
+
+SMALL = 2**21
+"""From how many bytes on records stay in the room that was made for them."""
 
 
 class Gathered:
     """Records that come a few at a time, in one array that grows.
+
+    They may be written where they stay: into what :meth:`room` gives, before :meth:`take`.
 
     Args:
         dtype: of the records.
@@ -71,21 +76,36 @@ class Gathered:
         """Count the records."""
         return self._count
 
-    def take(self, rows: Records) -> None:
-        """Copy some records to the end."""
-        end = self._count + len(rows)
-        if end > len(self._rows):
-            whole = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
+    def room(self, count: int) -> Records:
+        """Give the room behind the records taken, for so many or more.
+
+        Until they are taken, what is written there is nobody's, and the next room is the same one.
+
+        Args:
+            count: how many records are to find room.
+        """
+        if self._count + count > len(self._rows):
+            whole = np.empty(max(self._count + count, 2 * len(self._rows)), self._rows.dtype)
             _plain(whole[: self._count])[:] = _plain(self._rows[: self._count])
             self._rows = whole
+        return self._rows[self._count :]
+
+    def take(self, rows: Records) -> None:
+        """Put some records to the end; those at the head of the room are there already.
+
+        Args:
+            rows: the records.
+        """
+        end = self.room(len(rows))[: len(rows)]
         # As bytes these are one piece; as records each is copied for itself.
-        _plain(self._rows[self._count : end])[:] = _plain(rows)
-        self._count = end
+        if len(rows) and rows.ctypes.data != end.ctypes.data:
+            _plain(end)[:] = _plain(rows)
+        self._count += len(rows)
 
     def rows(self) -> Records:
-        """Give them all, as a view of what there is by now, or a copy where most is unused."""
+        """Give them all: a view of what there is by now, or a copy where that is little."""
         rows = self._rows[: self._count]
-        return join([rows]) if 2 * self._count < len(self._rows) else rows
+        return join([rows]) if rows.nbytes < SMALL and 2 * len(rows) < len(self._rows) else rows
 
 
 def _plain(rows: Records) -> npt.NDArray[np.uint8]:

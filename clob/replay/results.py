@@ -3,7 +3,8 @@
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,9 @@ ORDER_FIELDS = {
 was filled in lots, lots in front of it when it began to rest (-1 if it never did), when it was
 sent, reached the book and left it (-1 if it did not)."""
 
+ORDER_NAMES = ("id", "leg.instrument", *list(ORDER_FIELDS)[2:])
+"""What an own order calls them."""
+
 OWN_FILL_FIELDS = {
     "ts_ns": "<i8",
     "order_id": "<u8",
@@ -54,6 +58,9 @@ OWN_FILL_FIELDS = {
 """The fields of a fill of an own order: time, the order, that on the other side, size in lots (0
 where the order left the book without a trade), price in ticks, instrument, 1 if it rested, and the
 fee in wei of collateral and of the token, as Python integers."""
+
+OWN_FILL_NAMES, CHARGE_NAMES = list(OWN_FILL_FIELDS)[:-2], ("collateral", "tokens")
+"""What a fill calls the first of them, and a charge the others."""
 
 EQUITY_FIELDS = {
     "ts_ns": "<i8",
@@ -83,10 +90,11 @@ class Collector:
 
     def __init__(self, keep: Iterable[str]) -> None:
         self._keep = frozenset(keep)
-        self._parts: dict[str, Gathered] = {"fills": Gathered(FILL), "bests": Gathered(BEST)}
-        self.sections: dict[str, Section] = {name: Section(name) for name in self._parts}
+        self.rooms: dict[str, Gathered] = {"fills": Gathered(FILL), "bests": Gathered(BEST)}
+        """Where the rows are best written, so that those kept need not be copied."""
+        self.sections: dict[str, Section] = {name: Section(name) for name in self.rooms}
         """The hashes of what is not kept."""
-        self.counts: dict[str, int] = dict.fromkeys(self._parts, 0)
+        self.counts: dict[str, int] = dict.fromkeys(self.rooms, 0)
         """How many rows there were, kept or not."""
 
     def take(self, played: Played) -> None:
@@ -94,50 +102,42 @@ class Collector:
         for name, rows in (("fills", played.fills), ("bests", played.bests)):
             self.counts[name] += len(rows)
             if name in self._keep:
-                self._parts[name].take(rows)
+                self.rooms[name].take(rows)
             else:
                 self.sections[name].update(rows)
 
     def table(self, name: str) -> Records:
         """Give all rows that were kept."""
-        return self._parts[name].rows()
+        return self.rooms[name].rows()
 
 
-def table_of(fields: Mapping[str, str], rows: Iterable[tuple[Any, ...]]) -> Records:
-    """Make a structured array of rows, a field at a time."""
-    rows = list(rows)
-    table = np.empty(len(rows), list(fields.items()))
-    for name, values in zip(fields, zip(*rows, strict=True), strict=bool(rows)):
-        table[name] = np.fromiter(values, table.dtype[name], len(rows))
+def table_of(fields: Mapping[str, str], columns: Iterable[Iterable[Any]], count: int) -> Records:
+    """Make a structured array of so many rows, a field at a time."""
+    table = np.empty(count, list(fields.items()))
+    for name, values in zip(fields, columns, strict=True):
+        table[name] = np.fromiter(values, table.dtype[name], count)
     return table
 
 
 def own_tables(session: "Session | None") -> dict[str, Records]:
     """Make the tables of what a strategy did; empty ones where there was none."""
-    return {
-        "orders": table_of(ORDER_FIELDS, _orders(session) if session else ()),
-        "own_fills": table_of(OWN_FILL_FIELDS, _own_fills(session) if session else ()),
-        "equity": table_of(EQUITY_FIELDS, session.equity if session else ()),
-        "positions": table_of(POSITION_FIELDS, session.positions if session else ()),
-    }
+    fills: Sequence[Any] = session.own_fills if session else ()
+    charges: Sequence[Any] = session.charges if session else ()
+    fill_columns = [*_columns(fills, OWN_FILL_NAMES), *_columns(charges, CHARGE_NAMES)]
+    tables = {"own_fills": table_of(OWN_FILL_FIELDS, fill_columns, len(fills))}
+    others: tuple[tuple[str, Mapping[str, str], Sequence[Any], Iterable[str]], ...] = (
+        ("orders", ORDER_FIELDS, session.orders if session else (), ORDER_NAMES),
+        ("equity", EQUITY_FIELDS, session.equity if session else (), EQUITY_FIELDS),
+        ("positions", POSITION_FIELDS, session.positions if session else (), POSITION_FIELDS),
+    )
+    for name, fields, rows, names in others:
+        tables[name] = table_of(fields, _columns(rows, names), len(rows))
+    return tables
 
 
-def _orders(session: "Session") -> Iterator[tuple[int, ...]]:
-    """List the own orders of a session."""
-    for one in session.orders:
-        yield (
-            *(one.id, one.leg.instrument, one.side, one.state, one.price, one.size),
-            *(one.filled, one.ahead, one.sent_ns, one.arrived_ns, one.done_ns),
-        )
-
-
-def _own_fills(session: "Session") -> Iterator[tuple[int, ...]]:
-    """List the fills of own orders of a session."""
-    for one, charge in zip(session.own_fills, session.charges, strict=True):
-        yield (
-            *(one.ts_ns, one.order_id, one.other_id, one.size, one.price, one.instrument),
-            *(one.resting, charge.collateral, charge.tokens),
-        )
+def _columns(rows: Iterable[Any], names: Iterable[str]) -> list[Iterable[Any]]:
+    """Give attributes of some rows, without a tuple for each row."""
+    return [map(attrgetter(name), rows) for name in names]
 
 
 def refusals_of(session: "Session | None") -> dict[str, int]:

@@ -208,11 +208,11 @@ class Session:
         """Send an order."""
         if type(price) is not int or type(size) is not int:
             raise TypeError(f"price and size must be integers, not {price!r} and {size!r}")
-        if abs(price) > TICK_LIMIT or abs(size) > LOTS_MAX:
+        if not (-TICK_LIMIT <= price <= TICK_LIMIT and -LOTS_MAX <= size <= LOTS_MAX):
             raise ValueError(f"no record holds a price of {price} or a size of {size}")
         if time_in_force is GTD:
             raise ValueError("a backtest does not know GTD: cancel the order when its time comes")
-        if not leg.has_book:
+        if leg._book is None:
             raise LookupError(f"there is no recorded flow for {leg.name}")
         orders, now_ns = self.account.orders, self.now_ns
         order_id = OWN_ID + len(orders)

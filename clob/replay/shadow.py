@@ -14,6 +14,7 @@ from clob.order import Side
 from clob.records import Kind
 from clob.replay.driver import OwnFill, Stop
 from clob.replay.played import Difference, Played
+from clob.replay.recording import Gathered
 from clob.replay.shadow_book import OwnResting, ShadowBook
 from clob.replay.shadow_flow import ShadowFlow
 from clob.replay.shadow_rules import FOK, Taking, offers, taking
@@ -33,6 +34,8 @@ class ShadowDriver:
             and best prices are history's alone.
         on_difference: told of each recorded command whose fills could not be taken off the book.
         bests: whether best prices are taken down.
+        rooms: where ``fills`` and ``bests`` are written; what the sink does not take is lost.
+            None makes them.
         book_class: what to make the books of.
 
     Raises:
@@ -47,6 +50,7 @@ class ShadowDriver:
         sink: Callable[[Played], None] | None = None,
         on_difference: Callable[[Difference], None] | None = None,
         bests: bool = True,
+        rooms: Mapping[str, Gathered] | None = None,
         book_class: type[Book] = Book,
     ) -> None:
         self._flow = flow = ShadowFlow(
@@ -55,6 +59,7 @@ class ShadowDriver:
             sink=sink,
             on_difference=on_difference,
             bests=bests,
+            rooms=rooms,
             book_class=book_class,
         )
         self.history: Mapping[int, Book] = flow.books

@@ -6,7 +6,7 @@ concern own orders and are executed in stretches; the others one by one.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from clob.replay.driver import NEVER, OwnFill, Stop
 from clob.replay.driving import SPARE, StreamDriver
 from clob.replay.packing import last_rows
 from clob.replay.played import Difference, Played
+from clob.replay.recording import Gathered
 from clob.replay.rematch import Command, put_right, top_of
 from clob.replay.shadow_book import ShadowBook
 from clob.replay.shadow_reach import Reach, reach_of
@@ -63,6 +64,8 @@ class ShadowFlow(StreamDriver):
         sink: told of each chunk that is done, and at last of what came after the end.
         on_difference: told of each recorded command whose fills could not be taken off the book.
         bests: whether best prices are taken down.
+        rooms: where ``fills`` and ``bests`` are written; what the sink does not take is lost.
+            None makes them.
         book_class: what to make the books of.
 
     Raises:
@@ -77,6 +80,7 @@ class ShadowFlow(StreamDriver):
         sink: Callable[[Played], None] | None = None,
         on_difference: Callable[[Difference], None] | None = None,
         bests: bool = True,
+        rooms: Mapping[str, Gathered] | None = None,
         book_class: type[Book] = Book,
     ) -> None:
         self.markets: dict[int, ShadowBook] = {}
@@ -95,18 +99,18 @@ class ShadowFlow(StreamDriver):
             sink=sink,
             on_difference=on_difference,
             bests=bests,
+            rooms=rooms,
             book_class=book_class,
         )
         for number, book in self.books.items():
             self.markets[number] = ShadowBook(book)
             self.markets[number].catch_up = self.catch_up
 
-    @property
-    def here(self) -> int:
-        """Index in the stream of the next event."""
-        return self._base + self._place
-
     # ----- chunks ------------------------------------------------------------------------------
+
+    def _cut(self) -> None:
+        """Part the chunk into runs, whose ends must be known before they are reached."""
+        self._cut_by_book()
 
     def _finish(self) -> None:
         """Note who joined which queue in a chunk, and begin the next one."""
@@ -307,7 +311,7 @@ class ShadowFlow(StreamDriver):
         if command.kind in (Kind.LIMIT, Kind.IOC) and command.side in (Side.BUY, Side.SELL):
             side = Side(command.side)
         status = int(self._status[place])
-        rows = last_rows(self._fill_bytes, filled, self._filled, place)
+        rows = last_rows(self._fill_bytes, filled, self._filled, self._base + place)
         if stays and not status and not self._corrected:
             self._staying.append(place)
             return []
@@ -358,10 +362,10 @@ class ShadowFlow(StreamDriver):
         self._filled -= len(produced)
         if self._filled + len(recorded) > len(self._fills):
             self._make_room(2 * len(self._fills) + len(recorded) + SPARE, len(self._bests))
-        place = self._place - 1
+        where = self.here - 1
         for order_id, size, price in recorded:
             self._fills[self._filled] = (
-                *(place, order_id, command.order_id, size, price),
+                *(where, order_id, command.order_id, size, price),
                 command.ts_ns,
             )
             self._filled += 1

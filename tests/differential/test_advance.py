@@ -122,6 +122,72 @@ def test_it_ends_behind_a_fill_of_the_owner_watched(book_class):
     assert advance(book_class(), events, watch=8)[0] == 5
 
 
+def test_it_ends_behind_what_clears_the_book_of_the_owner_watched(book_class):
+    events = batch(
+        ask(1, 50, 5, owner=9),
+        row(Kind.CLEAR, 0, 0, 0, 0),
+        ask(2, 50, 5),
+        row(Kind.CLEAR, 0, 0, 0, 0),
+    )
+    book = book_class()
+    assert advance(book, events, watch=9) == (2, [])
+    assert advance(book, events, watch=9, start=2) == (4, [])
+    assert advance(book_class(), events) == (4, [])
+
+
+def test_fills_of_the_owner_watched_are_let_pass(book_class):
+    events = batch(
+        ask(1, 50, 5, owner=9),
+        bid(2, 50, 2),
+        bid(3, 50, 4),
+        row(Kind.CLEAR),
+        ask(4, 50, 5, owner=9),
+        bid(5, 50, 1),
+    )
+    book = book_class()
+    fills = [(1, 1, 2, 2, 50), (2, 1, 3, 3, 50)]
+    passing = np.zeros(ROOM, FILL)
+    assert book.advance(events, passing, watch=9, passes=True, stop=1) == (1, 0, 0, False)
+    assert book.advance(events, passing, watch=9, passes=True, start=1) == (4, 2, 0, True)
+    assert fills_of(passing[:2]) == fills
+    assert book.advance(events, passing, watch=9, passes=True, start=4) == (6, 1, 0, True)
+    # A difference ends it all the same.
+    found = book_class().advance(events, passing, watch=9, passes=True, verify=True)
+    assert found == (2, 1, 0, True)
+
+
+def test_it_ends_before_an_event_of_another_instrument(book_class):
+    events = batch(*[bid(number, 40, 1) for number in range(1, 6)])
+    events["instrument"] = (3, 3, 4, 3, 65_535)
+    book = book_class()
+    assert advance(book, events, instrument=3)[0] == 2
+    assert advance(book, events, instrument=3, start=2)[0] == 2
+    assert advance(book, events, instrument=4, start=2)[0] == 3
+    assert advance(book, events, instrument=65_535, start=4)[0] == 5
+    assert advance(book_class(), events)[0] == 5
+    assert len(book) == 4
+
+
+def test_kinds_and_numbers_are_written_for_what_was_done(book_class):
+    events = batch(
+        ask(1, 50, 5),
+        row(Kind.CANCEL, 7, 0, 0, 0),
+        row(Kind.TRADE, 1, 50, 1, 0),
+        bid(2, 50, 2),
+        row(Kind.FILL, 1, 50, 2, 1),
+        bid(3, 50, 1),
+    )
+    fills, bests, kinds = np.zeros(4, FILL), np.zeros(4, BEST), np.full(7, 99, np.uint8)
+    status = np.zeros(6, np.uint8)
+    found = book_class().advance(
+        events, fills, status=status, bests=bests, kinds=kinds, base=2**62, stop=5
+    )
+    assert found == (5, 1, 2, False)
+    assert kinds.tolist() == [*events["kind"][:5], 99, 99]
+    assert fills["event"].tolist() == [2**62 + 3, 0, 0, 0]
+    assert bests["event"].tolist() == [2**62, 2**62 + 3, 0, 0]
+
+
 def test_nobody_is_not_watched(book_class):
     assert advance(book_class(), batch(ask(1, 50, 5), bid(2, 50, 2), bid(3, 50, 1)))[0] == 3
 
@@ -235,6 +301,12 @@ SPANS = [
     {"watch": -1},
     {"watch": 2**31},
     {"watch": None},
+    {"instrument": -1},
+    {"instrument": 2**16},
+    {"instrument": "0"},
+    {"base": -1},
+    {"base": 2**63},
+    {"base": None},
 ]
 
 
@@ -269,6 +341,10 @@ def test_wrong_arrays(book_class):
         with pytest.raises(InvalidArrayError):
             book.advance(*arguments[:2], status=arguments[2], bests=arguments[3])
         book.check()
+    status = np.zeros(3, np.uint8)
+    for kinds in (np.zeros(2, np.uint8), np.zeros(3, np.int8), status, fills.view(np.uint8)):
+        with pytest.raises(InvalidArrayError, match="kinds"):
+            book.advance(events, fills, status=status, kinds=kinds)
     assert len(book) == 0
 
 

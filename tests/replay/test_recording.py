@@ -27,6 +27,28 @@ def test_what_is_gathered_is_all_there(monkeypatch, room):
     assert np.array_equal(gathered.rows(), fills(20))
 
 
+@pytest.mark.parametrize("room", [1, 5, 1_000])
+def test_what_is_written_into_the_room_stays_there(monkeypatch, room):
+    monkeypatch.setattr(recording, "ROOM", room)
+    gathered = Gathered(FILL)
+    for first, count in ((0, 3), (3, 0), (3, 9)):
+        lost = gathered.room(count + 1)
+        assert len(lost) > count
+        lost["size"] = -1
+        rows = gathered.room(count)[:count]
+        rows[:] = fills(count, first)
+        gathered.take(rows)
+    assert np.array_equal(gathered.rows(), fills(12))
+
+
+def test_a_large_result_is_not_copied_and_a_small_one_keeps_no_room(monkeypatch):
+    gathered = Gathered(FILL)
+    gathered.take(fills(10))
+    assert gathered.rows().base is None
+    monkeypatch.setattr(recording, "SMALL", 480)
+    assert np.shares_memory(gathered.rows(), gathered.rows())
+
+
 def test_nothing_gathered_is_an_empty_table():
     assert len(Gathered(FILL).rows()) == 0
     assert Gathered(FILL).rows().dtype is FILL

@@ -18,7 +18,7 @@ EVENTS = 6
 
 def table(some):
     """Fills as the comparison gets them: by command, each command's in their order."""
-    return np.array(sorted(some, key=lambda row: row[0]), np.int64).reshape(-1, 4)
+    return np.array(sorted(some, key=lambda row: row[0]), np.int64).reshape(-1, 4).T
 
 
 @given(rows, rows)
@@ -31,7 +31,7 @@ def test_what_both_have(recorded, produced):
 def test_which_commands_differ(recorded, produced):
     one, other = table(recorded), table(produced)
     wrong = [
-        one[one[:, 0] == command].tolist() != other[other[:, 0] == command].tolist()
+        one[:, one[0] == command].tolist() != other[:, other[0] == command].tolist()
         for command in range(EVENTS)
     ]
     assert differing(one, other, EVENTS).tolist() == wrong

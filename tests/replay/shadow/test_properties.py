@@ -88,7 +88,8 @@ def test_until_the_first_own_trade_is_over_both_modes_say_the_same(rows, sent):
         if fills
     ]
     assert bool(rematch) is bool(shadow)
-    assert len(first) < 2 or first[0] == first[1]
+    # What an order of history did once it may, in shadow, do again at that time: it is whole there.
+    assert len(first) < 2 or first[0] == first[1][: len(first[0])]
 
 
 @settings(max_examples=200, deadline=None)
