@@ -13,7 +13,7 @@ from eth.vm.message import Message
 from eth.vm.transaction_context import BaseTransactionContext
 
 from clob_server.chain.devchain.evm import DevelopmentComputation, DevelopmentState
-from clob_server.chain.devchain.opcodes import OTHER, TABLE
+from clob_server.chain.devchain.instructions import OTHER, TABLE
 
 QUICK = [code for code in PRAGUE_OPCODES if TABLE[code].kind != OTHER]
 WORDS = [0, 1, 2, 31, 32, 255, 256, 2**64, 2**160, 2**255, 2**256 - 1, 2**256 - 2]
@@ -99,6 +99,47 @@ def test_jumps():
     loaded = bytes([op.PUSH0, op.MLOAD])
     assert same(loaded + pushed(6) + bytes([op.JUMPI, op.STOP]) + land)[0] is None
     assert same(loaded + bytes([op.JUMP]))[0]
+
+
+PAIRS = [
+    (first, second)
+    for first in (op.PUSH1, op.PUSH32, op.DUP1, op.DUP2, op.DUP16, op.SWAP1, op.SWAP2, op.SWAP16)
+    for second in (op.ADD, op.SUB, op.LT, op.SLT, op.SHL, op.POP, op.JUMP, op.JUMPI, op.JUMPDEST)
+]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_two_instructions_that_are_done_as_one(first, second):
+    drawn = random.Random(first * 256 + second)
+    for depth in (0, 1, 2, 3, 15, 16, 17, 1022, 1023, 1024):
+        begin = b"".join(pushed(drawn.choice(WORDS[:7])) for _ in range(min(depth, 17)))
+        begin += bytes([op.PUSH0]) * (depth - 17)
+        to = len(begin) + 3  # behind a push of one byte, where it goes
+        pair = bytes([first, *([to & 255] if first == op.PUSH1 else []), second])
+        pair += bytes(32) if first == op.PUSH32 else b""
+        program = begin + pair + bytes([op.JUMPDEST, op.ADDRESS])
+        same(program)
+        spent = same(begin)[1]
+        for more in range(16):
+            same(program, gas=spent + more)
+
+
+def test_a_jump_into_a_pair_does_its_second_half_alone():
+    land, add = op.JUMPDEST, op.ADD
+    into = pushed(1, 2, 7) + bytes([op.JUMP, land, add])
+    assert same(into)[0] is None
+    # What looks like a pair within a push is none.
+    inside = bytes([op.PUSH4, op.PUSH1, 1, add, land, op.PUSH1, 4, op.JUMP])
+    assert same(inside)[0] is InvalidJumpDestination
+
+
+@pytest.mark.parametrize("code", [op.MSTORE, op.MLOAD], ids=["MSTORE", "MLOAD"])
+def test_memory_grows_and_costs_what_it_does(code):
+    for place in (0, 1, 31, 32, 33, 64, 1000, 22_000, 2**16, 2**64, 2**255):
+        put = pushed(7, place) + bytes([code])
+        for gas in (5, 9, 12, 15, 18, 21, 200, 100_000):
+            same(put, gas=gas)
+        same(put + pushed(9, place // 2) + bytes([code]) + pushed(64, 0) + bytes([op.RETURN]))
 
 
 @pytest.mark.long
