@@ -10,7 +10,7 @@ export PATH := $(BIN):$(PATH)
 
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
-CYTHON := *.pyx *.pxd signing/*.pyx
+CYTHON := *.pyx *.pxd replay/*.pxd signing/*.pyx
 BUILD_CORE = $(BIN)/python setup.py -q build_ext --inplace
 
 .PHONY: build run test test-long clients compilers contracts check cover bench docs dist sanitize clean help
@@ -24,10 +24,10 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 # pip hides what a build says; this one shows it.
-$(BUILT): $(INSTALLED) setup.py $(wildcard $(addprefix clob/,$(CYTHON) *_py.py signing/*.h))
+$(BUILT): $(INSTALLED) setup.py $(wildcard $(addprefix clob/,$(CYTHON) *_py.py replay/*_py.py signing/*.h))
 	suffix=$$($(BIN)/python -c \
 		'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))'); \
-		rm -f clob/*_c"$$suffix" clob/signing/*_c"$$suffix"
+		rm -f clob/*_c"$$suffix" clob/replay/*_c"$$suffix" clob/signing/*_c"$$suffix"
 	$(BUILD_CORE)
 	touch $@
 
@@ -90,7 +90,7 @@ dist: build  ## Make sdist and wheel, and test the wheel in an environment of it
 # A copy of the package, compiled for the sanitizers, with the tests beside it.
 # What a sanitizer says goes past Python, so pytest must not hold back the real stderr.
 SANITIZE_DIR := build/sanitize
-SANITIZE_TESTS ?= tests/differential tests/signing
+SANITIZE_TESTS ?= tests/differential tests/replay/strategy tests/signing
 sanitize: build  ## Run what reaches the compiled parts under the address and undefined-behaviour sanitizers.
 	rm -rf $(SANITIZE_DIR)
 	CLOB_SANITIZE=1 CLOB_REQUIRE_ALL=1 $(BIN)/python setup.py -q \
@@ -104,7 +104,7 @@ sanitize: build  ## Run what reaches the compiled parts under the address and un
 clean:  ## Remove what was built, the virtual environment included.
 	rm -rf build dist site *.egg-info .coverage .hypothesis .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache $(VENV)
-	rm -f clob/*.c clob/*.so clob/signing/*.c clob/signing/*.so
+	rm -f $(foreach each,. replay signing,clob/$(each)/*.c clob/$(each)/*.so)
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 help:  ## Say what there is.

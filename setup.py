@@ -66,7 +66,7 @@ def translate(ext: Extension) -> list[str]:
 # The desk is compiled from the lines that run as plain Python, too: what is ``_desk_py.py`` there
 # is ``_desk_c.py`` here, with the types of ``_desk_c.pxd``. Another such module is not imported
 # but, by the .pxd, cimported.
-TWIN_IMPORT = re.compile(r"^from clob\._[a-z]+_py import .*\n", re.MULTILINE)
+TWIN_IMPORT = re.compile(r"^from clob\.(?:replay\.)?_[a-z]+_py import .*\n", re.MULTILINE)
 
 
 @contextmanager
@@ -82,6 +82,19 @@ def sources_of(ext: Extension) -> Iterator[None]:
         yield
     finally:
         source.unlink()
+
+
+OWN_PATH = (
+    "ways",
+    "portfolio",
+    "orders",
+    "seats",
+    "account",
+    "scheduling",
+    "packing",
+    "driving",
+)
+"""What of ``clob.replay`` the orders of a strategy pass, each above those it needs."""
 
 
 class BuildOptional(build_ext):
@@ -115,6 +128,7 @@ def extensions() -> list[Extension]:
     sources = [f"clob/{name}_c.pyx" for name in ("_book", "_codec", "_entries", "signing/_secp")]
     if not asked("CLOB_TRACE"):
         sources += [f"clob/{name}_c.py" for name in ("_accounts", "_gate", "_register", "_desk")]
+        sources += [f"clob/replay/_{name}_c.py" for name in OWN_PATH]
     optional = not asked("CLOB_REQUIRE_ALL")
     return [
         Extension(

@@ -1435,7 +1435,7 @@ cdef int run_replace(Core* core, const Event* event, uint32_t slot, Output* out)
         return refusal
     if slot == NIL:
         return UNKNOWN
-    if is_expired(core, slot, second_of(ts_ns)):
+    if core.num_expiring and is_expired(core, slot, second_of(ts_ns)):
         return EXPIRED_ORDER
     incoming.id = node.id
     incoming.side = side_of(node)
@@ -1481,7 +1481,21 @@ cdef int run_cancel(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
     return DONE
 
 
-cdef bint cross_plain(
+cdef enum:
+    # What came of the ordinary case: nothing was done, or all was; aside from the best prices, or
+    # perhaps not.
+    NOT_DONE = 0
+    DONE_ABOVE = 1
+    DONE_ASIDE = 2
+
+
+cdef inline int done_at(const Ladder* ladder, uint32_t level) noexcept nogil:
+    # By a level that holds orders, the best or another one; without a branch, which nobody could
+    # guess. Levels have 24 bits.
+    return DONE_ABOVE + <int>((ladder.best - level) >> 31)
+
+
+cdef int cross_plain(
     Core* core, const Event* event, uint64_t id, uint64_t lots, uint32_t side, uint32_t limit,
     uint32_t level, uint32_t owner, uint64_t index, Output* out
 ) noexcept nogil:
@@ -1489,11 +1503,11 @@ cdef bint cross_plain(
     cdef Incoming incoming
     cdef uint32_t slot
     if core.num_expiring or out.room - out.count < num_orders(core):
-        return False
+        return NOT_DONE
     if index_find_in(core, &core.window, id) != NIL:
-        return False
+        return NOT_DONE
     if not index_reserve(core, &core.window, id):
-        return False
+        return NOT_DONE
     incoming.id, incoming.left, incoming.limit, incoming.side = id, <u128>lots, limit, side
     incoming.ts_ns = event.ts_ns
     out.index = index
@@ -1506,53 +1520,55 @@ cdef bint cross_plain(
         queue_append(core, &core.sides[side], level, slot, incoming.left)
         index_insert(core, &core.window, id, slot)
         core.seq += 1
-    return True
+    return DONE_ABOVE
 
 
-cdef bint enter_plain(
+cdef int enter_plain(
     Core* core, const Event* event, uint64_t index, Output* out
 ) noexcept nogil:
-    # The ordinary case at full speed: a limit order without instructions, right in every way.
-    # False: nothing was done, and run_enter is to see to it.
+    # The ordinary case at full speed: a limit order that is right in every way, without
+    # instructions but that not to take. Where nothing was done, run_enter is to see to it.
     cdef uint64_t id = id_of(event), ahead = id - core.window.base, mixed, bucket_place
     cdef uint32_t side = side_asked(event), owner = owner_of(event)
     cdef uint32_t tick = <uint32_t>price_of(event) - <uint32_t>core.lo
     cdef uint64_t lots = <uint64_t>lots_of(event)
-    cdef uint32_t slot = core.free_slot, level, limit, found
+    cdef uint32_t slot = core.free_slot, level, limit, found, flags = flags_of(event)
     cdef uint8_t tag
     cdef Node* node
     cdef Bucket* bucket
-    if flags_of(event) & ~<uint32_t>FLAG_SILENT or side > SELL or id >= FIRST_NUMBER:
-        return False
+    if flags & ~<uint32_t>(FLAG_SILENT | FLAG_POST_ONLY) or side > SELL or id >= FIRST_NUMBER:
+        return NOT_DONE
     if owner >= FIRST_NAMED_OWNER or tick >= core.num_levels or lots - 1 >= core.lots_max:
-        return False
+        return NOT_DONE
     level = mirrored(core, side, tick)
     limit = core.num_levels - 1 - level
     if slot == NIL:
-        return False
+        return NOT_DONE
     if core.sides[1 - side].best <= limit:
+        if flags & FLAG_POST_ONLY:
+            return NOT_DONE
         return cross_plain(core, event, id, lots, side, limit, level, owner, index, out)
     node = core.nodes + slot
     if ahead <= core.window.mask:
         if core.window.slots[id & core.window.mask] != NIL or id <= core.greatest_in_table:
-            return False
+            return NOT_DONE
         core.window.slots[id & core.window.mask] = slot
         core.window.count += 1
         node.where = IN_WINDOW
     else:
         if ahead < core.window.reach or core.window.count == 0:
-            return False
+            return NOT_DONE
         if core.by_id.count >= core.by_id.limit:
-            return False
+            return NOT_DONE
         mixed = mix(id)
         tag = tag_of(mixed)
         bucket_place = mixed >> core.by_id.shift
         bucket = core.by_id.buckets + bucket_place
         if tags_equal(bucket.tags, tag) or bucket.passed:
-            return False
+            return NOT_DONE
         found = tags_equal(bucket.tags, 0)
         if found == 0:
-            return False
+            return NOT_DONE
         bucket.tags[ctz(found)] = tag
         bucket.slots[ctz(found)] = slot
         core.by_id.count += 1
@@ -1564,10 +1580,10 @@ cdef bint enter_plain(
     node.owner = owner
     queue_append(core, &core.sides[side], level, slot, <u128>lots)
     core.seq += 1
-    return True
+    return done_at(&core.sides[side], level)
 
 
-cdef bint take_plain(
+cdef int take_plain(
     Core* core, const Event* event, uint64_t index, Output* out
 ) noexcept nogil:
     # As enter_plain, for an order that never rests.
@@ -1576,28 +1592,28 @@ cdef bint take_plain(
     cdef uint64_t lots = <uint64_t>lots_of(event), id = id_of(event)
     cdef Incoming incoming
     if flags_of(event) & ~<uint32_t>FLAG_SILENT or side > SELL or id >= FIRST_NUMBER:
-        return False
+        return NOT_DONE
     if (
         owner_of(event) >= FIRST_NAMED_OWNER or tick >= core.num_levels
         or lots - 1 >= core.lots_max
     ):
-        return False
+        return NOT_DONE
     incoming.limit = core.num_levels - 1 - mirrored(core, side, tick)
     if core.sides[1 - side].best > incoming.limit:
-        return True
+        return DONE_ASIDE
     if core.num_expiring or out.room - out.count < num_orders(core):
-        return False
+        return NOT_DONE
     incoming.id, incoming.left, incoming.side = id, <u128>lots, side
     incoming.ts_ns = event.ts_ns
     out.index = index
     match_in_run(core, &incoming, out)
-    return True
+    return DONE_ABOVE
 
 
-cdef bint cancel_plain(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
+cdef int cancel_plain(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
     # The ordinary case at full speed: an order that is where its id says, without a text id,
-    # owner or expiration, and not alone at its price. False: nothing was done.
-    cdef uint32_t slot = guess, found
+    # owner or expiration, and not alone at its price.
+    cdef uint32_t slot = guess, found, level
     cdef uint64_t mixed
     cdef Node* node
     cdef Ladder* ladder
@@ -1614,15 +1630,16 @@ cdef bint cancel_plain(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
                 slot = bucket.slots[ctz(found)]
     node = core.nodes + slot
     ladder = &core.sides[node.place >> 31]
-    at = ladder.levels + level_of(node)
+    level = level_of(node)
+    at = ladder.levels + level
     if node.id != id or node.place & SPECIAL or at.num_orders == 1:
-        return False
+        return NOT_DONE
     if node.where == IN_WINDOW:
         core.window.slots[id & core.window.mask] = NIL
         core.window.count -= 1
     else:
         if node.where >= DISPLACED or core.by_id.count == 1:
-            return False
+            return NOT_DONE
         core.by_id.buckets[node.where >> 4].tags[node.where & 15] = 0
         core.by_id.count -= 1
     if node.prev != NIL:
@@ -1637,7 +1654,7 @@ cdef bint cancel_plain(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
     at.num_orders -= 1
     core.seq += 1
     slab_give(core, slot)
-    return True
+    return done_at(ladder, level)
 
 
 cdef int run_rare(
@@ -1759,19 +1776,24 @@ cdef inline bint tape_moves(const Core* core, Tape* tape) noexcept nogil:
     return True
 
 
-cdef inline bint as_recorded(
+cdef inline bint follows_fill(const Event* event, const Event* end) noexcept nogil:
+    # Whether the next event is a recorded fill.
+    return event + 1 < end and kind_of(event + 1) == KIND_FILL
+
+
+cdef inline const Event* behind_recorded(
     const Event* event, const Event* end, const Fill* fill, const Fill* behind
 ) noexcept nogil:
-    # Whether the fills of a command are those recorded right behind it.
+    # The event behind the fills recorded right behind a command, or NULL if its own are others.
     event += 1
     while event < end and kind_of(event) == KIND_FILL:
         if fill == behind or fill.resting_id != id_of(event):
-            return False
+            return NULL
         if fill.size != lots_of(event) or fill.price != price_of(event):
-            return False
+            return NULL
         fill += 1
         event += 1
-    return fill == behind
+    return event if fill == behind else NULL
 
 
 cdef inline Py_ssize_t run_through(
@@ -1781,69 +1803,95 @@ cdef inline Py_ssize_t run_through(
     # Returns the index of the first event that was neither executed nor, with a status array,
     # refused and passed over. One source, compiled three times for what is known beforehand.
     cdef const Event* event = events + start
-    cdef Py_ssize_t index
+    cdef const Event* behind
+    cdef Py_ssize_t index = start, ask = start
     cdef uint32_t guesses[16]
     cdef uint32_t guess
-    cdef int code, kind
+    cdef int code, kind, done
     cdef bint ahead = False
     cdef size_t before = 0
     cdef uint8_t* kinds = out.kinds
     cdef uint32_t alone = out.instrument & 0xFFFF
     cdef uint32_t mask = 0 if out.instrument == ANY_INSTRUMENT else 0xFFFF
+    cdef uint64_t base = out.base
     memset(guesses, 0, sizeof(guesses))
-    for index in range(start, stop):
-        if tells and unlikely(tape.count == tape.room):
-            return index
+    if tells and tape.room == 0:
+        return start
+    while index < stop:
         if advances and unlikely((instrument_of(event) ^ alone) & mask):
             return index
-        if unlikely((index & 511) == 0):
+        if unlikely(index >= ask):
             # Whether look-ahead pays is asked now and then; the last events do without.
-            ahead = num_orders(core) >= PREFETCH_FROM and index + 512 + 16 <= stop
+            ask = (index | 511) + 1
+            ahead = num_orders(core) >= PREFETCH_FROM and ask + 16 <= stop
         prefetch(event + 32)
         guess = look_ahead(core, event, guesses, index) if ahead else <uint32_t>NIL
         kind = kind_of(event)
-        code = DONE
         if advances and kinds != NULL:
             kinds[index] = <uint8_t>kind
         if advances and KIND_TRADE <= kind <= KIND_SETTLE:
             # What was recorded says nothing to the book.
-            mark(status, index, DONE)
+            if status != NULL:
+                status[index] = DONE
             event += 1
+            index += 1
             continue
         if advances:
             before = out.count
+        code = DONE
+        done = DONE_ABOVE
         if kind == KIND_LIMIT:
-            if not enter_plain(core, event, out.base + index, out):
-                code = run_enter(core, event, kind, out.base + index, out)
+            done = enter_plain(core, event, base + index, out)
+            if not done:
+                code = run_enter(core, event, kind, base + index, out)
         elif kind == KIND_CANCEL:
-            if not cancel_plain(core, id_of(event), guess):
+            done = cancel_plain(core, id_of(event), guess)
+            if not done:
                 code = run_cancel(core, id_of(event), guess)
         elif kind == KIND_IOC:
-            if not take_plain(core, event, out.base + index, out):
-                code = run_enter(core, event, kind, out.base + index, out)
+            done = take_plain(core, event, base + index, out)
+            if not done:
+                code = run_enter(core, event, kind, base + index, out)
         elif kind == KIND_SEED:
-            code = run_enter(core, event, kind, out.base + index, out)
+            code = run_enter(core, event, kind, base + index, out)
         else:
-            out.index = out.base + index
+            out.index = base + index
             code = run_rare(core, event, kind, guess, out)
-            if advances and kind == KIND_CLEAR:
-                out.met = out.watch != STRANGER
+            if advances and kind == KIND_CLEAR and out.watch != STRANGER:
+                out.met = True
+                stop = index + 1
         if unlikely(not mark(status, index, code)):
             out.code = code
             return index
-        if tells and tape_moves(core, tape):
-            tape_write(core, tape, event, out.base + index)
-        if advances:
+        if tells and done != DONE_ASIDE and tape_moves(core, tape):
+            tape_write(core, tape, event, base + index)
+            if unlikely(tape.count == tape.room):
+                stop = index + 1
+        if advances and (out.count != before or follows_fill(event, out.end)):
+            behind = event + 1
             if event < out.end:
-                if not as_recorded(event, out.end, out.fills + before, out.fills + out.count):
+                behind = behind_recorded(
+                    event, out.end, out.fills + before, out.fills + out.count
+                )
+                if behind == NULL:
                     out.met = True
-                    return index + 1
             if unlikely(out.met):
-                if not out.passes or kind == KIND_CLEAR:
+                if not out.passes or behind == NULL:
                     return index + 1
                 out.met, out.passed = False, True
+            if not ahead:
+                # Those fills were looked at and say nothing to the book.
+                while event + 1 < behind and index + 1 < stop:
+                    if unlikely((instrument_of(event + 1) ^ alone) & mask):
+                        break
+                    event += 1
+                    index += 1
+                    if kinds != NULL:
+                        kinds[index] = KIND_FILL
+                    mark(status, index, DONE)
         event += 1
-    return stop
+        index += 1
+    return index
 
 
 cdef Py_ssize_t run_events(
@@ -2293,9 +2341,12 @@ cdef class Book:
         # The slot of a resting order, by its id or its number.
         cdef uint32_t slot
         cdef uint64_t number
+        cdef int64_t small
         if PyUnicode_CheckExact(order_id):
             know_hash(<PyObject*>order_id)
             slot = name_find(&self.core, <PyObject*>order_id)
+        elif as_i64(<PyObject*>order_id, &small):
+            slot = index_find(&self.core, <uint64_t>small)
         else:
             _checks.check_id(order_id)
             number = order_id

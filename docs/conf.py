@@ -6,11 +6,11 @@ from typing import Any
 # The plain-Python Book carries the full docstrings, so it is the one to describe.
 os.environ["CLOB_PURE_PYTHON"] = "1"
 
-import clob.replay.orders
+import clob.replay._orders_py
 import clob.replay.seats
 
 # Named there for type checkers only, since each of the two modules needs the other.
-clob.replay.orders.Leg = clob.replay.seats.Leg
+clob.replay._orders_py.Leg = clob.replay.seats.Leg
 
 project = "clob"
 author = "The clob authors"

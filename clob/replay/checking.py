@@ -202,6 +202,8 @@ class Checker:
 
     def _take_refusals(self, played: Played) -> None:
         """Count the commands that were refused; those with fills were heard of already."""
+        if not played.status.max(initial=0):
+            return
         for place in np.flatnonzero(played.status).tolist():
             following = played.kinds[place + 1 : place + 2]
             if len(following) and following[0] == RECORDED:
@@ -225,13 +227,13 @@ class Checker:
 
     def _take_bests(self, played: Played) -> None:
         """Compare the recorded best prices with those of the books at that time."""
+        if len(self._tops) == 1 and played.kinds.max(initial=0) < BBO:
+            if len(played.bests):
+                self._tops[next(iter(self._tops))] = join([played.bests[-1:]])
+            return
         events = played.events
         places = np.flatnonzero(played.kinds == BBO)
         wrong: list[int] = []
-        if len(self._tops) == 1 and not len(places):
-            number = next(iter(self._tops))
-            self._tops[number] = join([self._tops[number], played.bests[-1:]])[-1:]
-            return
         for number in self._tops:
             rows = played.bests.take(np.flatnonzero(played.bests["instrument"] == number))
             rows = join([self._tops[number], rows])

@@ -1,4 +1,4 @@
-"""The errors of reading recorded order flow."""
+"""The errors of reading recorded order flow, and of backtests."""
 
 from clob.errors import ClobError
 
@@ -13,6 +13,12 @@ class PackageMissingError(ClobError):
     """A format needs a package that is not installed; the message says how to get it."""
 
     code = "PACKAGE_MISSING"
+
+
+class PortfolioError(ClobError):
+    """A portfolio cannot do what was asked of it; nothing was changed."""
+
+    code = "PORTFOLIO"
 
 
 class ReplayWarning(UserWarning):

@@ -55,6 +55,10 @@ ROOM = 2**18
 """For how many records there is room at first. Memory that is not written to takes none, and from
 4 MB on NumPy asks for large pages, which take a tenth of the time to be written to first."""
 
+LARGE_PAGE, SMALL_PAGES = 2**21, 2**16
+"""Large pages begin at multiples of the one; before them, a room has so many bytes of small pages,
+so that a few records do not cost a large one."""
+
 SMALL = 2**21
 """From how many bytes on records stay in the room that was made for them."""
 
@@ -69,7 +73,7 @@ class Gathered:
     """
 
     def __init__(self, dtype: np.dtype[np.void]) -> None:
-        self._rows = np.empty(ROOM, dtype)
+        self._rows = _empty(ROOM, dtype)
         self._count = 0
 
     def __len__(self) -> int:
@@ -85,7 +89,7 @@ class Gathered:
             count: how many records are to find room.
         """
         if self._count + count > len(self._rows):
-            whole = np.empty(max(self._count + count, 2 * len(self._rows)), self._rows.dtype)
+            whole = _empty(max(self._count + count, 2 * len(self._rows)), self._rows.dtype)
             _plain(whole[: self._count])[:] = _plain(self._rows[: self._count])
             self._rows = whole
         return self._rows[self._count :]
@@ -106,6 +110,14 @@ class Gathered:
         """Give them all: a view of what there is by now, or a copy where that is little."""
         rows = self._rows[: self._count]
         return join([rows]) if rows.nbytes < SMALL and 2 * len(rows) < len(self._rows) else rows
+
+
+def _empty(count: int, dtype: np.dtype[np.void]) -> Records:
+    """Make room for some records, nearly all of it in large pages where the system has them."""
+    size = count * dtype.itemsize
+    memory = np.empty(size + LARGE_PAGE, np.uint8)
+    first = (-memory.ctypes.data - SMALL_PAGES) % LARGE_PAGE
+    return memory[first : first + size].view(dtype)
 
 
 def _plain(rows: Records) -> npt.NDArray[np.uint8]:

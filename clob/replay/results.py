@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,9 +58,6 @@ OWN_FILL_FIELDS = {
 """The fields of a fill of an own order: time, the order, that on the other side, size in lots (0
 where the order left the book without a trade), price in ticks, instrument, 1 if it rested, and the
 fee in wei of collateral and of the token, as Python integers."""
-
-OWN_FILL_NAMES, CHARGE_NAMES = list(OWN_FILL_FIELDS)[:-2], ("collateral", "tokens")
-"""What a fill calls the first of them, and a charge the others."""
 
 EQUITY_FIELDS = {
     "ts_ns": "<i8",
@@ -121,23 +118,25 @@ def table_of(fields: Mapping[str, str], columns: Iterable[Iterable[Any]], count:
 
 def own_tables(session: "Session | None") -> dict[str, Records]:
     """Make the tables of what a strategy did; empty ones where there was none."""
-    fills: Sequence[Any] = session.own_fills if session else ()
-    charges: Sequence[Any] = session.charges if session else ()
-    fill_columns = [*_columns(fills, OWN_FILL_NAMES), *_columns(charges, CHARGE_NAMES)]
-    tables = {"own_fills": table_of(OWN_FILL_FIELDS, fill_columns, len(fills))}
-    others: tuple[tuple[str, Mapping[str, str], Sequence[Any], Iterable[str]], ...] = (
-        ("orders", ORDER_FIELDS, session.orders if session else (), ORDER_NAMES),
-        ("equity", EQUITY_FIELDS, session.equity if session else (), EQUITY_FIELDS),
-        ("positions", POSITION_FIELDS, session.positions if session else (), POSITION_FIELDS),
+    orders: Sequence[Any] = session.orders if session else ()
+    columns = [map(attrgetter(name), orders) for name in ORDER_NAMES]
+    tables = {"orders": table_of(ORDER_FIELDS, columns, len(orders))}
+    others: tuple[tuple[str, Mapping[str, str], Sequence[Any]], ...] = (
+        ("own_fills", OWN_FILL_FIELDS, list(_fill_rows(session)) if session else ()),
+        ("equity", EQUITY_FIELDS, session.account.equity if session else ()),
+        ("positions", POSITION_FIELDS, session.account.positions if session else ()),
     )
-    for name, fields, rows, names in others:
-        tables[name] = table_of(fields, _columns(rows, names), len(rows))
+    for name, fields, rows in others:
+        # Where amounts are Python integers, rows are put down in half the time of columns.
+        tables[name] = np.fromiter(rows, list(fields.items()), len(rows))
     return tables
 
 
-def _columns(rows: Iterable[Any], names: Iterable[str]) -> list[Iterable[Any]]:
-    """Give attributes of some rows, without a tuple for each row."""
-    return [map(attrgetter(name), rows) for name in names]
+def _fill_rows(session: "Session") -> Iterator[tuple[Any, ...]]:
+    """Give the fills of own orders as rows of their table."""
+    for fill, charge in zip(session.own_fills, session.charges, strict=True):
+        ts_ns, instrument, order_id, size, price, resting, other_id = fill
+        yield ts_ns, order_id, other_id, size, price, instrument, resting, *charge
 
 
 def refusals_of(session: "Session | None") -> dict[str, int]:

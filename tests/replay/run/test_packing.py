@@ -1,9 +1,11 @@
 """Records as bytes are the records that NumPy reads and writes."""
 
 import numpy as np
+import pytest
 
 from clob.records import EVENT, FILL
 from clob.replay.packing import ONE_EVENT, ONE_FILL, fill_rows, last_rows
+from clob.replay.streams import OWN, OWN_ID
 
 
 def test_an_event():
@@ -11,6 +13,16 @@ def test_an_event():
     event = np.frombuffer(ONE_EVENT.pack(*fields), EVENT)
     assert event[0].item() == fields
     assert ONE_EVENT.size == EVENT.itemsize
+
+
+@pytest.mark.parametrize("form", ["py", "c"])
+def test_an_own_event_is_the_one_that_bytes_would_be(form):
+    reason = "what a strategy's orders pass is not compiled"
+    packing = pytest.importorskip(f"clob.replay._packing_{form}", reason=reason)
+    event = np.zeros(1, EVENT)
+    packing.write_event(event.view(np.int64).data, -5, 12, OWN_ID + 7, 13, 1, -11, 2**40, 2**16 - 1)
+    fields = (-5, -5, 0, OWN_ID + 7, 2**40, OWN, -11, 12, 13, 1, 2**16 - 1)
+    assert event.tobytes() == ONE_EVENT.pack(*fields)
 
 
 def test_fills():

@@ -300,3 +300,24 @@ def test_lots_and_looks():
     (order,) = session.orders
     assert (session.seats[0].ahead(order), order.remaining) == (10, 3)
     assert session.seats[0].yes.book is session.driver.books[0]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "shared"),
+    [
+        (Silent, {}, True),
+        (Silent, {"latency": Latency(order_ns=20)}, True),
+        (Silent, {"latency": Latency(reply_ns=20)}, False),
+        (Silent, {"latency": Latency(reply_ns=lambda _: 0)}, False),
+        (Silent, {"portfolio": Portfolio(10_000)}, False),
+        (Diary, {}, False),
+    ],
+)
+def test_one_portfolio_does_where_all_is_heard_before_the_strategy_acts(strategy, options, shared):
+    told = strategy(at_100=lambda market: market.buy(52, 3), at_200=lambda market: market.split(2))
+    session = play(told, *BOOK, at(0, bid(3, 1, 1)), END, lot_wei=100, **options)
+    known = session.account.known
+    assert (known is session.portfolio) == shared
+    assert (known.size(0), known.size(1)) == (500, 200)
+    session.account.settle(1_000, 0, 100)
+    assert known.collateral == session.portfolio.collateral == known.initial + 300 - 156

@@ -2,11 +2,12 @@
 
 Two portfolios stand side by side: what the strategy owns as the exchange knows it, and what the
 strategy has heard of so far. The same things happen to both, to the second one later.
+
+Compiled as it stands, with the types of ``_account_c.pxd``.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
 
 from clob.errors import (
     REFUSALS,
@@ -17,12 +18,23 @@ from clob.errors import (
 )
 from clob.order import TimeInForce
 from clob.records import Flag, Kind
+from clob.replay._orders_py import OwnOrder
+from clob.replay._portfolio_py import Portfolio
+from clob.replay._seats_py import Seat
+from clob.replay._ways_py import Connection
 from clob.replay.driver import Driver, OwnFill
+from clob.replay.errors import PortfolioError
 from clob.replay.fees import Charge
-from clob.replay.latency import Connection
-from clob.replay.orders import Fill, OrderState, OwnOrder
-from clob.replay.portfolio import Portfolio, PortfolioError
-from clob.replay.seats import Seat
+from clob.replay.messages import (
+    ENTER,
+    EXCHANGE,
+    HEAR_EXCHANGE,
+    HEAR_FILL,
+    HEAR_ORDER,
+    TAKE_OUT,
+    Message,
+)
+from clob.replay.orders import Fill, OrderState
 from clob.replay.streams import OWN_ID
 from clob.units import SIZE_MAX
 
@@ -36,37 +48,6 @@ GTC, FILL_OR_KILL, RESTING, FILLED, CANCELLED = (
     OrderState.FILLED,
     OrderState.CANCELLED,
 )
-
-Message: TypeAlias = tuple[int, Callable[[int, Any, Any], None], Any, Any]
-"""When something arrives, what it does there, to what, and how."""
-
-
-class EquityRow(NamedTuple):
-    """What the strategy owned at a time, as the exchange knows it, in wei."""
-
-    ts_ns: int
-    """When."""
-    wealth: int
-    """Collateral and the value of all tokens."""
-    collateral: int
-    """Collateral alone."""
-    realised: int
-    """The profit realised by then."""
-    fees_paid: int
-    """The fees paid in collateral by then."""
-
-
-class PositionRow(NamedTuple):
-    """What the strategy had of a token from a time on, as the exchange knows it, in wei."""
-
-    ts_ns: int
-    """From when."""
-    instrument: int
-    """Which token."""
-    size: int
-    """How many; below 0 they are owed."""
-    cost: int
-    """What was paid for them."""
 
 
 class Account:
@@ -92,10 +73,10 @@ class Account:
         """The fills of own orders, in order."""
         self.charges: list[Charge] = []
         """The fee of each of them."""
-        self.equity: list[EquityRow] = []
-        """What it all was worth, a row where that differs from the row before."""
-        self.positions: list[PositionRow] = []
-        """What it had of each token, a row for each change."""
+        self.equity: list[tuple[int, int, int, int, int]] = []
+        """What it all was worth, an ``EquityRow`` where that differs from the row before."""
+        self.positions: list[tuple[int, int, int, int]] = []
+        """What it had of each token, a ``PositionRow`` for each change."""
         self.news: deque[Message] = deque()
         """The answers under way, in order of arrival."""
         self.on_fill: Callable[[Seat, Fill], None] | None = None
@@ -107,11 +88,41 @@ class Account:
         self._replies = replies
         self._flags = flags
         self._marks: dict[int, int] = {}
+        self._owned: tuple[int, int, int, int] | None = None
         self._moved = True
+
+    def share(self) -> None:
+        """Let the strategy know what the exchange knows, in one portfolio for both.
+
+        That is right where all answers have come back whenever the strategy is called. Where
+        orders hold something, the two differ: what is known does not say it.
+        """
+        if self._replies.instant and not self.portfolio.covered:
+            self.known = self.portfolio
 
     # ----- what arrives ------------------------------------------------------------------------
 
-    def enter(self, ts_ns: int, order: OwnOrder, _: None) -> None:
+    def deliver(self, message: Message) -> None:
+        """Let a message do what it does.
+
+        Args:
+            message: one that has arrived, at either end.
+        """
+        ts_ns, what, whom, how = message
+        if what == ENTER:
+            self.enter(ts_ns, whom)
+        elif what == TAKE_OUT:
+            self.take_out(ts_ns, whom)
+        elif what == HEAR_FILL:
+            self._hear_fill(whom, how)
+        elif what == HEAR_ORDER:
+            self._hear_order(whom, how)
+        elif what == EXCHANGE:
+            self.exchange(ts_ns, whom, how)
+        else:
+            self._hear_exchange(whom, how)
+
+    def enter(self, ts_ns: int, order: OwnOrder) -> None:
         """Let an order come in.
 
         Args:
@@ -145,30 +156,31 @@ class Account:
             self.fill(ts_ns, fills)
         if rests:
             order.ahead = leg.book.ahead(order.id).size // self._lot_wei
-            self._tell(ts_ns, self._hear_order, order, (RESTING, ""))
+            self._tell(ts_ns, HEAR_ORDER, order, (RESTING, ""))
         elif order._left:
             self._leave(ts_ns, order, 0)
-            self._tell(ts_ns, self._hear_order, order, (CANCELLED, ""))
+            self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
 
     def _refusal(self, order: OwnOrder) -> str:
         """Give the code of what is refused before any book is asked, or nothing."""
-        seat, size_wei = order.leg.seat, order.size * self._lot_wei
+        leg, size_wei = order.leg, order.size * self._lot_wei
+        seat = leg.seat
         if not seat.lo <= order.price <= seat.hi:
             return PriceOutOfRangeError.code
         if order.size < 1:
             return InvalidAmountError.code
         if size_wei > SIZE_MAX:
             return AmountTooLargeError.code
-        if not self.portfolio.hold(order.leg.instrument, order.side, order.price, size_wei):
+        if not self.portfolio.hold(leg.instrument, order.side, order.price, size_wei):
             return InsufficientBalanceError.code
         return ""
 
     def _refuse(self, ts_ns: int, order: OwnOrder, code: str) -> None:
         """Answer that an order is refused."""
         order.done_ns = ts_ns
-        self._tell(ts_ns, self._hear_order, order, (OrderState.REFUSED, code))
+        self._tell(ts_ns, HEAR_ORDER, order, (OrderState.REFUSED, code))
 
-    def take_out(self, ts_ns: int, order: OwnOrder, _: None) -> None:
+    def take_out(self, ts_ns: int, order: OwnOrder) -> None:
         """Cancel an order, if anything of it is left.
 
         Args:
@@ -177,7 +189,7 @@ class Account:
         """
         if order._left and self._driver.cancel(ts_ns, order.leg.instrument, order.id):
             self._leave(ts_ns, order, 0)
-            self._tell(ts_ns, self._hear_order, order, (CANCELLED, ""))
+            self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
 
     def exchange(self, ts_ns: int, seat: Seat, how: tuple[int, bool]) -> None:
         """Split collateral or merge tokens, if they are there.
@@ -191,11 +203,11 @@ class Account:
         try:
             _exchange(self.portfolio, seat.number, size, merges)
         except PortfolioError:
-            self._tell(ts_ns, self._hear_exchange, seat, None)
+            self._tell(ts_ns, HEAR_EXCHANGE, seat, None)
             return
         for instrument in (2 * seat.number, 2 * seat.number + 1):
             self._take_down(ts_ns, instrument)
-        self._tell(ts_ns, self._hear_exchange, seat, (size, merges))
+        self._tell(ts_ns, HEAR_EXCHANGE, seat, (size, merges))
 
     # ----- what comes of it --------------------------------------------------------------------
 
@@ -207,27 +219,29 @@ class Account:
             fills: what happened to own orders, in order.
         """
         for fill in fills:
-            order = self.orders[fill.order_id - OWN_ID]
-            if not fill.size:
-                self._leave(fill.ts_ns, order, 0)
-                self._tell(fill.ts_ns, self._hear_order, order, (CANCELLED, ""))
+            ts_ns, instrument, order_id, size, price, resting, _ = fill
+            order = self.orders[order_id - OWN_ID]
+            if not size:
+                self._leave(ts_ns, order, 0)
+                self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
                 continue
-            self._leave(fill.ts_ns, order, order._left - fill.size)
+            self._leave(ts_ns, order, order._left - size)
             charge = self.portfolio.trade(
-                fill.instrument, order.side, fill.price, fill.size * self._lot_wei, fill.resting
+                instrument, order.side, price, size * self._lot_wei, resting
             )
             self.fills.append(fill)
             self.charges.append(charge)
-            self._take_down(fill.ts_ns, fill.instrument)
-            self._tell(fill.ts_ns, self._hear_fill, order, fill)
+            self._take_down(ts_ns, instrument)
+            self._tell(ts_ns, HEAR_FILL, order, fill)
         self.note(now_ns)
 
     def _leave(self, ts_ns: int, order: OwnOrder, left: int) -> None:
         """Let go of what an order no longer needs."""
-        lot_wei = self._lot_wei
-        self.portfolio.release(
-            order.leg.instrument, order.side, order.price, order._left * lot_wei, left * lot_wei
-        )
+        if self.portfolio.covered:
+            leg, lot_wei = order.leg, self._lot_wei
+            self.portfolio.release(
+                leg.instrument, order.side, order.price, order._left * lot_wei, left * lot_wei
+            )
         order._left = left
         if not left:
             order.done_ns = ts_ns
@@ -244,7 +258,8 @@ class Account:
             PortfolioError: the price is out of range.
         """
         self.portfolio.settle(market, price)
-        self.known.settle(market, price)
+        if self.known is not self.portfolio:
+            self.known.settle(market, price)
         for instrument in (2 * market, 2 * market + 1):
             if instrument in self.portfolio.holdings:
                 self._take_down(ts_ns, instrument)
@@ -280,20 +295,21 @@ class Account:
             return
         self._moved = False
         row = (mine.wealth(marks), mine.collateral, mine.realised, mine.fees_paid)
-        if not self.equity or self.equity[-1][1:] != row:
-            self.equity.append(EquityRow(now_ns, *row))
+        if row != self._owned:
+            self._owned = row
+            wealth, collateral, realised, fees_paid = row
+            # Mere tuples of numbers, which the garbage collector lets go of.
+            self.equity.append((now_ns, wealth, collateral, realised, fees_paid))
 
     def _take_down(self, ts_ns: int, instrument: int) -> None:
         """Take down what there is of a token, which has changed."""
         self._moved = True
         holding = self.portfolio.holdings[instrument]
-        self.positions.append(PositionRow(ts_ns, instrument, holding.size, holding.cost))
+        self.positions.append((ts_ns, instrument, holding.size, holding.cost))
 
     # ----- what the strategy hears -------------------------------------------------------------
 
-    def _tell(
-        self, ts_ns: int, what: Callable[[int, Any, Any], None], whom: object, how: object
-    ) -> None:
+    def _tell(self, ts_ns: int, what: int, whom: object, how: object) -> None:
         """Send an answer."""
         self.news.append((self._replies.arrival_ns(ts_ns), what, whom, how))
 
@@ -305,35 +321,37 @@ class Account:
         """
         news = self.news
         while news and news[0][0] <= now_ns:
-            arrived_ns, what, whom, how = news.popleft()
-            what(arrived_ns, whom, how)
+            self.deliver(news.popleft())
 
-    def _hear_fill(self, _: int, order: OwnOrder, fill: OwnFill) -> None:
+    def _hear_fill(self, order: OwnOrder, fill: OwnFill) -> None:
         """Hear of a fill."""
-        self.known.trade(
-            fill.instrument, order.side, fill.price, fill.size * self._lot_wei, fill.resting
-        )
-        order.filled += fill.size
+        leg, size = order.leg, fill.size
+        if self.known is not self.portfolio:
+            self.known.trade(
+                fill.instrument, order.side, fill.price, size * self._lot_wei, fill.resting
+            )
+        order.filled += size
         if order.filled == order.size:
             order.state, order.is_open = FILLED, False
-            del order.leg._open[order.id]
+            del leg._open[order.id]
         if self.on_fill:
             news = Fill(order, fill.price, fill.size, fill.ts_ns, fill.resting)
-            self.on_fill(order.leg.seat, news)
+            self.on_fill(leg.seat, news)
 
-    def _hear_order(self, _: int, order: OwnOrder, how: tuple[OrderState, str]) -> None:
+    def _hear_order(self, order: OwnOrder, how: tuple[OrderState, str]) -> None:
         """Hear what has become of an order."""
+        leg = order.leg
         order.state, order.code = how
         if order.state is not RESTING:
             order.is_open = False
-            del order.leg._open[order.id]
+            del leg._open[order.id]
         if self.on_order:
-            self.on_order(order.leg.seat, order)
+            self.on_order(leg.seat, order)
 
-    def _hear_exchange(self, _: int, seat: Seat, how: tuple[int, bool] | None) -> None:
+    def _hear_exchange(self, seat: Seat, how: tuple[int, bool] | None) -> None:
         """Hear that a split or a merge was done, or was not."""
         seat.exchanging -= 1
-        if how:
+        if how and self.known is not self.portfolio:
             _exchange(self.known, seat.number, *how)
 
 
