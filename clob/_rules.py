@@ -136,9 +136,9 @@ def check_fee_rate(fee_rate_bps: object) -> None:
 
 def venue_of(desk: "Desk", market: object) -> "Venue":
     """Give a market; refuse what is none."""
-    check_text("market", market)
-    venue = desk.venues.get(str(market))
+    venue = desk.venues.get(market) if type(market) is str else None
     if venue is None:
+        check_text("market", market)
         raise UnknownMarketError(f"there is no market {show(market)}")
     return venue
 

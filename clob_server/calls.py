@@ -38,7 +38,7 @@ _REQUEST_ID: Final = frozenset(
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     """An answer."""
 
     body: bytes = b""
@@ -141,7 +141,7 @@ class Call:
         return content
 
 
-class Ask(NamedTuple):
+class Ask(msgspec.Struct, frozen=True):
     """What a handler gives that has to hear of the engine before it can answer."""
 
     make: "Make"

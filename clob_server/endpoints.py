@@ -178,11 +178,11 @@ def headers_of(answer: Reply, call: Call) -> Headers:
 
 def lines_of(answer: Reply, call: Call) -> bytes:
     """Write all headers of an answer, each with the end of its line."""
-    body, _, headers, content_type = answer
+    headers = answer.headers
     more = b"".join([b"%b: %b\r\n" % header for header in headers]) if headers else b""
     return b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b" % (
-        content_type,
-        len(body),
+        answer.content_type,
+        len(answer.body),
         call.request_id.encode(),
         more,
     )

@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
 
 from clob import ClobError, RejectedError
 from clob.journal import ZERO_HASH, Outcome, event_hash
@@ -51,7 +53,7 @@ Also: TypeAlias = Callable[[int], Sequence[AnyCommand]]
 """Takes the time of a batch and gives what goes into it before all that was asked."""
 
 
-class Done(NamedTuple):
+class Done(msgspec.Struct, frozen=True):
     """A command that is durable and done."""
 
     seq: int
@@ -183,8 +185,9 @@ class Engine:
             raise EngineStoppedError("the engine takes nothing more")
         if len(self._waiting) >= self._waiting_max:
             raise EngineFullError(f"{self._waiting_max} commands wait already")
+        if not self._waiting:
+            self._wake.set()
         self._waiting.append((make, hear))
-        self._wake.set()
 
     async def run(self) -> None:
         """Work until :meth:`stop`, and then until nothing waits.
@@ -284,7 +287,7 @@ class Engine:
                 several = made if isinstance(made, tuple) else (made,)
                 if not several:
                     raise TypeError("a command is asked for, and there is none")
-                raws += [encode(command) for command in several]
+                raws += list(map(encode, several))
             except Exception as error:  # whatever it is, it is his
                 hear(error)
             else:

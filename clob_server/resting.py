@@ -5,7 +5,9 @@ It follows the engine, and holds names only. A page costs a walk over names, nev
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from clob import (
     Batch,
@@ -24,7 +26,7 @@ Names = dict[str, None]
 """Ids in the sequence of acceptance."""
 
 
-class Where(NamedTuple):
+class Where(msgspec.Struct, frozen=True, gc=False):
     """Where an order rests."""
 
     market: str
@@ -104,8 +106,12 @@ class Resting:
                 name = str(event.order_id)
                 moved.pop(name, None)
                 if name not in self._all:
-                    makers = makers_of(command) if makers is None else makers
-                    self._add(name, event.market, makers[event.order_id])
+                    if type(command) is Submit:
+                        maker = command.order.maker
+                    else:
+                        makers = makers_of(command) if makers is None else makers
+                        maker = makers[event.order_id]
+                    self._add(name, event.market, maker)
         for name in moved:  # replaced, and traded away
             self._drop(name)
 
@@ -127,5 +133,5 @@ class Resting:
 
 def makers_of(command: AnyCommand) -> dict[str | int, str]:
     """Tell whose orders a command brings in, by their ids."""
-    submits = command.commands if type(command) is Batch else (command,)
+    submits = command.commands if type(command) is Batch else ()
     return {each.order.id: each.order.maker for each in submits if type(each) is Submit}

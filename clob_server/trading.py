@@ -267,7 +267,7 @@ def placed(service: "Service", ticket: Ticket, done: Done) -> Outcome:
             order_id=str(command.order.id),
             matched=bool(trades),
             trades=trades,
-            status=status.value,
+            status=status,
         )
     )
 

@@ -176,6 +176,7 @@ cdef enum:
     READ_ADDRESS = 2
     READ_SIDE = 3
     READ_SALT = 4
+    READ_UINT8 = 5
 
     WORD_INTEGER = 0
     WORD_UINT8 = 1
@@ -192,6 +193,7 @@ cdef enum:
 
 cdef dict READS = {
     fields.uint: READ_INTEGER,
+    fields.uint8: READ_UINT8,
     fields.amount: READ_INTEGER,
     fields.address: READ_ADDRESS,
     fields.side: READ_SIDE,
@@ -628,6 +630,10 @@ cdef PyObject* read_value(const Form* form, PyObject* value) except NULL:
         if small_word(word) and word[31] < 2:
             read = <PyObject*>SIDES[word[31]]
             incref(read)
+    elif form.read == READ_UINT8 and is_integer(value) and long_write(value, word):
+        if small_word(word):
+            incref(value)
+            return value
     if read != NULL:
         return read
     otherwise = (<object>form.reader)(<object>form.name, <object>value)

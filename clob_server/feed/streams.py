@@ -123,7 +123,7 @@ class Streams:
         for done in batch:
             if isinstance(done.outcome, RejectedError):
                 continue
-            if isinstance(done.command, AddMarket | SetMarket):
+            if isinstance(done.command, (AddMarket, SetMarket)):
                 self._open(done.command, news)
             if done.outcome:
                 self._take(done, news)
@@ -201,7 +201,7 @@ class Streams:
     def _keep(self, stream: Stream, happenings: list[Happening]) -> None:
         """Keep events for those who come back."""
         kept, before = stream.kept, len(stream.kept)
-        kept.extend(each for each in happenings if type(each.event) is not Opened)
+        kept.extend([each for each in happenings if type(each.event) is not Opened])
         self._num_kept += len(kept) - before
         most = MARKETS_KEPT * self._kept_max
         if self._num_kept > most:

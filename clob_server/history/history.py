@@ -157,6 +157,8 @@ class History:
         """Have written what is left, within half of the grace."""
         if self._supervisor is not None:
             await self._supervisor.close(self._service.settings.grace_s / 2)
+        if self._scribe is not None:
+            self._scribe.hand_over()
         for last in (self._scribe, self._store if self._scribe is None else None):
             if last is not None:
                 await asyncio.to_thread(last.close)
@@ -190,6 +192,8 @@ class History:
         """
         if self._reached >= seq:
             return
+        if self._scribe is not None:
+            self._scribe.hand_over()
         waits = self._loop.create_future()
         self._awaited.append((seq, waits))
         try:

@@ -27,7 +27,7 @@ from clob import (
 from clob.errors import UnknownOrderError
 from clob.journal import Outcome
 from clob.status import OrderRecord
-from clob_server.commands import AnyCommand, EndTrades, Papers
+from clob_server.commands import SERVER, AnyCommand, EndTrades, Papers
 from clob_server.exchange import Exchange
 from clob_server.history.store import Row, trade_row
 from clob_server.views import order_body
@@ -100,8 +100,11 @@ class Rows:
         if isinstance(outcome, RejectedError):
             return
         now_ms = command.now_ms
-        if type(command) is EndTrades:
-            self.ends += [(each.trade, each.tx, each.reason, seq, now_ms) for each in command.ends]
+        if type(command) in SERVER:
+            if type(command) is EndTrades:
+                ends = command.ends
+                self.ends += [(each.trade, each.tx, each.reason, seq, now_ms) for each in ends]
+            return
         for event in outcome:
             if isinstance(event, Trade):
                 num_trades += 1

@@ -1,9 +1,11 @@
 """History written by a thread of the server itself, for those who want no second process.
 
 Rows are made on the loop, out of the server's own exchange, and snapshots are taken there too, so
-that either holds the loop up; the thread only writes.
+that either holds the loop up; the thread only writes. Rows of several batches are written together,
+since a transaction costs what the rows of a batch do.
 """
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -19,8 +21,10 @@ from clob_server.log.beside import newest_seq
 from clob_server.recovery import take_snapshot
 from clob_server.worker import Worker
 
-BATCHES_MAX: Final = 1_000
-"""How many batches may wait to be written; then the loop waits."""
+WRITE_AFTER_S: Final = 0.05
+"""How long rows wait for others, unless somebody asks for them."""
+PARTS_MAX: Final = 1_000
+"""How often rows may have been handed over that are not written; then the loop waits."""
 
 _LOG: Final = logging.getLogger("clob_server.history")
 
@@ -54,28 +58,42 @@ class Scribe:
         self._reached = reached
         self._snapped = newest_seq(Folder(folder))
         self._rows = Rows(engine.exchange)
-        self._room = threading.Semaphore(BATCHES_MAX)
+        self._place = store.applied
+        self._now_ms = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._room = threading.Semaphore(PARTS_MAX)
         self._failed = False
         self._worker = Worker("history")
 
     def listen(self, batch: Sequence[Done]) -> None:
-        """Make the rows of a batch, and have them written."""
-        rows = self._rows
+        """Make the rows of a batch, and have them written soon."""
         for done in batch:
-            rows.take(done.seq, done.command, done.outcome, done.num_trades)
+            self._rows.take(done.seq, done.command, done.outcome, done.num_trades)
         place = Applied(batch[-1].seq, self._log.tail.chain_hash, self._engine.event_hash)
+        self._place, self._now_ms = place, batch[-1].now_ms
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WRITE_AFTER_S, self.hand_over)
+        if 0 < self._every <= place.seq - self._snapped:
+            self.hand_over()
+            take_snapshot(self._log, self._engine.exchange, place.event_hash)
+            self._snapped = place.seq
+
+    def hand_over(self) -> None:
+        """Have what waits written now."""
+        if self._timer is None:
+            return
+        self._timer.cancel()
+        self._timer = None
+        rows = self._rows
         found = rows.orders, rows.trades, rows.ends
         rows.clear()
         self._room.acquire()
-        self._worker.tell(partial(self._write, found, place, batch[-1].now_ms))
-        if 0 < self._every <= place.seq - self._snapped:
-            take_snapshot(self._log, self._engine.exchange, place.event_hash)
-            self._snapped = place.seq
+        self._worker.tell(partial(self._write, found, self._place, self._now_ms))
 
     def _write(
         self, rows: tuple[list[Row], list[Row], list[Row]], place: Applied, now_ms: int
     ) -> None:
-        """Write a batch; once that has failed nothing more, since there would be a gap."""
+        """Write rows; once that has failed nothing more, since there would be a gap."""
         try:
             if not self._failed:
                 self._store.write(*rows, place, now_ms)
@@ -87,6 +105,6 @@ class Scribe:
             self._room.release()
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write what was handed over."""
         self._worker.close()
         self._store.close()

@@ -14,7 +14,7 @@ class HeldFlow(FlowControl):
 
     def resume_reading(self) -> None:
         """Read on, unless much waits."""
-        if not self.is_held:
+        if self.read_paused and not self.is_held:
             super().resume_reading()
 
 

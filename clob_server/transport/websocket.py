@@ -71,11 +71,13 @@ class Push:
         protocol: the connection.
     """
 
-    __slots__ = ("_protocol", "_transport", "drained")
+    __slots__ = ("_protocol", "_transport", "buffered", "drained")
 
     def __init__(self, protocol: "FeedProtocol") -> None:
         self._protocol = protocol
         self._transport = protocol.transport
+        self.buffered: Final[Callable[[], int]] = self._transport.get_write_buffer_size
+        """Tells how many bytes wait for the client, beside what the kernel keeps."""
         self.drained: Callable[[], None] | None = None
         """Is called when little waits, after more than :data:`HIGH_BYTES` did. It must not raise.
         """
@@ -94,10 +96,6 @@ class Push:
             return False
         transport.write(frame)
         return True
-
-    def buffered(self) -> int:
-        """Tell how many bytes wait for the client, beside what the kernel keeps."""
-        return self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         """Break the connection off, and let go of what waits."""
