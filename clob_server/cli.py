@@ -10,9 +10,10 @@ from typing import Final, TypeAlias
 
 import clob
 from clob import ClobError
-from clob_server import cli_keys, cli_wallets
+from clob_server import cli_deploy, cli_keys, cli_wallets
 from clob_server.archive import FORMATS, drop, droppable, export_journal, export_tables
 from clob_server.audit import audit
+from clob_server.exits import DONE, FAILED, UNUSABLE, complain
 from clob_server.ids import Ids
 from clob_server.log import LogDamagedError, SqliteLog
 from clob_server.log.sqlite import DATABASE
@@ -25,9 +26,6 @@ JOURNAL: Final = "journal"
 
 Act: TypeAlias = Callable[[argparse.Namespace, Mapping[str, str]], int]
 """Does what was chosen, with the environment, and gives the exit code."""
-
-DONE, CHECK_FAILED, UNUSABLE = 0, 1, 2
-"""The exit codes, as those of ``clob``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = arguments.run(log, arguments)
             return code
     except LogDamagedError as error:
-        return complain(f"{error.code}: {error}", CHECK_FAILED)
+        return complain(f"{error.code}: {error}", FAILED)
     except (ClobError, OSError, ValueError) as error:
         return complain(f"{getattr(error, 'code', 'FILE_UNUSABLE')}: {error}", UNUSABLE)
 
@@ -81,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     add_options(serving)
     cli_keys.add_commands(commands)
     cli_wallets.add_commands(commands)
+    cli_deploy.add_commands(commands)
     proof = commands.add_parser(
         "verify",
         help="run a log again and compare every hash in it",
@@ -124,7 +123,7 @@ def verify_log(log: SqliteLog, _: argparse.Namespace) -> int:
     except LogDamagedError:
         raise
     except ClobError as error:
-        return complain(f"{error.code}: {error}", CHECK_FAILED)
+        return complain(f"{error.code}: {error}", FAILED)
     refused = ", ".join(f"{code} {count:,}" for code, count in sorted(found.refused.items()))
     sys.stdout.write(
         f"ok, {found.frames:,} frames, {found.commands:,} commands, refused {refused or 'none'}, "
@@ -162,12 +161,6 @@ def export_as_tables(log: SqliteLog, folder: Path, target: Path, form: str) -> i
     told = ", ".join(f"{table} {count:,}" for table, count in counts.items())
     sys.stdout.write(f"rows: {told}\n")
     return DONE
-
-
-def complain(text: str, code: int) -> int:
-    """Write a line to standard error, and give the exit code."""
-    sys.stderr.write(f"clob-server: {text}\n")
-    return code
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from clob_server import remote
 from clob_server.admin_bodies import KeyAsked, add_key, draw_key, read_object
 from clob_server.authority import ADMIN, SCOPES
 from clob_server.commands import DeactivateKey
+from clob_server.exits import DONE, FAILED, UNUSABLE, complain
 from clob_server.log import LogLockedError
 from clob_server.log.sqlite import DATABASE
 from clob_server.offline import add_command, keys_in
@@ -23,8 +24,6 @@ from clob_server.service import wall_clock_ms
 from clob_server.settings import PRODUCTION, SECRET_BYTES_MIN, TEST, Settings, SettingsError
 from clob_server.tokens import TTL_S, mint
 
-DONE, REFUSED, UNUSABLE = 0, 1, 2
-"""The exit codes, as those of ``clob``."""
 ENVIRONMENTS: Final = (TEST, PRODUCTION)
 """Where a key may open something."""
 BRIEFLY_S: Final = 60
@@ -174,7 +173,7 @@ def guarded(work: Callable[[Arguments, Environ], None]) -> Callable[[Arguments, 
         except LogLockedError as error:
             return complain(f"{error.code}: {error}; --url asks the server that has it", UNUSABLE)
         except ClobError as error:
-            return complain(f"{error.code}: {error}", REFUSED)
+            return complain(f"{error.code}: {error}", FAILED)
         except (SettingsError, OSError, ValueError) as error:
             return complain(str(error), UNUSABLE)
         return DONE
@@ -256,9 +255,3 @@ def say_key(key_id: str, active: bool, environment: str, scopes: Iterable[str], 
 def say(text: str) -> None:
     """Write a line to standard output."""
     sys.stdout.write(f"{text}\n")
-
-
-def complain(text: str, code: int) -> int:
-    """Write a line to standard error, and give the exit code."""
-    sys.stderr.write(f"clob-server: {text}\n")
-    return code

@@ -8,9 +8,8 @@ from typing import Final
 import msgspec
 
 from clob_server.chain.accounts import ACCOUNTS, ETHER_WEI, GENESIS_WEI, MNEMONIC
+from clob_server.exits import DONE
 
-DONE: Final = 0
-"""The exit code."""
 HOW: Final = f"""
 Each owned {GENESIS_WEI // ETHER_WEI} ether when the development chain began, to pay for gas. The
 mnemonic is: {MNEMONIC}

@@ -6,7 +6,7 @@ commas, one that is true or false is ``on`` or ``off``.
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, get_type_hints
 
 import msgspec
@@ -35,7 +35,10 @@ DEMO_DIR: Final = "clob-demo"
 NUMBER_MAX: Final = 2**62
 """The largest number that a setting may be, where nothing less is said."""
 
-_MAY_BE_0: Final = {"port", "chain_port", "history_days", "connections_per_address_max", "drain_s"}
+_MAY_BE_0: Final = {
+    "port", "chain_port", "chain_from_block", "history_days", "connections_per_address_max",
+    "drain_s",
+}  # fmt: skip
 _MOST: Final = {
     "port": 65_535,
     "chain_port": 65_535,
@@ -55,9 +58,11 @@ _DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contra
 _SWITCH: Final = {"on": True, "off": False}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for every setting."""
+def add_options(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
+    """Add an option for every setting, or for those that are named."""
     for name, text in descriptions().items():
+        if names is not None and name not in names:
+            continue
         default = getattr(Settings(), name)
         if name == "demo":
             parser.add_argument("--demo", action="store_const", const="on", help=text)
@@ -110,9 +115,32 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
     Raises:
         SettingsError: a value is not what the setting takes, or the settings are unfit to start.
     """
+    values = read_values(given, environ)
+    if values.get("demo"):
+        values.setdefault("data_dir", DEMO_DIR)
+    settings = Settings(**values)
+    check(settings, values)
+    return settings
+
+
+def read_values(
+    given: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    names: Iterable[str] = Settings.__struct_fields__,
+) -> dict[str, Any]:
+    """Read what was given of some settings, by itself.
+
+    Args:
+        given: as for :func:`read_settings`.
+        environ: the environment.
+        names: the settings.
+
+    Raises:
+        SettingsError: a value is not what the setting takes.
+    """
     hints = get_type_hints(Settings)
     values: dict[str, Any] = {}
-    for name in Settings.__struct_fields__:
+    for name in names:
         text = given.get(name)
         source = option_of(name)
         if text is None:
@@ -120,11 +148,7 @@ def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -
             text = environ.get(source)
         if text is not None:
             values[name] = read_value(source, name, text, hints[name])
-    if values.get("demo"):
-        values.setdefault("data_dir", DEMO_DIR)
-    settings = Settings(**values)
-    check(settings, values)
-    return settings
+    return values
 
 
 def read_value(source: str, name: str, text: str, kind: Any) -> Any:

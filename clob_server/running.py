@@ -11,6 +11,7 @@ from clob_server import logs
 from clob_server.app import App
 from clob_server.calls import Receive, Scope, Send
 from clob_server.demo import Demo, make_anew
+from clob_server.exits import FAILED, UNUSABLE, complain
 from clob_server.lifespan import Lifespan
 from clob_server.log import LogDamagedError
 from clob_server.options import read_settings
@@ -22,8 +23,6 @@ from clob_server.transport import TransportConfig, TransportLimits
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-FAILED, UNUSABLE = 1, 2
-"""The exit codes: the log is damaged or the server has failed; it could not begin."""
 RECURSION_MAX: Final = 1_000
 """How deep a call may go. A package that signs raises it a hundredfold when it is imported, beyond
 what the stack of a thread holds, so that a deep enough body could end the process."""
@@ -151,9 +150,3 @@ def why(error: Exception) -> int:
         raise error
     code = getattr(error, "code", "FILE_UNUSABLE")
     return complain(f"{code}: {error}", FAILED if isinstance(error, LogDamagedError) else UNUSABLE)
-
-
-def complain(text: str, code: int) -> int:
-    """Write a line to standard error, and give the exit code."""
-    sys.stderr.write(f"clob-server: {text}\n")
-    return code

@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The port of the embedded chain, on loopback; another one where it is taken; 0 is any."""
     chain_confirmations: int = 1
     """In how many blocks a transaction must be, its own and those on top, to count."""
+    chain_from_block: int = 0
+    """The block of the exchange, or one below it: what happened before is not read."""
     chain_wait_s: float = 60.0
     """How long a request waits for its operation; the operation goes on without it."""
     chain_bump_after_s: float = 30.0

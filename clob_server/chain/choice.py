@@ -21,6 +21,8 @@ from clob_server.settings import EMBEDDED, NO_CHAIN, Settings, SettingsError
 
 DEVELOPMENT_CHAIN: Final = 31337
 """The chain id of development chains, on which the keys that everybody knows are no secret."""
+OUTBOX_FOLDER: Final = "chain"
+"""Where the outbox lies in the data folder."""
 LOOPBACK: Final = "127.0.0.1"
 """Where the embedded chain listens."""
 EXTRA: Final = "pip install 'clob[devchain]'"

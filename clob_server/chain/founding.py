@@ -10,22 +10,20 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from clob_server.chain.abi import AbiError, Function, encode
+from clob_server.chain.abi import AbiError, Function
 from clob_server.chain.accounts import DEPLOYER, create_address
 from clob_server.chain.addresses import Addresses
-from clob_server.chain.contracts import artifact
 from clob_server.chain.failpoints import die_here
 from clob_server.chain.fees import GWEI, Fees
 from clob_server.chain.messages import Config
 from clob_server.chain.node import Node, is_failure
+from clob_server.chain.operations.found import GAS, STEP, creation
 from clob_server.chain.rows import Draft, Offer
 from clob_server.chain.rpc import NodeRefusedError, Question, Reply, content, number, result
 from clob_server.chain.signer import Signer
 
 DEVELOPMENT_CHAIN: Final = 31337
 """The chain id of development chains, on which the first account is everybody's."""
-GAS: Final = 5_000_000
-"""How much gas the exchange may take; it takes 3.3 million."""
 FEES: Final = Fees(100 * GWEI, GWEI)
 """What is offered for a unit of it: always the same, and more than a development chain asks for."""
 REFUSALS_MAX: Final = 3
@@ -35,9 +33,6 @@ AGAIN_S: Final = 0.05
 AGAIN_MAX_S: Final = 1.0
 """How long at most."""
 
-CONSTRUCTOR: Final = ("string", "string", "address", "address", "address", "address")
-"""The types of what its constructor is given: the name and the version of the domain, collateral,
-tokens, owner, operator."""
 COLLATERAL: Final = Function("collateral()", returns="address")
 TOKENS: Final = Function("tokens()", returns="address")
 SETTLER: Final = Function("operator()", returns="address")
@@ -111,13 +106,13 @@ class Founding:
         pause_s, refusals, was_sent = AGAIN_S, 0, False
         while True:
             if not was_sent:
-                die_here("deploy", "exchangeTx", "before_insert")
+                die_here("deploy", STEP, "before_insert")
             found = await self._standing(asked)
             if not was_sent:
-                die_here("deploy", "exchangeTx", "after_broadcast")
+                die_here("deploy", STEP, "after_broadcast")
             was_sent = True
             if found.is_there:
-                die_here("deploy", "exchangeTx", "after_receipt")
+                die_here("deploy", STEP, "after_receipt")
                 return ""
             if found.num_sent:
                 return (
@@ -133,14 +128,14 @@ class Founding:
     def _signed(self, addresses: Addresses) -> Offer:
         """Write the transaction that deploys the exchange; the operator owns it."""
         config, operator = self._config, self._node.operator
-        given = (config.domain_name, config.domain_version, addresses.collateral)
-        arguments = encode(CONSTRUCTOR, (*given, addresses.conditional_tokens, operator, operator))
+        domain = config.domain_name, config.domain_version
+        contracts = addresses.collateral, addresses.conditional_tokens
         draft = Draft(
             operation=0,
-            name="exchangeTx",
+            name=STEP,
             nonce=0,
             target="",
-            data=artifact("Exchange").creation + arguments,
+            data=creation(*domain, *contracts, operator, operator),
             value=0,
             gas=GAS,
             expects="",

@@ -17,6 +17,7 @@ import msgspec
 from clob_server.chain.addresses import Addresses
 from clob_server.chain.choice import (
     LOOPBACK,
+    OUTBOX_FOLDER,
     contracts_of,
     operator_key,
     operator_of,
@@ -319,7 +320,7 @@ class Link:
 
     async def _worker_command(self) -> list[str]:
         """Say how the worker is begun."""
-        return [WORKER, await self._made("chain")]
+        return [WORKER, await self._made(OUTBOX_FOLDER)]
 
     async def _made(self, name: str) -> str:
         """Give a folder within the data folder, made if it is not there."""
@@ -347,6 +348,7 @@ class Link:
                 domain_name=settings.eip712_name,
                 domain_version=settings.eip712_version,
                 deploy=settings.is_test,
+                from_block=settings.chain_from_block,
                 confirmations=settings.chain_confirmations,
                 gas_gift_wei=str(GAS_GIFT_WEI if embedded else 0),
                 bump_after_s=settings.chain_bump_after_s,

@@ -66,6 +66,8 @@ class Config(Asked, frozen=True, kw_only=True):
     """The version in it."""
     deploy: bool = True
     """If what is missing is to be deployed, and the operator's own approvals given."""
+    from_block: int = 0
+    """From which block on the logs of the exchange are read, where nothing was heard yet."""
     confirmations: int = 1
     """In how many blocks a transaction must be, its own and those on top, to count."""
     gas_gift_wei: str = "0"
@@ -282,7 +284,7 @@ class OperationView(Struct, frozen=True, kw_only=True):
     id: str
     """What the server calls it."""
     kind: str
-    """What it does; ``deploy`` and ``gap`` are the worker's own."""
+    """What it does; ``deploy``, ``found`` and ``gap`` are nobody's request."""
     status: Status
     """Where it stands."""
     body: msgspec.Raw

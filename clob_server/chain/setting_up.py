@@ -91,14 +91,14 @@ class SettingUp:
 
     async def find(self) -> Addresses:
         """Have everything there, and give where it is."""
-        self._follow_all()
+        self.follow_all()
         while (addresses := await self._attempt()) is None:
             await asyncio.sleep(AGAIN_S)
         self._say("the exchange is being looked for")
         exchange, self.problem = await Founding(self._config, self._world.node).find(addresses)
         return msgspec.structs.replace(addresses, exchange=exchange)
 
-    def _follow_all(self) -> None:
+    def follow_all(self) -> None:
         """Bring all that is signed onto the chain."""
         for step in self._outbox.from_nonce(0):
             if step.status == "signed":

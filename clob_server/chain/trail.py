@@ -25,12 +25,13 @@ class Trail:
     """The blocks up to which was read, the newest last.
 
     Args:
-        first: where it begins; None is before the first block.
+        first: what was read last; None is nothing.
+        lowest: where it begins then.
     """
 
-    def __init__(self, first: Block | None = None) -> None:
+    def __init__(self, first: Block | None = None, lowest: int = 0) -> None:
         self._blocks: deque[Block] = deque(() if first is None else (first,), KEPT)
-        self._lowest = 0 if first is None else max(0, first.number - KEPT)
+        self._lowest = lowest if first is None else max(0, first.number - KEPT)
 
     @property
     def last(self) -> Block | None:

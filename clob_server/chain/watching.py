@@ -63,9 +63,12 @@ class Watching:
         node: the node.
         confirmations: in how many blocks what is told must be, its own and those on top.
         tell: says something to the server.
+        from_block: from which block on logs are read, where nothing was heard yet.
     """
 
-    def __init__(self, node: Node, confirmations: int, tell: Callable[[News], None]) -> None:
+    def __init__(
+        self, node: Node, confirmations: int, tell: Callable[[News], None], from_block: int = 0
+    ) -> None:
         self._node = node
         self._rpc = node.rpc
         self._depth = confirmations
@@ -76,7 +79,7 @@ class Watching:
         self._wallets: dict[str, None] = {}
         self._tokens: dict[int, None] = {}
         self._added: set[int] = set()
-        self._trail = Trail()
+        self._trail = Trail(lowest=from_block)
         self._told = -1
         self._is_whole = True
         self._head: Block | None = None

@@ -99,7 +99,7 @@ class Worker:
         self._late = Late(
             self._node, outbox, signer, self._following, depth, bump_after_s, self._desk.fill
         )
-        self._watching = Watching(self._node, depth, self._tell)
+        self._watching = Watching(self._node, depth, self._tell, config.from_block)
 
     async def run(self, lines: asyncio.StreamReader) -> None:
         """Work until the server says nothing any more.

@@ -17,6 +17,7 @@ from clob_server.chain.bodies import (
 from clob_server.chain.operations.base import Work
 from clob_server.chain.operations.deploy import Deploy, DeployBody
 from clob_server.chain.operations.faucet import Faucet
+from clob_server.chain.operations.found import Found, FoundBody
 from clob_server.chain.operations.gap import Gap, GapBody
 from clob_server.chain.operations.markets import Prepare, Report
 from clob_server.chain.operations.merge import Merge
@@ -24,8 +25,9 @@ from clob_server.chain.operations.redeem import Redeem
 from clob_server.chain.operations.settle import Settle
 from clob_server.chain.operations.split import Split
 
-EveryBody: TypeAlias = AnyBody | DeployBody | GapBody
-"""What the server asks for, and what the worker asks of itself."""
+EveryBody: TypeAlias = AnyBody | DeployBody | FoundBody | GapBody
+"""What the server asks for, what an operator asks for without one, and what the worker asks of
+itself."""
 
 _DECODE: Final = msgspec.json.Decoder(EveryBody).decode
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -50,6 +52,8 @@ def work_of(body: EveryBody) -> Work:
             return Settle(body)
         case DeployBody():
             return Deploy(body)
+        case FoundBody():
+            return Found(body)
         case GapBody():
             return Gap(body)
 

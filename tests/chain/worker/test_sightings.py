@@ -214,6 +214,15 @@ def test_a_trail_that_is_lost_begins_again_further_down(first, lost):
     assert trail.next == lost
 
 
+def test_a_trail_begins_where_it_is_told_and_not_below():
+    trail = Trail(lowest=7)
+    assert trail.next == 7
+    trail.reach(Block(9, "a"))
+    assert trail.next == 10
+    asyncio.run(trail.go_back(Chain()))
+    assert trail.next == 7
+
+
 def test_a_trail_keeps_a_block_once():
     trail = Trail(Block(5, "a"))
     trail.reach(Block(5, "a"))
