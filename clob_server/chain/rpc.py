@@ -20,6 +20,8 @@ BUSY: Final = 429
 """The status of a node that is asked too often."""
 BROKEN: Final = 500
 """From this status on, the node itself says that it cannot answer now."""
+CLOSED: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+"""How a connection looks that the other side has closed: by its end, or by a reset."""
 SHOWN: Final = 200
 """How many characters of what a node said are repeated."""
 
@@ -88,7 +90,7 @@ class Far:
         try:
             try:
                 answer = await self._http.post(self._url, content=content)
-            except httpx.RemoteProtocolError:  # it may have been closed while nobody used it
+            except CLOSED:  # it may have been closed while nobody used it
                 answer = await self._http.post(self._url, content=content)
         except httpx.TimeoutException as error:
             raise TimeoutError from error
