@@ -120,7 +120,7 @@ def load(folder: Path, file: Path, taken_s: int, *, settles: bool) -> Load:
 
 def order_row(*, quick: bool) -> Row:
     """An order with and without."""
-    rounds, taken_s = (2, 1) if quick else (5, 3)
+    rounds, taken_s = (2, 1) if quick else (15, 2)
     with tempfile.TemporaryDirectory(dir=cache_dir()) as name:
         folder = Path(name)
         lines = [("POST", "/api/orders", body) for body in bodies(PER_S * taken_s)]

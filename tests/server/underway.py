@@ -174,10 +174,9 @@ class UnderWay:
         return name
 
     async def trade(self, count=1, **fields):
-        """Have so many trades made."""
-        for _ in range(count):
-            await self.order(SELLER, Side.SELL, **fields)
-            await self.order(BUYER, Side.BUY, **fields)
+        """Have so many trades made, in one batch: none is sent before the others are there."""
+        pairs = [(SELLER, Side.SELL), (BUYER, Side.BUY)] * count
+        await asyncio.gather(*(self.order(*each, **fields) for each in pairs))
 
     async def until(self, holds):
         """Wait until something holds."""
