@@ -50,8 +50,8 @@ contracts: compilers  ## Compile the contracts of the chain, and write what the 
 	node clob_server/chain/contracts/build.mjs build/contracts
 
 # A single long test may take minutes; only after an hour does it count as hung.
-test-long: build  ## Run the tests that take longer.
-	CLOB_LONG=1 $(BIN)/pytest -m long -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+test-long: build  ## Run the tests that take longer, on all processors.
+	CLOB_LONG=1 $(BIN)/pytest -m long -n auto --dist loadfile -o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 check: build  ## Lint, format, types, floors.
 	$(BIN)/ruff check .
