@@ -44,7 +44,13 @@ class Delivery:
         part = self.members[self.place : self.place + count]
         for member in part:
             if member.seq <= after:
-                if member.buffered() > member.soft_bytes:
+                num_waiting = member.buffered()
+                if not num_waiting:
+                    try:
+                        member.tell(payload)
+                    except RuntimeError:
+                        continue  # he has just gone, which his own task hears of
+                elif num_waiting > member.soft_bytes:
                     member.fall_behind()
                 else:
                     member.write(payload)

@@ -16,6 +16,10 @@ class Sink(Protocol):
     drained: Callable[[], None] | None
     """Is called when little waits, after much did."""
 
+    tell: Callable[[bytes], object]
+    """Sends frames to whom nothing waits for, in the shortest way. Nothing comes of it where he is
+    gone, or it raises RuntimeError."""
+
     def write(self, frame: bytes) -> bool:
         """Send frames; say if they were taken."""
 
@@ -35,6 +39,7 @@ class QueueSink:
 
     def __init__(self, send: Send) -> None:
         self.drained: Callable[[], None] | None = None
+        self.tell: Callable[[bytes], object] = self.write
         self._send = send
         self._waiting: deque[bytes] = deque()
         self._num_bytes = 0

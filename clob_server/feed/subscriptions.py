@@ -37,6 +37,7 @@ class BookSubscription:
         "seq",
         "soft_bytes",
         "subscriber",
+        "tell",
         "token",
         "write",
     )
@@ -57,6 +58,7 @@ class BookSubscription:
         self.seq: int = BEHIND
         """The number of the last event he was told when he had caught up."""
         self.soft_bytes: Final = feed.settings.ws_soft_bytes
+        self.tell: Final = subscriber.sink.tell
         self.write: Final = subscriber.sink.write
         self.buffered: Final = subscriber.sink.buffered
         self._feed = feed

@@ -71,13 +71,20 @@ class Push:
         protocol: the connection.
     """
 
-    __slots__ = ("_protocol", "_transport", "buffered", "drained")
+    __slots__ = ("_protocol", "_transport", "buffered", "drained", "tell")
 
     def __init__(self, protocol: "FeedProtocol") -> None:
         self._protocol = protocol
         self._transport = protocol.transport
         self.buffered: Final[Callable[[], int]] = self._transport.get_write_buffer_size
         """Tells how many bytes wait for the client, beside what the kernel keeps."""
+        self.tell: Final[Callable[[bytes], object]] = self._transport.write
+        """Sends frames to a client for whom nothing waits, and does not look if he is there.
+
+        It is for many in a row, of whom each look costs as much as his frame. It is right between
+        the handshake and the server's close; whoever has gone takes nothing, or raises
+        RuntimeError.
+        """
         self.drained: Callable[[], None] | None = None
         """Is called when little waits, after more than :data:`HIGH_BYTES` did. It must not raise.
         """

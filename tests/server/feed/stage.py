@@ -109,6 +109,7 @@ class Client:
     def __init__(self, feed, *, reads=True, high=65_536, headers=(), door=True):
         self.reads, self.high = reads, high
         self.drained = None
+        self.tell = self.write
         self.closed = None
         self.aborted = False
         self.got = []

@@ -17,6 +17,8 @@ from tests.server.live import live_server
 NUM_CLIENTS = 1_000
 NUM_ORDERS = 600
 GROWTH_BYTES_MAX = 20_000_000
+PING, PONG = b"\x89\x04", b"\x8a\x84\0\0\0\0"
+"""What is before the four bytes of a ping, and of its answer, masked with zeros."""
 
 
 class Crowd:
@@ -51,6 +53,12 @@ class Crowd:
                 data = self.clients[number].recv(1 << 16)
                 assert data, "the server closed a connection"
                 self.got[number] += data
+                self.answer(self.clients[number], data)
+
+    def answer(self, client, data):
+        """Answer a ping: where much else is done here, this takes longer than one may be silent."""
+        if (place := data.find(PING)) >= 0:
+            client.sendall(PONG + data[place + len(PING) :][:4])
 
     def close(self):
         self.is_over = True

@@ -58,6 +58,28 @@ def test_a_client_who_stalls_gets_a_fresh_snapshot_when_he_reads_again():
     played(story())
 
 
+def test_a_client_who_went_a_moment_ago_is_in_nobodys_way():
+    async def story():
+        async with slow_stage() as stage:
+            await stage.do(AddMarket(market=market(), now_ms=1))
+            gone, other = await stage.client(), await stage.client()
+
+            def tell(frame):
+                raise RuntimeError("the handler is closed")
+
+            gone.tell = tell
+            for client in (gone, other):
+                await client.subscribe(extended=True)
+            gone.taken()
+            await trade_on(stage, 20)
+            assert gone.taken() == []
+            reader = BookReader()
+            reader.take(other.taken())
+            assert_current(stage, reader)
+
+    played(story())
+
+
 def test_room_that_nobody_tells_of_is_found_out():
     async def story():
         async with slow_stage() as stage:

@@ -9,6 +9,7 @@ import gc
 import signal
 import sys
 import time
+from contextlib import suppress
 
 import msgspec
 
@@ -202,6 +203,19 @@ class App:
         while (message := await receive())["type"] == "websocket.receive":
             push.write(text_frame(b"y" * int(message["text"])))
         tell("pushed", push.write(text_frame(b"late")))
+
+    async def ws_shortest(self, scope, receive, send):
+        """Tells something in the shortest way, and again when the client has gone."""
+        push = scope["extensions"][PUSH]
+        await receive()
+        await send({"type": "websocket.accept"})
+        push.tell(text_frame(b"here"))
+        await receive()
+        for wait_s in (0, 0.2):
+            await asyncio.sleep(wait_s)
+            with suppress(RuntimeError):
+                push.tell(text_frame(b"late"))
+        tell("told")
 
     async def ws_both(self, scope, receive, send):
         """Pushes all the while that it echoes."""

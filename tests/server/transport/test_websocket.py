@@ -63,6 +63,24 @@ def test_nothing_is_pushed_before_the_handshake_or_after_the_close(server):
     assert server.line("pushed") == "pushed False"
 
 
+ENDS = {"closes": b"\x88" + MASKED_EMPTY, "errs": b"\xff" + MASKED_EMPTY, "goes": b""}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_the_shortest_way_leads_nowhere_once_the_client_has_gone(server, end):
+    with server.open() as client:
+        upgraded(client, b"shortest")
+        assert client.file.read(6) == text_frame(b"here")
+        if end:
+            client.send(end)
+            told = re.sub(rb"\x89\x04.{4}", b"", client.rest(), flags=re.DOTALL)  # the pings
+            assert told[:1] == b"\x88"
+            assert len(told) == 2 + told[1]  # the close, and nothing behind it
+        else:
+            client.reset()
+        server.line("told")
+
+
 def test_what_a_client_sends_amid_pushes_is_answered_and_no_push_is_missing(server):
     with server.websocket("both") as client:
         number, echoed, waiting = 0, 0, []
