@@ -49,9 +49,11 @@ compilers:  ## Install the compilers of the contracts from npm; a long test comp
 contracts: compilers  ## Compile the contracts of the chain, and write what the package has of them.
 	node clob_server/chain/contracts/build.mjs build/contracts
 
-# A single long test may take minutes; only after an hour does it count as hung.
+# A single long test may take minutes; only after an hour does it count as hung. In the order of the
+# tree: by the number of tests, as they otherwise go, the longest would come last and alone.
 test-long: build  ## Run the tests that take longer, on all processors.
-	CLOB_LONG=1 $(BIN)/pytest -m long -n auto --dist loadfile -o faulthandler_timeout=3600 $(PYTEST_ARGS)
+	CLOB_LONG=1 $(BIN)/pytest -m long -n auto --dist loadfile --no-loadscope-reorder \
+		-o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
 check: build  ## Lint, format, types, floors.
 	$(BIN)/ruff check .
