@@ -93,8 +93,9 @@ OWN_PATH = (
     "scheduling",
     "packing",
     "driving",
+    "comparing",
 )
-"""What of ``clob.replay`` the orders of a strategy pass, each above those it needs."""
+"""What of ``clob.replay`` a backtest with a strategy passes, each behind those it needs."""
 
 
 class BuildOptional(build_ext):

@@ -47,6 +47,10 @@ cdef class StreamDriver:
     cdef const unsigned long long[::1] _fill_words
     cdef const long long[:] _times
     cdef object _kinds
+    cdef object _marks
+    cdef object _book_class
+    cdef object _lent
+    cdef object _one_lent
 
     cpdef _make_room(self, Py_ssize_t fills, Py_ssize_t bests)
     cpdef _load(self)
@@ -57,8 +61,8 @@ cdef class StreamDriver:
 
     @cython.locals(
         start=Py_ssize_t, filled_before=Py_ssize_t, told_before=Py_ssize_t, run_stop=Py_ssize_t,
-        touched=bint, tells=bint, place=Py_ssize_t, filled=Py_ssize_t, end=Py_ssize_t,
-        told=Py_ssize_t, met=bint, own=list
+        touched=bint, tells=bint, place=Py_ssize_t, filled=Py_ssize_t, told=Py_ssize_t, met=bint,
+        own=list
     )
     cpdef list _step(self, until_ns, stop, limit=*)
     cpdef _end_run(self, list own)
