@@ -85,6 +85,7 @@ def sources_of(ext: Extension) -> Iterator[None]:
 
 
 OWN_PATH = (
+    "fills",
     "ways",
     "portfolio",
     "orders",

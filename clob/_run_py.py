@@ -177,7 +177,7 @@ class StretchWriter(FillWriter):
         """See whether an event ends the stretch, by its trades, which are from one of all on."""
         if kind == Kind.CLEAR and self.watched:
             self.met = self.ends = True
-        if not self.verify and self.differs is None or kind in REFERENCE_KINDS:
+        if (not self.verify and self.differs is None) or kind in REFERENCE_KINDS:
             return
         fills = [(row[1], row[3], row[4]) for row in self.rows[first:]]
         place = self.index + 1

@@ -1,11 +1,12 @@
 # The types of clob/replay/_driving_py.py, from which the compiled module is made; see setup.py.
 cimport cython
 
+from clob.replay._fills_c cimport OwnFill
 from clob.replay._packing_c cimport came_fills, met_fills, write_event
 
 cdef object NEVER
 cdef long long OWN
-cdef object OWN_ID
+cdef long long OWN_ID
 cdef object TO_BOOK
 cdef object POLICY
 cdef object REMOVING
@@ -44,7 +45,7 @@ cdef class StreamDriver:
     cdef Py_ssize_t _told
     cdef object _fill_room
     cdef object _best_room
-    cdef const unsigned long long[::1] _fill_words
+    cdef const long long[::1] _fill_words
     cdef const long long[:] _times
     cdef object _kinds
     cdef object _marks
@@ -67,12 +68,14 @@ cdef class StreamDriver:
     cpdef list _step(self, until_ns, stop, limit=*)
     cpdef _end_run(self, list own)
 
-    @cython.locals(own=list)
+    @cython.locals(own=list, fill=OwnFill)
     cpdef list _met(self, instrument, Py_ssize_t first)
+
+    @cython.locals(fill=OwnFill)
     cpdef _forget(self, instrument, list own, Py_ssize_t event)
     cpdef _tell_anew(self, instrument, bint told)
 
-    @cython.locals(own=list, first=Py_ssize_t)
+    @cython.locals(own=list, first=Py_ssize_t, fill=OwnFill)
     cpdef tuple submit(
         self, ts_ns, instrument, order_id, kind, side, price, size, flags
     )

@@ -14,8 +14,9 @@ import numpy as np
 from clob.book import Book
 from clob.order import SelfTrade
 from clob.records import BEST, EVENT, FILL, SELF_TRADE_SHIFT, Flag, Kind
+from clob.replay._fills_py import OwnFill
 from clob.replay._packing_py import came_fills, met_fills, write_event
-from clob.replay.driver import NEVER, OwnFill, Stop
+from clob.replay.driver import NEVER, Stop
 from clob.replay.packing import FillRow, last_rows
 from clob.replay.played import Difference, Played, known, recorded_behind, runs_of, whole
 from clob.replay.recording import Gathered, Records
@@ -121,7 +122,7 @@ class StreamDriver:
             best_buffer[: self._told] = self._bests[: self._told]
         self._fills, self._bests = fill_buffer, best_buffer
         self._fill_bytes: memoryview = fill_buffer.view(np.uint8).data
-        self._fill_words: memoryview = fill_buffer.view(np.uint64).data
+        self._fill_words: memoryview = fill_buffer.view(np.int64).data
         lend = self._book_class.lend
         self._lent = lend(
             self._events,
@@ -271,7 +272,7 @@ class StreamDriver:
 
     def _met(self, instrument: int, first: int) -> list[OwnFill]:
         """Find the fills of resting own orders in the stretch that was executed."""
-        own = met_fills(self._fill_bytes, self._fill_words, first, self._filled, instrument, OWN_ID)
+        own = met_fills(self._fill_words, first, self._filled, instrument, OWN_ID)
         if own:
             self._forget(instrument, own, self._base + self._place - 1)
             for fill in own:
@@ -362,7 +363,7 @@ class StreamDriver:
             return refusal, 0, []
         own: list[OwnFill] = []
         if self._filled > first:
-            own = came_fills(self._fill_bytes, first, self._filled, instrument, OWN_ID)
+            own = came_fills(self._fill_words, first, self._filled, instrument, OWN_ID)
             self._forget(instrument, own, self._base + self._place)
         if flags & POLICY in REMOVING:
             own += self._prevented(ts_ns, instrument)
