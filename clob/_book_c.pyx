@@ -268,6 +268,7 @@ cdef enum:
     BUCKET_FILL_MAX = 8         # entries a bucket on average, before the table doubles
     WINDOW_MIN = 64
     WINDOW_STEP = 4096          # how far one id may move the window
+    FEW = 256                   # events that take no longer than to let go of the GIL pays for
     PREFETCH_FROM = 24_000      # resting orders from which look-ahead pays: the book leaves L2
 
 cdef extern from *:
@@ -433,6 +434,7 @@ cdef struct Output:
     bint met                    # an order of that owner traded or was cleared, or fills differ
     const Event* end            # behind the recorded fills to compare with, or NULL
     bint verify                 # fills that differ end it
+    bint tells                  # changes of the best prices are taken down
     uint8_t* differs            # where events whose fills differ are marked, or NULL
     uint8_t* kinds              # where the kinds of events go, or NULL
     uint32_t instrument         # the only one of the stretch, or ANY_INSTRUMENT
@@ -1932,6 +1934,18 @@ cdef Py_ssize_t first_after(
     return index
 
 
+cdef Py_ssize_t run_span(
+    Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, bint timed,
+    int64_t until_ns, uint8_t* status, Output* out, Tape* tape
+) noexcept nogil:
+    # A stretch up to a time, with best prices taken down or without.
+    if timed:
+        stop = first_after(events, start, stop, until_ns)
+    if out.tells:
+        return run_telling(core, events, start, stop, status, out, tape)
+    return run_stretch(core, events, start, stop, status, out)
+
+
 cdef inline bint mark(uint8_t* status, Py_ssize_t index, int code) noexcept nogil:
     # Write down what came of an event; False where the run cannot go on.
     if unlikely(code >= NO_MEMORY):
@@ -3199,7 +3213,7 @@ cdef class Book:
         cdef const Event* rows = <const Event*>loan.views[0].buf
         cdef Py_ssize_t count = loan.views[0].len // <Py_ssize_t>sizeof(Event)
         cdef int64_t first = 0, last = count, until = 0, owner = 0, alone = ANY_INSTRUMENT, zero = 0
-        cdef int64_t fill = 0, best = 0, room = 0x7FFFFFFFFFFFFFFFLL
+        cdef int64_t fill = 0, best = 0, room = 0x7FFFFFFFFFFFFFFFLL, reach
         cdef int64_t fill_room = loan.views[1].len // <Py_ssize_t>sizeof(Fill), best_room = 0
         cdef Py_ssize_t done
         cdef uint8_t* marks = NULL
@@ -3227,7 +3241,8 @@ cdef class Book:
             _checks.check_span(count, start, stop, until_ns)
             _checks.check_stretch(watch, instrument, base)
             _checks.check_written(filled, fill_room, told, best_room, most)
-        self.departed = {}
+        if self.departed:
+            self.departed = {}
         self.reserve_departed()
         memset(&out, 0, sizeof(out))
         memset(&tape, 0, sizeof(tape))
@@ -3248,15 +3263,17 @@ cdef class Book:
         if verify or out.differs != NULL:
             out.end = rows + count
         if tells and room:
+            out.tells = True
             tape.rows = <Best*>loan.views[3].buf + best
             tape.room = min(best_room - best, room)
-        with nogil:
-            if timed:
-                last = first_after(rows, first, last, until)
-            if tells and room:
-                done = run_telling(core, rows, first, last, marks, &out, &tape)
-            else:
-                done = run_stretch(core, rows, first, last, marks, &out)
+        reach = min(last, first + FEW)
+        if timed:
+            reach = first_after(rows, first, reach, until)
+        if reach < first + FEW:
+            done = run_span(core, rows, first, reach, False, until, marks, &out, &tape)
+        else:
+            with nogil:
+                done = run_span(core, rows, first, last, timed, until, marks, &out, &tape)
         self.release_departed()
         if out.code == NO_MEMORY:
             raise MemoryError(f"the book cannot grow; the run stopped before event {done}")

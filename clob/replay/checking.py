@@ -158,7 +158,8 @@ class Checker:
         """Take in which fills differ in books that own orders have traded in."""
         for instrument, first in played.touched.items():
             start = max(first - played.base, 0)
-            places = np.flatnonzero(played.differs[start:]) + start
+            # What is true is found ten times as fast as what is not zero.
+            places = np.flatnonzero(played.differs[start:].view(np.bool_)) + start
             if len(self._tops) > 1:
                 places = places[played.events["instrument"][places] == instrument]
             if len(places):
