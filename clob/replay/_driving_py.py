@@ -123,15 +123,9 @@ class StreamDriver:
         self._fills, self._bests = fill_buffer, best_buffer
         self._fill_bytes: memoryview = fill_buffer.view(np.uint8).data
         self._fill_words: memoryview = fill_buffer.view(np.int64).data
+        marks = {"status": self._status, "kinds": self._kinds, "differs": self._marks}
         lend = self._book_class.lend
-        self._lent = lend(
-            self._events,
-            fill_buffer,
-            status=self._status,
-            bests=best_buffer,
-            kinds=self._kinds,
-            differs=self._marks,
-        )
+        self._lent = lend(self._events, fill_buffer, bests=best_buffer, **marks)
         self._one_lent = lend(self._one, fill_buffer, status=self._mark, bests=best_buffer)
 
     def _load(self) -> None:
@@ -385,21 +379,11 @@ class StreamDriver:
 
     def _act(self, book: Book) -> int:
         """Execute the own event that was written down; give the number of what refused it."""
-        most = None if self._tells else 0
+        most, at = None if self._tells else 0, self._base + self._place
         while True:
+            own, filled, told = self._one_lent, self._filled, self._told
             done, filled, told, _ = book.proceed(
-                self._one_lent,
-                self._filled,
-                self._told,
-                most,
-                self._base + self._place,
-                None,
-                0,
-                False,
-                False,
-                0,
-                1,
-                None,
+                own, filled, told, most, at, None, 0, False, False, 0, 1, None
             )
             if done:
                 break
