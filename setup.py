@@ -85,6 +85,7 @@ def sources_of(ext: Extension) -> Iterator[None]:
 
 
 OWN_PATH = (
+    "fills",
     "ways",
     "portfolio",
     "orders",
@@ -93,8 +94,9 @@ OWN_PATH = (
     "scheduling",
     "packing",
     "driving",
+    "comparing",
 )
-"""What of ``clob.replay`` the orders of a strategy pass, each above those it needs."""
+"""What of ``clob.replay`` a backtest with a strategy passes, each behind those it needs."""
 
 
 class BuildOptional(build_ext):

@@ -50,7 +50,8 @@ def check_advance(
     status: "Status | None",
     bests: "Records | None",
     kinds: "Status | None",
-) -> "tuple[Records, Records, Status | None, Records | None, Status | None]":
+    differs: "Status | None",
+) -> "tuple[Records, Records, Status | None, Records | None, Status | None, Status | None]":
     """Refuse arrays that ``advance`` cannot work on.
 
     Args:
@@ -59,6 +60,7 @@ def check_advance(
         status: as for :func:`check_arrays`.
         bests: None, or a writable array of ``BEST``, of any length.
         kinds: as ``status``.
+        differs: as ``status``.
 
     Returns:
         The same memory as plain arrays.
@@ -72,9 +74,13 @@ def check_advance(
         bests = _checked("bests", bests, records.BEST, writable=True)
     if kinds is not None:
         kinds = _checked_marks("kinds", kinds, len(events))
-    if _overlap(events, fills, status, bests, kinds):
-        raise InvalidArrayError("events, fills, status, bests and kinds must not share memory")
-    return events, fills, status, bests, kinds
+    if differs is not None:
+        differs = _checked_marks("differs", differs, len(events))
+    if _overlap(events, fills, status, bests, kinds, differs):
+        raise InvalidArrayError(
+            "events, fills, status, bests, kinds and differs must not share memory"
+        )
+    return events, fills, status, bests, kinds, differs
 
 
 def known_types() -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from clob import _checks, _run_py
+from clob import _run_py
 from clob._arrays import check_advance, check_seed
 from clob._views_py import Views, alone
 
@@ -57,6 +57,7 @@ class Batch(Views):
         status: "Status | None" = None,
         bests: "Records | None" = None,
         kinds: "Status | None" = None,
+        differs: "Status | None" = None,
         base: int = 0,
         instrument: int | None = None,
         watch: int = 0,
@@ -66,13 +67,14 @@ class Batch(Views):
         stop: int | None = None,
         until_ns: int | None = None,
     ) -> tuple[int, int, int, bool]:
-        """Execute a stretch of a batch, as far as time and room go; made to be called often.
+        """Execute a stretch of a batch, as far as time and room go.
 
         It executes what :meth:`run` executes and refuses what that refuses. It ends behind the
         last event of the stretch, before an event whose fills do not fit into ``fills``, before
         any event while ``bests`` is full, before one of another ``instrument``, behind one that
         filled a resting order of ``watch`` or cleared the book while there is one to watch, or
-        behind one whose fills are not the recorded ones.
+        behind one whose fills are not the recorded ones. Who calls it often checks the arrays but
+        once, by :meth:`lend` and :meth:`proceed`.
 
         Args:
             events: array of ``EVENT``.
@@ -83,6 +85,9 @@ class Batch(Views):
                 or the size there; None writes none.
             kinds: array of ``uint8`` to write to, at least as long as events: the kind of each
                 event executed or skipped; None writes none.
+            differs: array of ``uint8`` to write to, at least as long as events: 1 where the fills
+                of a command executed are not the recorded ones, as for ``verify``; nothing else is
+                written. None writes none.
             base: the number of the first of ``events`` in ``fills`` and ``bests``.
             instrument: which events are of this book; None is all.
             watch: an owner; 0 watches nobody.
@@ -102,17 +107,76 @@ class Batch(Views):
             ValueError: a number is out of range.
             RunRefused: no status array, and an event was refused; it has index, code and fills.
         """
-        events, fills, status, bests, kinds = check_advance(events, fills, status, bests, kinds)
-        _checks.check_span(len(events), start, stop, until_ns)
-        _checks.check_stretch(watch, instrument, base)
-        end = len(events) if stop is None else stop
-        stretch = _run_py.Stretch(start, end, until_ns, instrument)
-        recorded = events if verify else None
-        writer = _run_py.StretchWriter(self, fills, watch, recorded, base, passes=passes)
-        found = _run_py.advance(self, events, status, writer, bests, stretch)
-        if kinds is not None:
-            kinds[start : found[0]] = events["kind"][start : found[0]]
-        return found
+        lent = _run_py.Lent(*check_advance(events, fills, status, bests, kinds, differs))
+        how = (base, instrument, watch, passes, verify, start, stop, until_ns)
+        return _run_py.proceed(self, lent, 0, 0, None, *how)
+
+    @staticmethod
+    def lend(
+        events: "Records",
+        fills: "Records",
+        *,
+        status: "Status | None" = None,
+        bests: "Records | None" = None,
+        kinds: "Status | None" = None,
+        differs: "Status | None" = None,
+    ) -> _run_py.Lent:
+        """Check arrays once for many stretches, in whatever books.
+
+        The arrays are those of :meth:`advance`. What is given back holds their memory.
+
+        Raises:
+            InvalidArrayError: an array has the wrong type, dtype, layout or length.
+        """
+        return _run_py.Lent(*check_advance(events, fills, status, bests, kinds, differs))
+
+    @alone
+    def proceed(
+        self,
+        lent: _run_py.Lent,
+        filled: int,
+        told: int,
+        most: int | None,
+        base: int,
+        instrument: int | None,
+        watch: int,
+        passes: bool,
+        verify: bool,
+        start: int,
+        stop: int | None,
+        until_ns: int | None,
+        /,
+    ) -> tuple[int, int, int, bool]:
+        """Execute a stretch as :meth:`advance` does, of arrays lent; made to be called often.
+
+        Args:
+            lent: what :meth:`lend` gave.
+            filled: how many rows of ``fills`` are written already.
+            told: how many rows of ``bests`` are.
+            most: after how many more of them it ends; 0 writes none, None is as many as there is
+                room for.
+            base: as for :meth:`advance`, and so all that follow.
+            instrument: which events are of this book.
+            watch: an owner.
+            passes: whether fills of ``watch`` are let pass.
+            verify: whether fills that are not the recorded ones end it.
+            start: index of the first event of the stretch.
+            stop: index behind its last one.
+            until_ns: the latest time.
+
+        Returns:
+            As :meth:`advance`; rows of ``fills`` and ``bests`` are counted with those written
+            before.
+
+        Raises:
+            TypeError: nothing was lent.
+            ValueError: a number is out of range.
+            RunRefused: no status array, and an event was refused; it has index, code and fills.
+        """
+        if type(lent) is not _run_py.Lent:
+            raise TypeError(f"proceed needs what lend gave, not {type(lent).__name__}")
+        how = (base, instrument, watch, passes, verify, start, stop, until_ns)
+        return _run_py.proceed(self, lent, filled, told, most, *how)
 
     @alone
     def seed(self, events: "Records") -> int:

@@ -268,6 +268,7 @@ cdef enum:
     BUCKET_FILL_MAX = 8         # entries a bucket on average, before the table doubles
     WINDOW_MIN = 64
     WINDOW_STEP = 4096          # how far one id may move the window
+    FEW = 256                   # events that take no longer than to let go of the GIL pays for
     PREFETCH_FROM = 24_000      # resting orders from which look-ahead pays: the book leaves L2
 
 cdef extern from *:
@@ -432,6 +433,9 @@ cdef struct Output:
     uint32_t watch              # an owner, or STRANGER
     bint met                    # an order of that owner traded or was cleared, or fills differ
     const Event* end            # behind the recorded fills to compare with, or NULL
+    bint verify                 # fills that differ end it
+    bint tells                  # changes of the best prices are taken down
+    uint8_t* differs            # where events whose fills differ are marked, or NULL
     uint8_t* kinds              # where the kinds of events go, or NULL
     uint32_t instrument         # the only one of the stretch, or ANY_INSTRUMENT
     uint64_t base               # the number of the first event
@@ -1873,8 +1877,13 @@ cdef inline Py_ssize_t run_through(
                 behind = behind_recorded(
                     event, out.end, out.fills + before, out.fills + out.count
                 )
-                if behind == NULL:
-                    out.met = True
+                if unlikely(behind == NULL):
+                    if out.differs != NULL:
+                        out.differs[index] = 1
+                    if out.verify:
+                        out.met = True
+                    else:
+                        behind = event + 1
             if unlikely(out.met):
                 if not out.passes or behind == NULL:
                     return index + 1
@@ -1923,6 +1932,18 @@ cdef Py_ssize_t first_after(
     while index < stop and ts_of(events + index) <= until_ns:
         index += 1
     return index
+
+
+cdef Py_ssize_t run_span(
+    Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, bint timed,
+    int64_t until_ns, uint8_t* status, Output* out, Tape* tape
+) noexcept nogil:
+    # A stretch up to a time, with best prices taken down or without.
+    if timed:
+        stop = first_after(events, start, stop, until_ns)
+    if out.tells:
+        return run_telling(core, events, start, stop, status, out, tape)
+    return run_stretch(core, events, start, stop, status, out)
 
 
 cdef inline bint mark(uint8_t* status, Py_ssize_t index, int code) noexcept nogil:
@@ -2159,14 +2180,16 @@ cdef int know_types() except -1:
 
 cdef struct Loan:
     # The memory of the arrays of a stretch, and how many of them are to be given back.
-    Py_buffer views[5]
-    Py_buffer* taken[5]
+    Py_buffer views[6]
+    Py_buffer* taken[6]
     int count
+    bint given[6]               # which of them there are
 
 
 cdef bint borrow(Loan* loan, int place, object array, object dtype, int flags) except -1:
     # Take the memory of an array that is plain, and of just this dtype. False where it is not.
     cdef Py_buffer* view = loan.views + place
+    loan.given[place] = array is not None
     if array is None:
         return True
     if type(array) is not PLAIN_ARRAY or array.dtype is not dtype:
@@ -2198,6 +2221,59 @@ cdef void give_back(Loan* loan) noexcept:
     while loan.count:
         loan.count -= 1
         PyBuffer_Release(loan.taken[loan.count])
+
+
+cdef object borrow_all(
+    Loan* loan, object events, object fills, object status, object bests, object kinds,
+    object differs
+):
+    # Borrow the memory of the arrays of a stretch: at once where they are as always, else after
+    # they were looked at closely. Returns the fills as a plain array.
+    cdef Py_ssize_t count
+    know_types()
+    if (
+        borrow(loan, 0, events, EVENT_TYPE, 0)
+        and events is not None
+        and borrow(loan, 1, fills, FILL_TYPE, PyBUF_WRITABLE)
+        and fills is not None
+        and borrow(loan, 2, status, STATUS_TYPE, PyBUF_WRITABLE)
+        and borrow(loan, 3, bests, BEST_TYPE, PyBUF_WRITABLE)
+        and borrow(loan, 4, kinds, STATUS_TYPE, PyBUF_WRITABLE)
+        and borrow(loan, 5, differs, STATUS_TYPE, PyBUF_WRITABLE)
+    ):
+        count = loan.views[0].len // <Py_ssize_t>sizeof(Event)
+        if (
+            (status is None or loan.views[2].len >= count)
+            and (kinds is None or loan.views[4].len >= count)
+            and (differs is None or loan.views[5].len >= count)
+            and apart(loan)
+        ):
+            return fills
+    give_back(loan)
+    arrays = _arrays.check_advance(events, fills, status, bests, kinds, differs)
+    for place, array in enumerate(arrays):
+        loan.given[<int>place] = array is not None
+        if array is not None:
+            PyObject_GetBuffer(
+                array, loan.views + <int>place, PyBUF_WRITABLE if place else PyBUF_SIMPLE
+            )
+            loan.taken[loan.count] = loan.views + <int>place
+            loan.count += 1
+    return arrays[1]
+
+
+@cython.final
+@cython.internal
+@cython.no_gc_clear
+cdef class Lent:
+    """Arrays lent to books, which hold their memory until this is let go."""
+
+    cdef Loan loan
+    cdef object fills
+
+    def __dealloc__(self):
+        """Give the memory back."""
+        give_back(&self.loan)
 
 
 cdef struct Admission:
@@ -3088,57 +3164,46 @@ cdef class Book:
         return fills
 
     def advance(
-        self, events, fills, *, status=None, bests=None, kinds=None, base=0, instrument=None,
-        watch=0, passes=False, verify=False, start=0, stop=None, until_ns=None
+        self, events, fills, *, status=None, bests=None, kinds=None, differs=None, base=0,
+        instrument=None, watch=0, passes=False, verify=False, start=0, stop=None, until_ns=None
     ):
-        """Execute a stretch of a batch, as far as time and room go; made to be called often."""
+        """Execute a stretch of a batch, as far as time and room go."""
         cdef Loan loan
         self.enter()
         loan.count = 0
         try:
-            events, fills, status, bests, kinds = self.lend(
-                &loan, events, fills, status, bests, kinds
-            )
+            fills = borrow_all(&loan, events, fills, status, bests, kinds, differs)
             return self.go(
-                &loan, fills, status, bests, kinds, base, instrument, watch, passes, verify, start,
-                stop, until_ns,
+                &loan, fills, 0, 0, None, base, instrument, watch, passes, verify, start, stop,
+                until_ns,
             )
         finally:
             give_back(&loan)
             self.busy = False
 
-    cdef tuple lend(
-        self, Loan* loan, object events, object fills, object status, object bests, object kinds
+    @staticmethod
+    def lend(events, fills, *, status=None, bests=None, kinds=None, differs=None):
+        """Check arrays once for many stretches."""
+        cdef Lent lent = Lent.__new__(Lent)
+        lent.fills = borrow_all(&lent.loan, events, fills, status, bests, kinds, differs)
+        return lent
+
+    def proceed(
+        self, Lent lent not None, filled, told, most, base, instrument, watch, bint passes,
+        bint verify, start, stop, until_ns, /
     ):
-        # Borrow the memory of the arrays: at once where they are as always, else after they
-        # were looked at closely.
-        know_types()
-        if (
-            borrow(loan, 0, events, EVENT_TYPE, 0)
-            and events is not None
-            and borrow(loan, 1, fills, FILL_TYPE, PyBUF_WRITABLE)
-            and fills is not None
-            and borrow(loan, 2, status, STATUS_TYPE, PyBUF_WRITABLE)
-            and borrow(loan, 3, bests, BEST_TYPE, PyBUF_WRITABLE)
-            and borrow(loan, 4, kinds, STATUS_TYPE, PyBUF_WRITABLE)
-            and (status is None or loan.views[2].len >= loan.views[0].len // <int>sizeof(Event))
-            and (kinds is None or loan.views[4].len >= loan.views[0].len // <int>sizeof(Event))
-            and apart(loan)
-        ):
-            return events, fills, status, bests, kinds
-        give_back(loan)
-        arrays = _arrays.check_advance(events, fills, status, bests, kinds)
-        for place, array in enumerate(arrays):
-            if array is not None:
-                PyObject_GetBuffer(
-                    array, loan.views + <int>place, PyBUF_WRITABLE if place else PyBUF_SIMPLE
-                )
-                loan.taken[loan.count] = loan.views + <int>place
-                loan.count += 1
-        return arrays
+        """Execute a stretch of what was lent."""
+        self.enter()
+        try:
+            return self.go(
+                &lent.loan, lent.fills, filled, told, most, base, instrument, watch, passes,
+                verify, start, stop, until_ns,
+            )
+        finally:
+            self.busy = False
 
     cdef tuple go(
-        self, Loan* loan, object fills, object status, object bests, object kinds, object base,
+        self, Loan* loan, object fills, object filled, object told, object most, object base,
         object instrument, object watch, bint passes, bint verify, object start, object stop,
         object until_ns
     ):
@@ -3148,9 +3213,13 @@ cdef class Book:
         cdef const Event* rows = <const Event*>loan.views[0].buf
         cdef Py_ssize_t count = loan.views[0].len // <Py_ssize_t>sizeof(Event)
         cdef int64_t first = 0, last = count, until = 0, owner = 0, alone = ANY_INSTRUMENT, zero = 0
+        cdef int64_t fill = 0, best = 0, room = 0x7FFFFFFFFFFFFFFFLL, reach
+        cdef int64_t fill_room = loan.views[1].len // <Py_ssize_t>sizeof(Fill), best_room = 0
         cdef Py_ssize_t done
         cdef uint8_t* marks = NULL
-        cdef bint tells = bests is not None, timed = until_ns is not None
+        cdef bint tells = loan.given[3], timed = until_ns is not None
+        if tells:
+            best_room = loan.views[3].len // <Py_ssize_t>sizeof(Best)
         if not (
             as_i64(<PyObject*>start, &first)
             and (stop is None or as_i64(<PyObject*>stop, &last))
@@ -3161,45 +3230,61 @@ cdef class Book:
                 instrument is None
                 or as_i64(<PyObject*>instrument, &alone) and alone < <int64_t>ANY_INSTRUMENT
             )
+            and as_i64(<PyObject*>filled, &fill)
+            and as_i64(<PyObject*>told, &best)
+            and (most is None or as_i64(<PyObject*>most, &room))
             and 0 <= first <= last <= count
             and 0 <= owner < <int64_t>FIRST_NAMED_OWNER
+            and fill <= fill_room
+            and best <= best_room
         ):
             _checks.check_span(count, start, stop, until_ns)
             _checks.check_stretch(watch, instrument, base)
-        self.departed = {}
+            _checks.check_written(filled, fill_room, told, best_room, most)
+        if self.departed:
+            self.departed = {}
         self.reserve_departed()
         memset(&out, 0, sizeof(out))
         memset(&tape, 0, sizeof(tape))
         out.runs = True
-        out.fills = <Fill*>loan.views[1].buf
-        out.room = loan.views[1].len // sizeof(Fill)
+        out.fills = <Fill*>loan.views[1].buf + fill
+        out.room = fill_room - fill
         out.watch = <uint32_t>owner if owner else STRANGER
         out.instrument = <uint32_t>alone
         out.base = <uint64_t>zero
         out.passes = passes
-        if kinds is not None:
-            out.kinds = <uint8_t*>loan.views[4].buf
-        if verify:
-            out.end = rows + count
-        if status is not None:
+        out.verify = verify
+        if loan.given[2]:
             marks = <uint8_t*>loan.views[2].buf
-        if tells:
-            tape.rows = <Best*>loan.views[3].buf
-            tape.room = loan.views[3].len // sizeof(Best)
-        with nogil:
-            if timed:
-                last = first_after(rows, first, last, until)
-            if tells:
-                done = run_telling(core, rows, first, last, marks, &out, &tape)
-            else:
-                done = run_stretch(core, rows, first, last, marks, &out)
+        if loan.given[4]:
+            out.kinds = <uint8_t*>loan.views[4].buf
+        if loan.given[5]:
+            out.differs = <uint8_t*>loan.views[5].buf
+        if verify or out.differs != NULL:
+            out.end = rows + count
+        if tells and room:
+            out.tells = True
+            tape.rows = <Best*>loan.views[3].buf + best
+            tape.room = min(best_room - best, room)
+        reach = min(last, first + FEW)
+        if timed:
+            reach = first_after(rows, first, reach, until)
+        if reach < first + FEW:
+            done = run_span(core, rows, first, reach, False, until, marks, &out, &tape)
+        else:
+            with nogil:
+                done = run_span(core, rows, first, last, timed, until, marks, &out, &tape)
         self.release_departed()
         if out.code == NO_MEMORY:
             raise MemoryError(f"the book cannot grow; the run stopped before event {done}")
         if out.code != DONE and out.code != FILLS_DO_NOT_FIT:
-            raise RunRefused(done, errors.REFUSALS[out.code].code, fills[: out.count])
+            raise RunRefused(
+                done, errors.REFUSALS[out.code].code, fills[fill : fill + <int64_t>out.count]
+            )
         out.met |= out.passed
-        return done, <Py_ssize_t>out.count, <Py_ssize_t>tape.count, YES if out.met else NO
+        return (
+            done, fill + <int64_t>out.count, best + <int64_t>tape.count, YES if out.met else NO
+        )
 
     cdef object filled(self, Output* out, object fills):
         # The fills of a run as an array, at the head of the caller's if there is one.

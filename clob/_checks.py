@@ -100,6 +100,20 @@ def check_stretch(watch: int, instrument: int | None, base: int) -> None:
         raise ValueError(f"base must be from 0 to {2**63 - 1}, not {base!r}")
 
 
+def check_written(filled: int, fill_room: int, told: int, best_room: int, most: int | None) -> None:
+    """Refuse more rows than there is room for.
+
+    Raises:
+        ValueError: ``filled`` or ``told`` is not 0 to the length of its array, or ``most`` neither
+            None nor 0 to ``2**63 - 1``.
+    """
+    for name, count, room in (("filled", filled, fill_room), ("told", told, best_room)):
+        if type(count) is not int or not 0 <= count <= room:
+            raise ValueError(f"{name} must be from 0 to {room}, not {count!r}")
+    if most is not None and (type(most) is not int or not 0 <= most < 2**63):
+        raise ValueError(f"most must be None or from 0 to {2**63 - 1}, not {most!r}")
+
+
 def check_time(now_ms: int) -> None:
     """Refuse a time that is no integer from 0 to ``TIME_MAX``."""
     if type(now_ms) is not int or not 0 <= now_ms <= TIME_MAX:

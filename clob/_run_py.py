@@ -129,6 +129,17 @@ class Stretch(NamedTuple):
         return self.until_ns is None or int(events["ts_ns"][index]) <= self.until_ns
 
 
+class Lent(NamedTuple):
+    """Arrays lent to books, looked at once; see :meth:`clob.Book.lend`."""
+
+    events: "Records"
+    fills: "Records"
+    status: "Status | None"
+    bests: "Records | None"
+    kinds: "Status | None"
+    differs: "Status | None"
+
+
 class StretchWriter(FillWriter):
     """Takes down the trades of a stretch, and whether they are a reason to end it."""
 
@@ -137,17 +148,21 @@ class StretchWriter(FillWriter):
         book: "Views",
         buffer: "Records",
         watch: int,
-        recorded: "Records | None",
+        recorded: "Records",
+        differs: "Status | None",
         base: int,
         *,
         passes: bool,
+        verify: bool,
     ) -> None:
         """Remember whom to watch (0 is nobody), what to compare with, and the first number."""
         super().__init__(book, buffer)
         self.base = base
         self.watched = maker_of(watch)
         self.recorded = recorded
+        self.differs = differs
         self.passes = passes
+        self.verify = verify
         self.met = False
         self.ends = False
 
@@ -162,7 +177,7 @@ class StretchWriter(FillWriter):
         """See whether an event ends the stretch, by its trades, which are from one of all on."""
         if kind == Kind.CLEAR and self.watched:
             self.met = self.ends = True
-        if self.recorded is None or kind >= min(REFERENCE_KINDS):
+        if (not self.verify and self.differs is None) or kind in REFERENCE_KINDS:
             return
         fills = [(row[1], row[3], row[4]) for row in self.rows[first:]]
         place = self.index + 1
@@ -170,7 +185,11 @@ class StretchWriter(FillWriter):
         while place < len(self.recorded) and self.recorded["kind"][place] == Kind.FILL:
             expected.append(self.recorded[["order_id", "size", "price"]][place].item())
             place += 1
-        if fills != expected:
+        if fills == expected:
+            return
+        if self.differs is not None:
+            self.differs[self.index] = 1
+        if self.verify:
             self.met = self.ends = True
 
 
@@ -216,15 +235,48 @@ class BestWriter:
         self.count += 1
 
 
-def advance(
+def proceed(
+    book: "Views",
+    lent: Lent,
+    filled: int,
+    told: int,
+    most: int | None,
+    base: int,
+    instrument: int | None,
+    watch: int,
+    passes: bool,
+    verify: bool,
+    start: int,
+    stop: int | None,
+    until_ns: int | None,
+) -> tuple[int, int, int, bool]:
+    """Execute a stretch of events; see :meth:`clob.Book.proceed`."""
+    events, fills, status, bests, kinds, differs = lent
+    _checks.check_span(len(events), start, stop, until_ns)
+    _checks.check_stretch(watch, instrument, base)
+    _checks.check_written(filled, len(fills), told, 0 if bests is None else len(bests), most)
+    if bests is not None:
+        bests = None if most == 0 else bests[told : None if most is None else told + most]
+    end = len(events) if stop is None else stop
+    stretch = Stretch(start, end, until_ns, instrument)
+    writer = StretchWriter(
+        book, fills[filled:], watch, events, differs, base, passes=passes, verify=verify
+    )
+    place, came, changes = _advance(book, events, status, writer, bests, stretch)
+    if kinds is not None:
+        kinds[start:place] = events["kind"][start:place]
+    return place, filled + came, told + changes, writer.met
+
+
+def _advance(
     book: "Views",
     events: "Records",
     status: "Status | None",
     writer: StretchWriter,
     bests: "Records | None",
     stretch: Stretch,
-) -> tuple[int, int, int, bool]:
-    """Execute a stretch of events; see :meth:`clob.Book.advance`."""
+) -> tuple[int, int, int]:
+    """Execute events one by one; give where it ended, and how many fills and best prices came."""
     book._departed.clear()
     book._recorder = writer
     tape = BestWriter(book, bests)
@@ -247,7 +299,7 @@ def advance(
         pass
     finally:
         book._recorder = None
-    return index, len(writer.array()), tape.count, writer.met
+    return index, len(writer.array()), tape.count
 
 
 # ----- one event ---------------------------------------------------------------------------

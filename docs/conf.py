@@ -28,10 +28,13 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
 # The documentation builds without a network, so names of others lead nowhere; nor do the aliases
-# of array types and the type variables, which exist for type checkers only.
+# of array types, the type variables, which exist for type checkers only, and what `lend` gives.
 nitpick_ignore_regex = [
     ("py:.*", r"(enum|collections|collections\.abc|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
-    ("py:class", r"(.*\.AnyState)|Records|Status|clob\.signing\.wallet\.AnySigned"),
+    (
+        "py:class",
+        r"(.*\.AnyState)|Records|Status|clob\._run_py\.Lent|clob\.signing\.wallet\.AnySigned",
+    ),
     ("py:.*", r"clob\.replay\.(synthetic|digest|replay)\..*"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
 ]

@@ -1,6 +1,7 @@
 # The types of clob/replay/_account_py.py, from which the compiled module is made; see setup.py.
 cimport cython
 
+from clob.replay._fills_c cimport OwnFill
 from clob.replay._orders_c cimport OwnOrder
 from clob.replay._portfolio_c cimport Holding, Portfolio
 from clob.replay._seats_c cimport Leg, Seat
@@ -23,7 +24,7 @@ cdef long EXCHANGE
 cdef long HEAR_FILL
 cdef long HEAR_ORDER
 cdef long HEAR_EXCHANGE
-cdef object OWN_ID
+cdef long long OWN_ID
 
 
 cdef class Account:
@@ -58,7 +59,7 @@ cdef class Account:
     cpdef take_out(self, ts_ns, OwnOrder order)
     cpdef exchange(self, ts_ns, Seat seat, tuple how)
 
-    @cython.locals(order=OwnOrder)
+    @cython.locals(order=OwnOrder, fill=OwnFill)
     cpdef fill(self, now_ns, list fills)
 
     @cython.locals(leg=Leg)
@@ -67,7 +68,7 @@ cdef class Account:
     @cython.locals(mine=Portfolio, marks=dict, moved=bint, holding=Holding, row=tuple)
     cpdef note(self, now_ns)
 
-    @cython.locals(holding=Holding)
+    @cython.locals(holding=Holding, positions=list)
     cpdef _take_down(self, ts_ns, instrument)
 
     cpdef _tell(self, ts_ns, long what, whom, how)
@@ -75,7 +76,7 @@ cdef class Account:
     cpdef learn(self, now_ns)
 
     @cython.locals(leg=Leg)
-    cpdef _hear_fill(self, OwnOrder order, fill)
+    cpdef _hear_fill(self, OwnOrder order, OwnFill fill)
 
     @cython.locals(leg=Leg)
     cpdef _hear_order(self, OwnOrder order, tuple how)

@@ -18,11 +18,12 @@ from clob.errors import (
 )
 from clob.order import TimeInForce
 from clob.records import Flag, Kind
+from clob.replay._fills_py import OwnFill
 from clob.replay._orders_py import OwnOrder
 from clob.replay._portfolio_py import Portfolio
 from clob.replay._seats_py import Seat
 from clob.replay._ways_py import Connection
-from clob.replay.driver import Driver, OwnFill
+from clob.replay.driver import Driver
 from clob.replay.errors import PortfolioError
 from clob.replay.fees import Charge
 from clob.replay.messages import (
@@ -73,10 +74,11 @@ class Account:
         """The fills of own orders, in order."""
         self.charges: list[Charge] = []
         """The fee of each of them."""
-        self.equity: list[tuple[int, int, int, int, int]] = []
-        """What it all was worth, an ``EquityRow`` where that differs from the row before."""
-        self.positions: list[tuple[int, int, int, int]] = []
-        """What it had of each token, a ``PositionRow`` for each change."""
+        self.equity: list[int] = []
+        """What it all was worth, an ``EquityRow`` where that differs from the row before. The
+        rows' numbers stand behind one another: a tuple each would bring the collector on."""
+        self.positions: list[int] = []
+        """What it had of each token, a ``PositionRow`` for each change, in the same way."""
         self.news: deque[Message] = deque()
         """The answers under way, in order of arrival."""
         self.on_fill: Callable[[Seat, Fill], None] | None = None
@@ -219,15 +221,15 @@ class Account:
             fills: what happened to own orders, in order.
         """
         for fill in fills:
-            ts_ns, instrument, order_id, size, price, resting, _ = fill
-            order = self.orders[order_id - OWN_ID]
+            ts_ns, instrument, size = fill.ts_ns, fill.instrument, fill.size
+            order = self.orders[fill.order_id - OWN_ID]
             if not size:
                 self._leave(ts_ns, order, 0)
                 self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
                 continue
             self._leave(ts_ns, order, order._left - size)
             charge = self.portfolio.trade(
-                instrument, order.side, price, size * self._lot_wei, resting
+                instrument, order.side, fill.price, size * self._lot_wei, fill.resting
             )
             self.fills.append(fill)
             self.charges.append(charge)
@@ -297,15 +299,18 @@ class Account:
         row = (mine.wealth(marks), mine.collateral, mine.realised, mine.fees_paid)
         if row != self._owned:
             self._owned = row
-            wealth, collateral, realised, fees_paid = row
-            # Mere tuples of numbers, which the garbage collector lets go of.
-            self.equity.append((now_ns, wealth, collateral, realised, fees_paid))
+            self.equity.append(now_ns)
+            self.equity.extend(row)
 
     def _take_down(self, ts_ns: int, instrument: int) -> None:
         """Take down what there is of a token, which has changed."""
         self._moved = True
         holding = self.portfolio.holdings[instrument]
-        self.positions.append((ts_ns, instrument, holding.size, holding.cost))
+        positions = self.positions
+        positions.append(ts_ns)
+        positions.append(instrument)
+        positions.append(holding.size)
+        positions.append(holding.cost)
 
     # ----- what the strategy hears -------------------------------------------------------------
 

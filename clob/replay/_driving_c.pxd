@@ -1,11 +1,12 @@
 # The types of clob/replay/_driving_py.py, from which the compiled module is made; see setup.py.
 cimport cython
 
+from clob.replay._fills_c cimport OwnFill
 from clob.replay._packing_c cimport came_fills, met_fills, write_event
 
 cdef object NEVER
 cdef long long OWN
-cdef object OWN_ID
+cdef long long OWN_ID
 cdef object TO_BOOK
 cdef object POLICY
 cdef object REMOVING
@@ -44,9 +45,13 @@ cdef class StreamDriver:
     cdef Py_ssize_t _told
     cdef object _fill_room
     cdef object _best_room
-    cdef const unsigned long long[::1] _fill_words
+    cdef const long long[::1] _fill_words
     cdef const long long[:] _times
     cdef object _kinds
+    cdef object _marks
+    cdef object _book_class
+    cdef object _lent
+    cdef object _one_lent
 
     cpdef _make_room(self, Py_ssize_t fills, Py_ssize_t bests)
     cpdef _load(self)
@@ -57,18 +62,20 @@ cdef class StreamDriver:
 
     @cython.locals(
         start=Py_ssize_t, filled_before=Py_ssize_t, told_before=Py_ssize_t, run_stop=Py_ssize_t,
-        touched=bint, tells=bint, place=Py_ssize_t, filled=Py_ssize_t, end=Py_ssize_t,
-        told=Py_ssize_t, met=bint, own=list
+        touched=bint, tells=bint, place=Py_ssize_t, filled=Py_ssize_t, told=Py_ssize_t, met=bint,
+        own=list
     )
     cpdef list _step(self, until_ns, stop, limit=*)
     cpdef _end_run(self, list own)
 
-    @cython.locals(own=list)
+    @cython.locals(own=list, fill=OwnFill)
     cpdef list _met(self, instrument, Py_ssize_t first)
+
+    @cython.locals(fill=OwnFill)
     cpdef _forget(self, instrument, list own, Py_ssize_t event)
     cpdef _tell_anew(self, instrument, bint told)
 
-    @cython.locals(own=list, first=Py_ssize_t)
+    @cython.locals(own=list, first=Py_ssize_t, fill=OwnFill)
     cpdef tuple submit(
         self, ts_ns, instrument, order_id, kind, side, price, size, flags
     )

@@ -14,8 +14,9 @@ import numpy as np
 from clob.book import Book
 from clob.order import SelfTrade
 from clob.records import BEST, EVENT, FILL, SELF_TRADE_SHIFT, Flag, Kind
+from clob.replay._fills_py import OwnFill
 from clob.replay._packing_py import came_fills, met_fills, write_event
-from clob.replay.driver import NEVER, OwnFill, Stop
+from clob.replay.driver import NEVER, Stop
 from clob.replay.packing import FillRow, last_rows
 from clob.replay.played import Difference, Played, known, recorded_behind, runs_of, whole
 from clob.replay.recording import Gathered, Records
@@ -82,6 +83,7 @@ class StreamDriver:
         """How many events were executed, references among them."""
         self._sink = sink
         self._on_difference = on_difference
+        self._book_class = book_class
         self._tells = bests
         self._verifies = stream.has_fills
         self._chunks = whole(stream.borrowed(chunk))
@@ -120,7 +122,11 @@ class StreamDriver:
             best_buffer[: self._told] = self._bests[: self._told]
         self._fills, self._bests = fill_buffer, best_buffer
         self._fill_bytes: memoryview = fill_buffer.view(np.uint8).data
-        self._fill_words: memoryview = fill_buffer.view(np.uint64).data
+        self._fill_words: memoryview = fill_buffer.view(np.int64).data
+        marks = {"status": self._status, "kinds": self._kinds, "differs": self._marks}
+        lend = self._book_class.lend
+        self._lent = lend(self._events, fill_buffer, bests=best_buffer, **marks)
+        self._one_lent = lend(self._one, fill_buffer, status=self._mark, bests=best_buffer)
 
     def _load(self) -> None:
         """Take up the next chunk; behind the last one, an empty one."""
@@ -128,13 +134,14 @@ class StreamDriver:
         if events is None:
             self.ended = True
             events = np.zeros(0, EVENT)
-        self._make_room(len(events) + SPARE, len(events) + SPARE)
         # As a view, since arrays put together from others have an equal dtype but not the same.
         self._events: Records = events.view(EVENT)
         self._times: memoryview = self._events["ts_ns"].data
         self._status = np.zeros(len(events), np.uint8)
+        self._marks = np.zeros(len(events), np.uint8)
         self._place = 0
         self._cut()
+        self._make_room(len(events) + SPARE, len(events) + SPARE)
 
     def _cut(self) -> None:
         """Part the chunk into runs of one instrument; with a single book it is one run.
@@ -163,8 +170,8 @@ class StreamDriver:
         """Tell the sink what came of the chunk; call it once more at the very end."""
         if self._sink is not None:
             fills, bests = self._fills[: self._filled], self._bests[: self._told]
-            events, touched = self._events, self._touched.copy()
-            self._sink(Played(self._base, events, self._status, fills, bests, self._kinds, touched))
+            what = self._base, self._events, self._status, fills, bests, self._kinds
+            self._sink(Played(*what, self._touched.copy(), self._marks))
         self._filled = self._told = 0
 
     def _seed(self) -> None:
@@ -207,45 +214,44 @@ class StreamDriver:
         run_stop, instrument = self._runs[self._run]
         touched, tells = instrument in self._touched, self._tells
         watch = OWN if self._resting else 0
-        bests = self._bests[told_before:] if tells else None
+        most = None if tells else 0
         if stop == TO_BOOK:
-            bests = self._bests[told_before : told_before + 1]
-        place, filled, told, met = self.books[instrument].advance(
-            self._events,
-            self._fills[filled_before:],
-            status=self._status,
-            bests=bests,
-            kinds=self._kinds,
-            base=self._base,
-            instrument=instrument,
-            watch=watch,
-            passes=touched and not stop,
-            verify=self._verifies and not touched,
-            start=start,
-            stop=min(run_stop, limit),
-            until_ns=None if until_ns == NEVER else until_ns,
+            most = 1
+        place, filled, told, met = self.books[instrument].proceed(
+            self._lent,
+            filled_before,
+            told_before,
+            most,
+            self._base,
+            instrument,
+            watch,
+            touched and not stop,
+            self._verifies and not touched,
+            start,
+            min(run_stop, limit),
+            None if until_ns == NEVER else until_ns,
         )
         if place == start:
             known(int(self._events["instrument"][start]), self.books)
             self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
             return []
         self._place = place
-        self._filled = end = filled_before + filled
+        self._filled = filled
         self.events += place - start
         self.last_ns = max(self.last_ns, self._times[place - 1])
-        if told:
+        if told > told_before:
             if stop == TO_BOOK:
                 self.changed = instrument
             if tells:
-                self._told = told_before + told
+                self._told = told
         own: list[OwnFill] = []
         if met:
             if watch:
                 own = self._met(instrument, filled_before)
             if not touched and instrument not in self._touched:
-                rows = last_rows(self._fill_bytes, filled_before, end, self.here - 1)
+                rows = last_rows(self._fill_bytes, filled_before, filled, self.here - 1)
                 if self._differs(instrument, rows):
-                    self._tell_anew(instrument, told > 0)
+                    self._tell_anew(instrument, told > told_before)
             if self._kinds[place - 1] == CLEAR:
                 own += self._prevented(self.last_ns, instrument)
         if place == run_stop:
@@ -260,7 +266,7 @@ class StreamDriver:
 
     def _met(self, instrument: int, first: int) -> list[OwnFill]:
         """Find the fills of resting own orders in the stretch that was executed."""
-        own = met_fills(self._fill_bytes, self._fill_words, first, self._filled, instrument, OWN_ID)
+        own = met_fills(self._fill_words, first, self._filled, instrument, OWN_ID)
         if own:
             self._forget(instrument, own, self._base + self._place - 1)
             for fill in own:
@@ -351,7 +357,7 @@ class StreamDriver:
             return refusal, 0, []
         own: list[OwnFill] = []
         if self._filled > first:
-            own = came_fills(self._fill_bytes, first, self._filled, instrument, OWN_ID)
+            own = came_fills(self._fill_words, first, self._filled, instrument, OWN_ID)
             self._forget(instrument, own, self._base + self._place)
         if flags & POLICY in REMOVING:
             own += self._prevented(ts_ns, instrument)
@@ -373,18 +379,14 @@ class StreamDriver:
 
     def _act(self, book: Book) -> int:
         """Execute the own event that was written down; give the number of what refused it."""
+        most, at = None if self._tells else 0, self._base + self._place
         while True:
-            bests = self._bests[self._told :] if self._tells else None
-            done, filled, told, _ = book.advance(
-                self._one,
-                self._fills[self._filled :],
-                status=self._mark,
-                bests=bests,
-                base=self._base + self._place,
+            own, filled, told = self._one_lent, self._filled, self._told
+            done, filled, told, _ = book.proceed(
+                own, filled, told, most, at, None, 0, False, False, 0, 1, None
             )
             if done:
                 break
             self._make_room(2 * len(self._fills) + SPARE, 2 * len(self._bests) + SPARE)
-        self._filled += filled
-        self._told += told
+        self._filled, self._told = filled, told
         return self._mark_byte[0]

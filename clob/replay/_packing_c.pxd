@@ -1,11 +1,10 @@
 # The types of clob/replay/_packing_py.py, from which the compiled module is made; see setup.py.
 cimport cython
 
+from clob.replay._fills_c cimport OwnFill
+from clob.replay._orders_c cimport OwnOrder
+
 cdef Py_ssize_t WORDS
-cdef Py_ssize_t FILL_SIZE
-cdef object OwnFill
-cdef object ONE_FILL
-cdef object new
 cdef long long OWN
 cdef long long UPPER
 
@@ -16,11 +15,33 @@ cpdef write_event(
 )
 
 
-@cython.locals(place=Py_ssize_t)
+@cython.locals(price="long long")
+cdef long long price_of(const long long[::1] words, Py_ssize_t start) except? -1
+
+
+@cython.locals(place=Py_ssize_t, start=Py_ssize_t)
 cpdef list met_fills(
-    fills, const unsigned long long[::1] words, Py_ssize_t first, Py_ssize_t end, instrument,
-    unsigned long long own_id
+    const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
+    long long own_id
 )
 
 
-cpdef list came_fills(fills, Py_ssize_t first, Py_ssize_t end, instrument, own_id)
+@cython.locals(place=Py_ssize_t, start=Py_ssize_t)
+cpdef list came_fills(
+    const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
+    long long own_id
+)
+
+
+@cython.locals(fill=OwnFill)
+cdef OwnFill own_fill(
+    const long long[::1] words, Py_ssize_t start, long long instrument, bint resting
+)
+
+
+@cython.locals(at=Py_ssize_t, order=OwnOrder)
+cpdef write_orders(long long[::1] words, list orders)
+
+
+@cython.locals(at=Py_ssize_t, fill=OwnFill)
+cpdef write_fills(long long[::1] words, list fills)

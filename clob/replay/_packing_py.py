@@ -1,19 +1,16 @@
-"""Writes own events, and finds the fills of own orders; compiled with ``_packing_c.pxd``."""
+"""Writes own events and tables, and finds the fills of own orders; see ``_packing_c.pxd``."""
 
-from clob.replay.driver import OwnFill
-from clob.replay.packing import ONE_FILL, fill_rows
+from clob.replay._fills_py import OwnFill
+from clob.replay._orders_py import OwnOrder
+from clob.replay.packing import ONE_FILL
 from clob.replay.streams import OWN
 
 WORDS = ONE_FILL.size // 8
-"""Of how many numbers of 64 bits the memory of a ``FILL`` is; the second is the resting order."""
-
-FILL_SIZE = ONE_FILL.size
+"""Of how many numbers of 64 bits the memory of a ``FILL`` is: event, resting order, incoming one,
+size, price in the lower half, time."""
 
 UPPER = 1 << 32
 """What the upper half of a number of 64 bits counts in."""
-
-# The class called as such makes a named tuple in Python, and takes three times as long.
-new = tuple.__new__
 
 
 def write_event(
@@ -46,14 +43,25 @@ def write_event(
     words[6] = instrument | kind << 16 | side << 24 | flags << 32
 
 
+def price_of(words: memoryview, start: int) -> int:
+    """Read the price of a fill.
+
+    Args:
+        words: the memory of an array of ``FILL`` as numbers of 64 bits.
+        start: where it begins.
+    """
+    # Of what stands above it nothing is known.
+    price = words[start + 4] & (UPPER - 1)
+    return price - UPPER if price >= UPPER // 2 else price
+
+
 def met_fills(
-    fills: memoryview, words: memoryview, first: int, end: int, instrument: int, own_id: int
+    words: memoryview, first: int, end: int, instrument: int, own_id: int
 ) -> list[OwnFill]:
     """Find the resting own orders among some fills.
 
     Args:
-        fills: the bytes of an array of ``FILL``.
-        words: the same memory as numbers of 64 bits.
+        words: the memory of an array of ``FILL`` as numbers of 64 bits.
         first: the index of the first to look at.
         end: the index behind the last.
         instrument: the book they are of.
@@ -61,31 +69,76 @@ def met_fills(
     """
     own: list[OwnFill] = []
     for place in range(first, end):
-        if words[place * WORDS + 1] >= own_id:
-            _, resting_id, other_id, size, price, ts_ns = ONE_FILL.unpack_from(
-                fills, place * FILL_SIZE
-            )
-            own.append(new(OwnFill, (ts_ns, instrument, resting_id, size, price, True, other_id)))
+        start = place * WORDS
+        if words[start + 1] >= own_id:
+            fill = own_fill(words, start, instrument, True)
+            own.append(fill)
     return own
 
 
 def came_fills(
-    fills: memoryview, first: int, end: int, instrument: int, own_id: int
+    words: memoryview, first: int, end: int, instrument: int, own_id: int
 ) -> list[OwnFill]:
     """Give the fills of an own order that came in; of another one it met is told first.
 
     Args:
-        fills: the bytes of an array of ``FILL``.
+        words: the memory of an array of ``FILL`` as numbers of 64 bits.
         first: the index of its first.
         end: the index behind the last.
         instrument: the book they are of.
         own_id: the least id of an own order.
     """
     own: list[OwnFill] = []
-    for _, resting_id, incoming_id, size, price, ts_ns in fill_rows(fills, first, end):
-        if resting_id >= own_id:
-            own.append(
-                new(OwnFill, (ts_ns, instrument, resting_id, size, price, True, incoming_id))
-            )
-        own.append(new(OwnFill, (ts_ns, instrument, incoming_id, size, price, False, resting_id)))
+    for place in range(first, end):
+        start = place * WORDS
+        if words[start + 1] >= own_id:
+            own.append(own_fill(words, start, instrument, True))
+        own.append(own_fill(words, start, instrument, False))
     return own
+
+
+def own_fill(words: memoryview, start: int, instrument: int, resting: bool) -> OwnFill:
+    """Read a fill of an own order, which is the resting one or the incoming one of it."""
+    # Called as such, a compiled class gets its numbers as objects and takes them apart again.
+    fill = OwnFill.__new__(OwnFill)
+    fill.ts_ns, fill.instrument, fill.resting = words[start + 5], instrument, resting
+    fill.order_id, fill.other_id = words[start + 2 - resting], words[start + 1 + resting]
+    fill.size, fill.price = words[start + 3], price_of(words, start)
+    return fill
+
+
+# ----- tables --------------------------------------------------------------------------------
+
+
+def write_orders(words: memoryview, orders: list[OwnOrder]) -> None:
+    """Write own orders down, in the sequence of their table.
+
+    Args:
+        words: eleven numbers of 64 bits for each order.
+        orders: the orders.
+    """
+    at = 0
+    for order in orders:
+        words[at], words[at + 1] = order.id, order.leg.instrument
+        words[at + 2], words[at + 3] = order.side, order.state
+        words[at + 4], words[at + 5] = order.price, order.size
+        words[at + 6], words[at + 7] = order.filled, order.ahead
+        words[at + 8], words[at + 9] = order.sent_ns, order.arrived_ns
+        words[at + 10] = order.done_ns
+        at += 11
+
+
+def write_fills(words: memoryview, fills: list[OwnFill]) -> None:
+    """Write fills of own orders down, in the sequence of their table.
+
+    Args:
+        words: seven numbers of 64 bits for each fill.
+        fills: the fills.
+    """
+    at = 0
+    for fill in fills:
+        words[at], words[at + 1] = fill.ts_ns, fill.order_id
+        words[at + 2], words[at + 3] = fill.other_id, fill.size
+        words[at + 4], words[at + 5] = fill.price, fill.instrument
+        words[at + 6] = fill.resting
+        at += 7

@@ -128,12 +128,14 @@ class Session(Acts):
     @property
     def equity(self) -> list[EquityRow]:
         """What it all was worth: at wakes and fills, where that differs from the row before."""
-        return [EquityRow(*row) for row in self.account.equity]
+        rows, count = self.account.equity, len(EquityRow._fields)
+        return [EquityRow(*rows[at : at + count]) for at in range(0, len(rows), count)]
 
     @property
     def positions(self) -> list[PositionRow]:
         """What it had of each token, a row for each change."""
-        return [PositionRow(*row) for row in self.account.positions]
+        rows, count = self.account.positions, len(PositionRow._fields)
+        return [PositionRow(*rows[at : at + count]) for at in range(0, len(rows), count)]
 
     # ----- the clock ---------------------------------------------------------------------------
 

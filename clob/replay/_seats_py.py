@@ -83,8 +83,8 @@ class Leg:
             return best
         own: dict[int, int] = {}
         for order in self._open.values():
-            if order.side is side and order.id in book:
-                own[order.price] = own.get(order.price, 0) + book.order(order.id).remaining
+            if order.side is side and order._left:
+                own[order.price] = own.get(order.price, 0) + order._left * self.seat.lot_wei
         if not own:
             return best
         depth = book.depth(len(own) + 1)

@@ -8,15 +8,7 @@ import numpy.typing as npt
 
 from clob.errors import REFUSALS
 from clob.records import BEST, EventRow, Kind
-from clob.replay.comparing import (
-    Columns,
-    common,
-    differing,
-    of_commands,
-    of_touched,
-    produced_fills,
-    recorded_fills,
-)
+from clob.replay.comparing import Sides
 from clob.replay.divergence import KEPT, Divergence, Divergences, kind_of
 from clob.replay.played import RECORDED, Difference, Played
 from clob.replay.recording import Records, join
@@ -163,31 +155,29 @@ class Checker:
             self._take_bests(played)
 
     def _take_touched(self, played: Played) -> None:
-        """Compare the fills in books that own orders have traded in."""
+        """Take in which fills differ in books that own orders have traded in."""
         for instrument, first in played.touched.items():
-            recorded = of_touched(recorded_fills(played), played, instrument, first)
-            produced = of_touched(produced_fills(played), played, instrument, first)
-            if recorded.shape == produced.shape and bool((recorded == produced).all()):
-                continue
-            self._take_differing(played, recorded, produced)
+            start = max(first - played.base, 0)
+            # What is true is found ten times as fast as what is not zero.
+            places = np.flatnonzero(played.differs[start:].view(np.bool_)) + start
+            if len(self._tops) > 1:
+                places = places[played.events["instrument"][places] == instrument]
+            if len(places):
+                self._take_differing(played, places.tolist())
 
-    def _take_differing(self, played: Played, recorded: Columns, produced: Columns) -> None:
+    def _take_differing(self, played: Played, places: list[int]) -> None:
         """Count the commands whose fills differ because of own orders."""
-        wrong = differing(recorded, produced, len(played.events))
-        places = np.flatnonzero(wrong)
-        recorded, produced = (of_commands(some, wrong) for some in (recorded, produced))
-        self._missed += recorded.shape[1] - common(recorded, produced)
-        self._surplus += produced.shape[1] - recorded.shape[1]
-        self._failed += int(np.count_nonzero(np.diff(recorded[0], prepend=-1)))
-        self._counts["own_orders"] += max(len(places) - KEPT, 0)
-        if len(places) and (self._first is None or played.base + int(places[0]) < self._first):
-            self._first = played.base + int(places[0])
-        for place in places[:KEPT].tolist():
+        sides = Sides(played, KEPT)
+        sides.take(places)
+        self._missed += sides.missed
+        self._surplus += sides.surplus
+        self._failed += sides.failed
+        first = played.base + places[0]
+        if self._first is None or first < self._first:
+            self._first = first
+        self._counts["own_orders"] += len(places) - len(sides.kept)
+        for place, here, there in sides.kept:
             row = EventRow(*played.events[place].item())
-            here, there = (
-                tuple(map(tuple, some[1:, some[0] == place].T.tolist()))
-                for some in (produced, recorded)
-            )
             self._note(
                 Divergence(
                     "own_orders",
@@ -195,8 +185,8 @@ class Checker:
                     row.ts_ns,
                     row.instrument,
                     row.order_id,
-                    here,
-                    there,
+                    tuple(here),
+                    tuple(there),
                 )
             )
 

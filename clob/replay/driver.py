@@ -5,10 +5,21 @@ wakes and when its orders arrive. No array crosses between them.
 """
 
 import enum
+import os
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from clob.book import Book
+
+if TYPE_CHECKING or os.environ.get("CLOB_PURE_PYTHON") == "1":
+    from clob.replay._fills_py import OwnFill
+else:
+    try:
+        from clob.replay._fills_c import OwnFill
+    except ImportError:
+        from clob.replay._fills_py import OwnFill
+
+__all__ = ["NEVER", "Driver", "OwnFill", "Stop"]
 
 NEVER = 2**63 - 1
 """A time that no event is later than, in ns."""
@@ -23,25 +34,6 @@ class Stop(enum.IntEnum):
     """To the first event that fills an own order."""
     BOOK = 2
     """To the first event that fills an own order or changes a best price or its size."""
-
-
-class OwnFill(NamedTuple):
-    """A fill of an own order, as the exchange knows it."""
-
-    ts_ns: int
-    """When it traded."""
-    instrument: int
-    """The book it traded in."""
-    order_id: int
-    """The own order."""
-    size: int
-    """How much, in lots; 0 if the order left the book for another reason, as when all did."""
-    price: int
-    """At what price, in ticks."""
-    resting: bool
-    """Whether the own order rested."""
-    other_id: int
-    """The order on the other side."""
 
 
 class Driver(Protocol):

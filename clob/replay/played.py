@@ -35,6 +35,9 @@ class Played(NamedTuple):
     touched: dict[int, int]
     """By instrument, from which event on its book is not that of history, since own orders have
     traded in it; books in which none has are left out."""
+    differs: npt.NDArray[np.uint8]
+    """1 where the fills of a recorded command were not those recorded right behind it, by whatever
+    reason; 0 for all others."""
 
 
 class Difference(NamedTuple):

@@ -284,6 +284,40 @@ def test_a_refused_event_with_recorded_fills_differs(book_class):
     assert status.tolist()[1] == DuplicateOrderError.number
 
 
+def test_fills_that_differ_are_marked_and_do_not_end_it(book_class):
+    events = batch(
+        ask(1, 50, 5),
+        ask(2, 51, 5),
+        bid(3, 60, 2),
+        fill(1, 2, 50),
+        bid(4, 60, 2),
+        fill(1, 1, 50),
+        bid(5, 60, 1),
+        bid(6, 30, 1),
+        fill(1, 1, 30),
+        ask(6, 70, 1),
+        row(Kind.TRADE, 1, 50, 1, 0),
+        fill(2, 1, 51),
+    )
+    differs, status, fills = np.full(13, 7, np.uint8), np.zeros(12, np.uint8), np.zeros(4, FILL)
+    marks = {"status": status, "differs": differs}
+    assert book_class().advance(events, fills, **marks) == (12, 3, 0, False)
+    assert differs.tolist() == [7, 7, 7, 7, 1, 7, 1, 1, 7, 7, 7, 7, 7]
+    # Where both are asked for, the first of them ends it.
+    differs[:] = 0
+    assert book_class().advance(events, fills, verify=True, **marks) == (5, 2, 0, True)
+    assert np.flatnonzero(differs).tolist() == [4]
+
+
+def test_a_watched_fill_that_is_let_pass_is_marked_as_any(book_class):
+    events = batch(ask(1, 50, 5, owner=9), bid(2, 50, 2), fill(1, 2, 50), bid(3, 50, 1))
+    differs = np.zeros(4, np.uint8)
+    book, fills = book_class(), np.zeros(2, FILL)
+    found = book.advance(events, fills, differs=differs, watch=9, passes=True)
+    assert found == (4, 2, 0, True)
+    assert differs.tolist() == [0, 0, 0, 1]
+
+
 # ----- wrong arguments -----------------------------------------------------------------------
 
 SPANS = [
@@ -341,10 +375,14 @@ def test_wrong_arrays(book_class):
         with pytest.raises(InvalidArrayError):
             book.advance(*arguments[:2], status=arguments[2], bests=arguments[3])
         book.check()
+        with pytest.raises(InvalidArrayError):
+            book_class.lend(*arguments[:2], status=arguments[2], bests=arguments[3])
     status = np.zeros(3, np.uint8)
     for kinds in (np.zeros(2, np.uint8), np.zeros(3, np.int8), status, fills.view(np.uint8)):
         with pytest.raises(InvalidArrayError, match="kinds"):
             book.advance(events, fills, status=status, kinds=kinds)
+        with pytest.raises(InvalidArrayError, match="differs"):
+            book.advance(events, fills, status=status, differs=kinds)
     assert len(book) == 0
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from clob.replay.backtest import backtest
 from clob.replay.errors import ReplayFormatError
 from clob.replay.latency import Latency
 from clob.replay.npz import read_npz
+from clob.replay.recording import join
 from clob.replay.strategies.market_maker import MarketMaker
 from clob.replay.strategy import Strategy
-from clob.replay.streams import OWN_ID, Stream
+from clob.replay.streams import OWN_ID, Instrument, Stream, merge
+from clob.replay.synthetic import synthetic_day
 from tests.books import ask, bid, load, row
 from tests.replay.run.streams import TWO, best, filled, stream_of, taker
 
@@ -154,6 +157,42 @@ def test_an_own_order_takes_what_rests(book_class):
     result = backtest(stream_of(*FLOW), strategy=Once(Side.BUY, 50, 3), book_class=book_class)
     assert result.own_fills.tolist() == [(1, OWN_ID, 1, 3, 50, 0, 0, 0, 0)]
     assert result.divergence.counts == {"cancel_gone": 1, "own_orders": 2}
+
+
+def by_command(result, stream):
+    """Tell of each command its place, what was recorded behind it and what it brought."""
+    events = join(list(stream.chunks()))
+    kinds = events["kind"]
+    rows = events[["order_id", "size", "price"]].tolist()
+    produced = defaultdict(list)
+    for event, resting_id, incoming_id, size, price, _ in result.fills.tolist():
+        if incoming_id < OWN_ID:
+            produced[event].append((resting_id, size, price))
+    for place in np.flatnonzero(kinds < Kind.TRADE).tolist():
+        behind = place + 1
+        while behind < len(kinds) and kinds[behind] == Kind.FILL:
+            behind += 1
+        yield place, rows[place + 1 : behind], produced[place]
+
+
+@pytest.mark.parametrize("chunk", [64, 10**6])
+def test_what_own_orders_change_is_what_one_sees_who_compares_every_command(day, chunk):
+    rain, snow = Stream.of(day), Stream.of(synthetic_day(seed=8, orders=300))
+    snow.instruments = (Instrument(0, "snow"),)
+    stream = merge([rain, snow])
+    result = backtest(stream, strategy=MarketMaker(size=300), chunk=chunk, **MAKER)
+    assert len(set(result.own_fills["instrument"].tolist())) == 2
+    wrong = [told for told in by_command(result, stream) if told[1] != told[2]]
+    assert result.divergence.counts["own_orders"] == len(wrong) > 50
+    kept = [one for one in result.divergence.kept if one.kind == "own_orders"]
+    assert [(one.event, list(one.recorded), list(one.produced)) for one in kept] == wrong[:5]
+    check = result.check
+    assert check.first_difference == wrong[0][0]
+    assert check.takers - check.exact == sum(bool(recorded) for _, recorded, _ in wrong)
+    common = sum((Counter(one) & Counter(other)).total() for _, one, other in wrong)
+    recorded, produced = (sum(len(told[side]) for told in wrong) for side in (1, 2))
+    assert check.recorded - check.matched == recorded - common
+    assert check.produced - check.recorded == produced - recorded
 
 
 def test_the_outcome_is_paid_out():

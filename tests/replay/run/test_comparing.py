@@ -1,52 +1,70 @@
-"""Fills compared by columns are those compared one by one."""
+"""What is summed up of fills that differ is what one sees who compares command by command."""
 
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob.records import EVENT, Kind
-from clob.replay.comparing import common, differing
-from clob.replay.played import RECORDED, whole
+from clob.records import BEST, EVENT, FILL, Kind
+from clob.replay import _comparing_py
+from clob.replay.comparing import Sides
+from clob.replay.played import RECORDED, Played, whole
 from clob.replay.recording import join
+from clob.replay.streams import OWN_ID
 
-ids = st.sampled_from([1, 2, 3, 2**63 - 1])
-rows = st.lists(st.tuples(st.integers(0, 5), ids, st.integers(1, 2), st.integers(-1, 1)))
-EVENTS = 6
-
-
-def table(some):
-    """Fills as the comparison gets them: by command, each command's in their order."""
-    return np.array(sorted(some, key=lambda row: row[0]), np.int64).reshape(-1, 4).T
-
-
-@given(rows, rows)
-def test_what_both_have(recorded, produced):
-    both = Counter(recorded) & Counter(produced)
-    assert common(table(recorded), table(produced)) == both.total()
+ids = st.sampled_from([1, 2, 3, 2**62 - 1])
+row = st.tuples(ids, st.integers(1, 2), st.integers(-1, 1))
+own = st.tuples(ids, st.just(1), st.just(5))
+commands = st.lists(
+    st.tuples(st.lists(own, max_size=2), st.lists(row), st.lists(row, unique_by=lambda one: one[0]))
+)
+BASE = 7
 
 
-@given(rows, rows)
-def test_which_commands_differ(recorded, produced):
-    one, other = table(recorded), table(produced)
-    wrong = [
-        one[:, one[0] == command].tolist() != other[:, other[0] == command].tolist()
-        for command in range(EVENTS)
-    ]
-    assert differing(one, other, EVENTS).tolist() == wrong
+def chunk(told):
+    """A chunk of commands, each with fills of own orders before it, recorded and produced ones."""
+    events, fills = [], []
+    for mine, recorded, produced in told:
+        number = BASE + len(events)
+        fills += [(number, *one[:1], OWN_ID, *one[1:], 0) for one in mine]
+        fills += [(number, *one[:1], 4, *one[1:], 0) for one in produced]
+        events.append((0, 0, 0, 4, 1, 0, 0, 0, Kind.IOC, 0, 0))
+        events += [(0, 0, 0, *one[:2], 0, one[2], 0, Kind.FILL, 1, 0) for one in recorded]
+    events = np.array(events, EVENT)
+    marks = np.zeros(len(events), np.uint8)
+    filled = np.array(fills, FILL)
+    return Played(BASE, events, marks, filled, np.zeros(0, BEST), events["kind"].copy(), {}, marks)
+
+
+@pytest.mark.parametrize("kind", [Sides, _comparing_py.Sides])
+@given(commands)
+def test_what_both_have(kind, told):
+    played = chunk(told)
+    places = np.flatnonzero(played.kinds != RECORDED).tolist()
+    wrong = [place for place, (_, one, other) in enumerate(told) if one != other]
+    sides = kind(played, 3)
+    sides.take([places[place] for place in wrong])
+    both = [(Counter(told[one][1]) & Counter(told[one][2])).total() for one in wrong]
+    recorded = [len(told[one][1]) for one in wrong]
+    produced = [len(told[one][2]) for one in wrong]
+    assert sides.failed == sum(map(bool, recorded))
+    assert sides.missed == sum(recorded) - sum(both)
+    assert sides.surplus == sum(produced) - sum(recorded)
+    assert sides.kept == [(places[one], told[one][2], told[one][1]) for one in wrong[:3]]
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1), max_size=6))
 def test_no_command_is_parted_from_its_fills(chunks):
     """True is a recorded fill."""
     arrays, count = [], 0
-    for chunk in chunks:
-        events = np.zeros(len(chunk), EVENT)
-        events["kind"] = np.where(chunk, Kind.FILL, Kind.LIMIT)
-        events["seq"] = np.arange(count, count + len(chunk))
+    for some in chunks:
+        events = np.zeros(len(some), EVENT)
+        events["kind"] = np.where(some, Kind.FILL, Kind.LIMIT)
+        events["seq"] = np.arange(count, count + len(some))
         arrays.append(events)
-        count += len(chunk)
+        count += len(some)
     parts = list(whole(iter(arrays)))
     assert join([np.zeros(0, EVENT), *parts])["seq"].tolist() == list(range(count))
     assert all(len(part) for part in parts)

@@ -1,0 +1,11 @@
+# The types of clob/replay/_fills_py.py, from which the compiled module is made; see setup.py.
+
+
+cdef class OwnFill:
+    cdef readonly long long ts_ns
+    cdef readonly long long instrument
+    cdef readonly long long order_id
+    cdef readonly long long size
+    cdef readonly long long price
+    cdef readonly bint resting
+    cdef readonly long long other_id
