@@ -327,8 +327,9 @@ class ShadowFlow(StreamDriver):
         spare = spare_of(command, status, sum(row[3] for row in rows), rests)
         met = met_by(book, Incoming(side, command.price, fills, spare, self._strangers))
         given = sum(size for _, size in met)
-        if min(given, rests):
-            book.take(command.order_id, side, command.price, min(given, rests))
+        # Of what rests an order that must not trade when it comes has nothing to give.
+        if taken := min(given, rests, spare):
+            book.take(command.order_id, side, command.price, taken)
             self.watch([command.order_id])
         own = []
         for order, size in met:

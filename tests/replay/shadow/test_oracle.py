@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clob.records import EVENT, SELF_TRADE_SHIFT, Flag, Kind
@@ -126,6 +126,22 @@ ALL = {
 }
 
 
+# A recording that contradicts itself: what must not trade when it comes has a fill.
+POST_ONLY_THAT_TRADED = {
+    "rows": [
+        (Kind.LIMIT, 0, 46, 1, 0, 0, 0, 0, 0),
+        (Kind.LIMIT, 0, 46, 1, 0, 0, 0, 0, 0),
+        (Kind.LIMIT, 0, 46, 1, 0, 0, 0, 1, 1),
+        (Kind.LIMIT, 0, 47, 3, 0, Flag.POST_ONLY, 3, 0, 0),
+    ],
+    "acts": [(0, Kind.LIMIT, 0, 46, 1, 0, 0), (0, Kind.LIMIT, 1, 46, 3, 0, 0)],
+    "policy": 1,
+    "stop": Stop.NO,
+    "has_fills": True,
+}
+
+
+@example(**POST_ONLY_THAT_TRADED)
 @settings(max_examples=120, deadline=None)
 @given(**ALL)
 def test_it_does_as_the_plain_one(rows, acts, policy, stop, has_fills):
