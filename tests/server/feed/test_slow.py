@@ -1,5 +1,8 @@
 """A client who does not read has events left out, is told afresh, or is dropped; nobody waits."""
 
+import asyncio
+from types import SimpleNamespace
+
 from clob import AddMarket
 from clob_server.feed import fanout
 from tests.matchers import buy, market, sell
@@ -221,9 +224,13 @@ def test_a_heartbeat_comes_after_all_that_it_counts(monkeypatch):
 
 
 def test_what_is_put_in_line_while_many_are_told_goes_out_in_one_write(monkeypatch):
-    monkeypatch.setattr(fanout, "WRITES_MAX", 1)
-
     async def story():
+        gate = asyncio.Event()
+        slow = SimpleNamespace(
+            sleep=lambda _: gate.wait(), get_running_loop=asyncio.get_running_loop
+        )
+        monkeypatch.setattr(fanout, "WRITES_MAX", 1)
+        monkeypatch.setattr(fanout, "asyncio", slow)
         async with Stage() as stage:
             await stage.do(AddMarket(market=market(), now_ms=1))
             clients = [await stage.client() for _ in range(50)]
@@ -231,9 +238,11 @@ def test_what_is_put_in_line_while_many_are_told_goes_out_in_one_write(monkeypat
                 await client.subscribe()
                 client.got.clear()
             for number in range(20):
-                await stage.do(sell(f"a{number}", 60, 5, now_ms=2), num_turns=0)
+                await stage.do(sell(f"a{number}", 60, 5, now_ms=2))
+            assert [len(client.got) for client in clients] == [1] + [0] * 49
+            gate.set()
             await turns(200)
-            assert max(len(client.got) for client in clients) < 20
+            assert {len(client.got) for client in clients} == {2}
             for client in clients:
                 assert [m["seq"] for m in client.taken("order_added")] == list(range(1, 21))
 
