@@ -137,7 +137,8 @@ def test_it_is_sent_until_it_is_there(tmp_path, fault):
 
 @pytest.mark.long
 def test_a_block_may_take_its_time(tmp_path):
-    with running(start_anvil("--block-time", "1")) as node:
+    # A worker tells once a second at most how things are: what lasts three, it tells of.
+    with running(start_anvil("--block-time", "3")) as node:
         world = World(node, tmp_path)
         with world.starting() as worker:
             worker.state(lambda state: "exchange" in state.detail)
