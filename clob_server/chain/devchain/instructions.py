@@ -165,7 +165,7 @@ def made(code: int) -> Instruction:
     """Make an instruction."""
     known: Any = PRAGUE_OPCODES.get(code, InvalidOpcode(code))
     kind, least, growth, size, act = described(code)
-    if code not in PRAGUE_OPCODES or kind == OTHER:
+    if kind == OTHER:
         # A method is called without the stack of C, which ends before 1,024 calls in each other do.
         return Instruction(OTHER, 0, 0, STACK_MAX, 0, known.__call__)
     return Instruction(kind, known.gas_cost, least, STACK_MAX - growth, size, act)
