@@ -5,10 +5,21 @@ import os
 
 import pytest
 
-from clob.replay import driving, latency, orders, portfolio, scheduling, seats
+from clob.replay import (
+    comparing,
+    driver,
+    driving,
+    latency,
+    orders,
+    portfolio,
+    scheduling,
+    seats,
+)
 
 CHOSEN = {
+    "comparing": comparing.Sides,
     "driving": driving.StreamDriver,
+    "fills": driver.OwnFill,
     "orders": orders.OwnOrder,
     "portfolio": portfolio.Portfolio,
     "scheduling": scheduling.Session,
