@@ -17,14 +17,15 @@ from clob.records import BEST, EVENT, FILL, SELF_TRADE_SHIFT, Flag, Kind
 from clob.replay._fills_py import OwnFill
 from clob.replay._packing_py import came_fills, met_fills, write_event
 from clob.replay.driver import NEVER, Stop
+from clob.replay.gathering import Gathered
 from clob.replay.packing import FillRow, last_rows
-from clob.replay.played import Difference, Played, known, recorded_behind, runs_of, whole
-from clob.replay.recording import Gathered, Records
+from clob.replay.played import Difference, Played, known, recorded_behind, runs_of, seeds_of, whole
+from clob.replay.recording import Records
 from clob.replay.rematch import Command, Filled, put_right, top_of
 from clob.replay.streams import CHUNK, OWN, OWN_ID, Stream
 
 # What is done with a member of an enum takes longer than what is done with its number.
-CLEAR, SEED, CANCEL = int(Kind.CLEAR), int(Kind.SEED), int(Kind.CANCEL)
+CLEAR, CANCEL = int(Kind.CLEAR), int(Kind.CANCEL)
 TO_BOOK = Stop.BOOK
 
 POLICY = int(Flag.SELF_TRADE)
@@ -178,13 +179,10 @@ class StreamDriver:
         """Execute the seeds in front of everything else."""
         while not self.ended:
             events = self._events
-            if events["kind"][0] != SEED:
-                return
-            others = np.flatnonzero(events["kind"] != SEED)
-            stop = int(others[0]) if len(others) else len(events)
+            stop = seeds_of(events)
             while self._events is events and self._place < stop:
                 self._step(NEVER, Stop.NO, stop)
-            if len(others):
+            if stop < len(events):
                 return
 
     def _next_ns(self) -> int:

@@ -58,7 +58,7 @@ class Difference(NamedTuple):
 
 
 # Plain integers: comparing an array of bytes with a member of an enum makes one of long integers.
-RECORDED, CLEAR = int(Kind.FILL), int(Kind.CLEAR)
+RECORDED, CLEAR, SEED = int(Kind.FILL), int(Kind.CLEAR), int(Kind.SEED)
 
 HEADS = np.dtype({"names": ["head"], "formats": ["<u4"], "offsets": [48], "itemsize": 56})
 """An ``EVENT`` of which instrument, kind and side are one number of 16, 8 and 8 bits."""
@@ -95,6 +95,21 @@ def known(number: int, instruments: Collection[int]) -> int:
             f"an event is of instrument {number}, the stream has {sorted(instruments)}"
         )
     return number
+
+
+def seeds_of(events: Records) -> int:
+    """Count the seeds in front of all other events; O(seeds), however many events there are.
+
+    Args:
+        events: array of ``EVENT``.
+    """
+    start, reach = 0, 64
+    while start < len(events):
+        others = np.flatnonzero(events["kind"][start : start + reach] != SEED)
+        if len(others):
+            return start + int(others[0])
+        start, reach = start + reach, 2 * reach
+    return len(events)
 
 
 def runs_of(

@@ -15,10 +15,11 @@ from clob.replay.checking import Comparison
 from clob.replay.digest import Section, combined
 from clob.replay.divergence import Divergences
 from clob.replay.driving import write_fills, write_orders
+from clob.replay.gathering import Gathered
 from clob.replay.optional import need
 from clob.replay.played import Played
 from clob.replay.portfolio import Portfolio
-from clob.replay.recording import Gathered, Records
+from clob.replay.recording import Records
 from clob.replay.sampling import Depths
 from clob.replay.streams import Instrument, Stream
 

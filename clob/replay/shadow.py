@@ -13,8 +13,8 @@ from clob.errors import RejectedError
 from clob.order import Side
 from clob.records import Kind
 from clob.replay.driver import OwnFill, Stop
+from clob.replay.gathering import Gathered
 from clob.replay.played import Difference, Played
-from clob.replay.recording import Gathered
 from clob.replay.shadow_book import OwnResting, ShadowBook
 from clob.replay.shadow_flow import ShadowFlow
 from clob.replay.shadow_rules import FOK, Taking, offers, taking

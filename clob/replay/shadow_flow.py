@@ -17,9 +17,9 @@ from clob.order import Side
 from clob.records import Kind
 from clob.replay.driver import NEVER, OwnFill, Stop
 from clob.replay.driving import SPARE, StreamDriver
+from clob.replay.gathering import Gathered
 from clob.replay.packing import last_rows
 from clob.replay.played import Difference, Played
-from clob.replay.recording import Gathered
 from clob.replay.rematch import Command, put_right, top_of
 from clob.replay.shadow_book import ShadowBook
 from clob.replay.shadow_reach import Reach, reach_of
