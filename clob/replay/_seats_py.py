@@ -14,6 +14,8 @@ from clob.units import WEI_PER_TOKEN, tokens
 # Looking a member of an enum up takes a tenth of a microsecond.
 BUY, SELL, GTC = Side.BUY, Side.SELL, TimeInForce.GTC
 
+OVER = "the run is over: nothing arrives any more"
+
 
 class PriceSize(NamedTuple):
     """One level of a book."""
@@ -174,7 +176,7 @@ class Leg:
 
 
 class Acts:
-    """What the scheduler does for a seat."""
+    """What the scheduler does for a seat. This one does nothing any more, its run being over."""
 
     def __init__(self) -> None:
         self.now_ns: int = 0
@@ -190,15 +192,15 @@ class Acts:
         post_only: bool,
     ) -> OwnOrder:
         """Send an order."""
-        raise NotImplementedError
+        raise RuntimeError(OVER)
 
     def cancel(self, order: OwnOrder) -> None:
         """Send a cancel."""
-        raise NotImplementedError
+        raise RuntimeError(OVER)
 
     def exchange(self, seat: "Seat", size: int, merges: bool) -> None:
         """Send a split, or a merge, of so many lots."""
-        raise NotImplementedError
+        raise RuntimeError(OVER)
 
 
 class Seat:
@@ -353,3 +355,13 @@ class Seat:
             TypeError: the size is no integer.
         """
         self._act.exchange(self, size, True)
+
+    def leave(self) -> None:
+        """Part from the scheduler, whose run is over; it does. From then on nothing can be sent.
+
+        So a strategy that keeps its seat does not keep all that was read, nor wait for the garbage
+        collector to find that it goes in a circle.
+        """
+        over = Acts()
+        over.now_ns = self._act.now_ns
+        self._act = over

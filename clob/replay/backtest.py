@@ -170,6 +170,8 @@ def _run(
     if session is not None:
         for market, price in outcome.items():
             session.account.settle(driver.last_ns, market, price)
+        for seat in session.seats:
+            seat.leave()
 
 
 def _refuse_unknown(name: str, given: Collection[str], known: frozenset[str]) -> None:

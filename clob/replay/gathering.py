@@ -62,11 +62,11 @@ class Gathered:
         """Put some records to the end; those at the head of the room are there already.
 
         Args:
-            rows: the records.
+            rows: the records; those in this room's own memory are taken to be at its head.
         """
         end = self.room(len(rows))[: len(rows)]
         # As bytes these are one piece; as records each is copied for itself.
-        if len(rows) and rows.ctypes.data != end.ctypes.data:
+        if rows.base is not end.base:
             plain(end)[:] = plain(rows)
         self._count += len(rows)
 

@@ -1,8 +1,10 @@
 """Backtests: the recorded fills come out, and nothing depends on how the flow was cut."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -19,7 +21,7 @@ from clob.replay.strategies.market_maker import MarketMaker
 from clob.replay.strategy import Strategy
 from clob.replay.streams import OWN_ID, Instrument, Stream, merge
 from clob.replay.synthetic import synthetic_day
-from tests.books import ask, bid, load, row
+from tests.books import ask, batch, bid, load, row
 from tests.replay.run.streams import TWO, best, filled, stream_of, taker
 
 MAKER = {"every_ns": 600 * 10**9, "latency": Latency(10**6, 2 * 10**6)}
@@ -157,6 +159,33 @@ def test_an_own_order_takes_what_rests(book_class):
     result = backtest(stream_of(*FLOW), strategy=Once(Side.BUY, 50, 3), book_class=book_class)
     assert result.own_fills.tolist() == [(1, OWN_ID, 1, 3, 50, 0, 0, 0, 0)]
     assert result.divergence.counts == {"cancel_gone": 1, "own_orders": 2}
+
+
+def test_a_strategy_that_is_kept_keeps_nothing_of_the_run_and_sends_nothing_more():
+    class Keeper(Once):
+        def on_start(self, market):
+            super().on_start(market)
+            self.market = market
+
+    read = []
+    gc.collect()
+    gc.disable()
+    try:
+        rows = batch(*FLOW)
+        read.append(weakref.ref(rows))
+        keeper = Keeper(Side.SELL, 50, 3)
+        backtest(Stream(lambda: [rows], lo=1, hi=99, lot_wei=1), strategy=keeper)
+        del rows
+        assert read[0]() is None
+    finally:
+        gc.enable()
+    assert (keeper.market.now_ns, keeper.market.position) == (5, -3)
+    for send in (keeper.market.buy, keeper.market.yes.sell):
+        with pytest.raises(RuntimeError, match="the run is over"):
+            send(50, 1)
+    for exchange in (keeper.market.split, keeper.market.merge):
+        with pytest.raises(RuntimeError, match="the run is over"):
+            exchange(1)
 
 
 def by_command(result, stream):

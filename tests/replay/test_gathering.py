@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from clob.records import FILL
-from clob.replay import recording
-from clob.replay.recording import Gathered, join
+from clob.replay import gathering
+from clob.replay.gathering import Gathered
+from clob.replay.recording import join
 
 
 def fills(count, first=0):
@@ -17,7 +18,7 @@ def fills(count, first=0):
 
 @pytest.mark.parametrize("room", [1, 5, 1_000])
 def test_what_is_gathered_is_all_there(monkeypatch, room):
-    monkeypatch.setattr(recording, "ROOM", room)
+    monkeypatch.setattr(gathering, "ROOM", room)
     gathered = Gathered(FILL)
     for first, count in ((0, 3), (3, 0), (3, 4), (7, 13)):
         buffer = fills(count, first)
@@ -29,7 +30,7 @@ def test_what_is_gathered_is_all_there(monkeypatch, room):
 
 @pytest.mark.parametrize("room", [1, 5, 1_000])
 def test_what_is_written_into_the_room_stays_there(monkeypatch, room):
-    monkeypatch.setattr(recording, "ROOM", room)
+    monkeypatch.setattr(gathering, "ROOM", room)
     gathered = Gathered(FILL)
     for first, count in ((0, 3), (3, 0), (3, 9)):
         lost = gathered.room(count + 1)
@@ -45,8 +46,34 @@ def test_a_large_result_is_not_copied_and_a_small_one_keeps_no_room(monkeypatch)
     gathered = Gathered(FILL)
     gathered.take(fills(10))
     assert gathered.rows().base is None
-    monkeypatch.setattr(recording, "SMALL", 480)
+    monkeypatch.setattr(gathering, "SMALL", 480)
     assert np.shares_memory(gathered.rows(), gathered.rows())
+
+
+def test_memory_is_used_again_when_its_last_view_is_gone(monkeypatch):
+    monkeypatch.setattr(gathering, "_spares", [])
+    gathered = Gathered(FILL)
+    room = gathered.room(10)
+    where = room.ctypes.data
+    del gathered
+    assert Gathered(FILL).room(1).ctypes.data != where
+    view = room[3:]["event"]
+    del room
+    assert Gathered(FILL).room(1).ctypes.data != where
+    del view
+    assert Gathered(FILL).room(1).ctypes.data == where
+
+
+def test_two_pieces_of_memory_are_kept_and_no_large_one(monkeypatch):
+    monkeypatch.setattr(gathering, "_spares", [])
+    rooms = [Gathered(FILL) for _ in range(3)]
+    assert len({gathered.room(1).ctypes.data for gathered in rooms}) == 3
+    rooms.clear()
+    assert len(gathering._spares) == gathering.SPARES
+    monkeypatch.setattr(gathering, "_spares", [])
+    monkeypatch.setattr(gathering, "ROOM", gathering.SPARE_MAX // FILL.itemsize)
+    Gathered(FILL)
+    assert not gathering._spares
 
 
 def test_nothing_gathered_is_an_empty_table():
