@@ -266,6 +266,7 @@ cdef enum:
     NOBODY = 0                  # the owner of an order without one
     BUCKET_ENTRIES = 12
     BUCKET_FILL_MAX = 8         # entries a bucket on average, before the table doubles
+    ID_REGIONS = 16             # by the first four bits of an id
     WINDOW_MIN = 64
     WINDOW_STEP = 4096          # how far one id may move the window
     FEW = 256                   # events that take no longer than to let go of the GIL pays for
@@ -390,7 +391,7 @@ cdef struct Core:
     Window numbers
     Table by_id
     Table by_name
-    uint64_t greatest_in_table
+    uint64_t greatest_in_table[ID_REGIONS]  # of the ids of each region, 0 where there is none
     uint64_t seq
     uint64_t next_number
     Owner* owners
@@ -737,6 +738,17 @@ cdef inline bint table_reserve(
     return table_grow(core, table, by_name, max(table.count + more, core.planned))
 
 
+cdef inline bint above_table(const Core* core, uint64_t id) noexcept nogil:
+    # Whether no id so great is in the table, of those that begin as it does. Those that begin
+    # otherwise may come from somewhere else, as the orders of a strategy do.
+    return id > core.greatest_in_table[id >> 60]
+
+
+cdef inline void note_in_table(Core* core, uint64_t id) noexcept nogil:
+    if above_table(core, id):
+        core.greatest_in_table[id >> 60] = id
+
+
 # ----- index: windows of dense ids ------------------------------------------------------------
 
 cdef inline Window* window_of(Core* core, uint64_t id) noexcept nogil:
@@ -774,7 +786,7 @@ cdef void window_slide(Core* core, Window* window, uint64_t steps) noexcept nogi
         place = window.slots + (id & window.mask)
         if place[0] != NIL:
             core.nodes[place[0]].where = table_insert(&core.by_id, mix(id), place[0])
-            core.greatest_in_table = max(core.greatest_in_table, id)
+            note_in_table(core, id)
             place[0] = NIL
             window.count -= 1
     window.base = last
@@ -805,7 +817,7 @@ cdef inline uint32_t index_find_in(
     cdef uint32_t slot
     if id - window.base <= window.mask:
         slot = window.slots[id & window.mask]
-        if slot != NIL or likely(id > core.greatest_in_table):
+        if slot != NIL or likely(above_table(core, id)):
             return slot
     if core.by_id.count == 0:
         return NIL
@@ -828,7 +840,7 @@ cdef inline bint index_reserve(Core* core, Window* window, uint64_t id) noexcept
 
 cdef void index_insert_far(Core* core, uint64_t id, uint32_t slot) noexcept nogil:
     core.nodes[slot].where = table_insert(&core.by_id, mix(id), slot)
-    core.greatest_in_table = max(core.greatest_in_table, id)
+    note_in_table(core, id)
 
 
 cdef inline void index_insert(
@@ -858,7 +870,7 @@ cdef inline void index_remove(Core* core, uint32_t slot) noexcept nogil:
     else:
         table_remove(&core.by_id, mix(id), slot)
     if unlikely(core.by_id.count == 0):
-        core.greatest_in_table = 0
+        memset(core.greatest_in_table, 0, sizeof(core.greatest_in_table))
 
 
 # ----- queues -------------------------------------------------------------------------------
@@ -1379,7 +1391,7 @@ cdef int run_enter(
         if (
             id - window.base > window.mask
             or window.slots[id & window.mask] != NIL
-            or id <= core.greatest_in_table
+            or not above_table(core, id)
         ):
             refusal = admit_id(core, id)
             if unlikely(refusal):
@@ -1554,7 +1566,7 @@ cdef int enter_plain(
         return cross_plain(core, event, id, lots, side, limit, level, owner, index, out)
     node = core.nodes + slot
     if ahead <= core.window.mask:
-        if core.window.slots[id & core.window.mask] != NIL or id <= core.greatest_in_table:
+        if core.window.slots[id & core.window.mask] != NIL or not above_table(core, id):
             return NOT_DONE
         core.window.slots[id & core.window.mask] = slot
         core.window.count += 1
@@ -1576,7 +1588,7 @@ cdef int enter_plain(
         bucket.tags[ctz(found)] = tag
         bucket.slots[ctz(found)] = slot
         core.by_id.count += 1
-        core.greatest_in_table = max(core.greatest_in_table, id)
+        note_in_table(core, id)
         node.where = <uint32_t>bucket_place << 4 | ctz(found)
     core.free_slot = node.next
     node.id = id
@@ -3377,7 +3389,9 @@ cdef class Book:
         copy_table(&core.by_name, &own.by_name)
         copy_window(&core.window, &own.window)
         copy_window(&core.numbers, &own.numbers)
-        core.greatest_in_table = own.greatest_in_table
+        memcpy(
+            core.greatest_in_table, own.greatest_in_table, sizeof(core.greatest_in_table)
+        )
         for side in range(2):
             copy_ladder(&core.sides[side], &own.sides[side], own.num_levels)
         core.nodes = <Node*>replica(core.nodes, own.nodes, own.capacity, own.top, sizeof(Node))

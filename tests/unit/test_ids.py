@@ -1,10 +1,12 @@
 """Ids of every kind side by side: the book tells them apart and survives them."""
 
+import numpy as np
 import pytest
 
 from clob.errors import DuplicateOrderError, InvalidOrderIdError, UnknownOrderError
+from clob.records import Kind
 from clob.units import ORDER_ID_MAX
-from tests.books import batch, bid, buy, fill_book, refused, sell, told
+from tests.books import batch, bid, buy, fill_book, refused, row, sell, told
 
 HASH_MODULUS = 2**61 - 1
 """Integers that differ by a multiple of this have one hash."""
@@ -144,6 +146,26 @@ def test_thousands_with_one_hash_do_not_get_lost(book_class):
     assert [order.order_id for order in book.orders()] == names[1::2]
     fill_book(book, *(buy(name, 50, 1) for name in names[::2]))
     assert [order.order_id for order in book.orders()] == names[1::2] + names[::2]
+
+
+@pytest.mark.parametrize("first", [1, 2**60 - 6_000, 2**62])
+def test_an_id_far_ahead_is_still_known_when_the_others_have_come_near(book_class, first):
+    # They begin as those do, or otherwise; two are neighbours that begin differently.
+    far = [first + 8_000, 2**61 + 7, 2**60 - 1, 2**60]
+    book = fill_book(book_class(), *(buy(name, 40, 1) for name in (first - 1, *far)))
+    again = batch(*(bid(name, 50, 1) for name in far))
+    for start in range(first, first + 10_000, 2_000):
+        ids = [name for name in range(start, start + 2_000) if name not in far]
+        book.run(batch(*(bid(name, 50, 1) for name in ids)))
+        status = np.zeros(len(far), np.uint8)
+        book.run(again, status=status)
+        assert status.tolist() == [DuplicateOrderError.number] * len(far)
+        book.run(batch(*(row(Kind.CANCEL, name) for name in ids)))
+    assert [order.order_id for order in book.orders()] == [first - 1, *far]
+    for name in (first - 1, *far):
+        book.cancel(name)
+    book.check()
+    assert len(book) == 0
 
 
 def test_ids_that_came_and_went_leave_nothing_behind(book_class):
