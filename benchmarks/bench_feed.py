@@ -27,7 +27,7 @@ class Sizes(NamedTuple):
     """How much of everything."""
 
     rounds: int = 9
-    events: int = 2_000
+    events: int = 1_000
     paced: int = 500
 
 

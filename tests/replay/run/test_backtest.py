@@ -167,16 +167,18 @@ def test_a_strategy_that_is_kept_keeps_nothing_of_the_run_and_sends_nothing_more
             super().on_start(market)
             self.market = market
 
+    def blocks():
+        rows = batch(*FLOW)
+        read.append(weakref.ref(rows))
+        yield rows
+
     read = []
+    keeper = Keeper(Side.SELL, 50, 3)
     gc.collect()
     gc.disable()
     try:
-        rows = batch(*FLOW)
-        read.append(weakref.ref(rows))
-        keeper = Keeper(Side.SELL, 50, 3)
-        backtest(Stream(lambda: [rows], lo=1, hi=99, lot_wei=1), strategy=keeper)
-        del rows
-        assert read[0]() is None
+        backtest(Stream(blocks, lo=1, hi=99, lot_wei=1), strategy=keeper)
+        assert [one() for one in read] == [None]
     finally:
         gc.enable()
     assert (keeper.market.now_ns, keeper.market.position) == (5, -3)
