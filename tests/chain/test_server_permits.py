@@ -128,4 +128,12 @@ def test_an_order_that_was_cancelled_there_first_is_not_taken_here(venue):
     )  # fmt: skip
     call = keccak(text=f"cancel(({ORDER}))")[:4] + encode(ORDER.split(","), order)
     maker.send(venue.contracts.exchange, call)
-    until(lambda: venue.http.post("/api/orders", json=body), "ORDER_CANCELLED")
+
+    def is_cancelled():
+        said = venue.http.post("/api/orders/validate", json=body).json()
+        return not said["valid"] and said["refusal"]["code"] == "ORDER_CANCELLED"
+
+    # Placed before the server has heard of it, it would rest, and be cancelled then.
+    wait_until(is_cancelled)
+    answer = venue.http.post("/api/orders", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (409, "ORDER_CANCELLED")
