@@ -29,13 +29,13 @@ from clob_server.settings import Settings
 from clob_server.transport import TransportLimits, text_frame
 
 LIMITS = TransportLimits(ping_interval_s=3_600)
+"""The clients answer no pings."""
 ROUNDS_TO_WRITE = 2
 """How often the loop goes round until what was told is written."""
 READ_S = 0.001
 """How long after an event all have read of it."""
 WELCOME = b"!"
 """What a bare transport says first."""
-"""The clients answer no pings."""
 ORDER = Order(id="", token="1", maker="0xA", side=Side.BUY, price=50, size=tokens(5))
 
 

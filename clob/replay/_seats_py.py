@@ -150,6 +150,7 @@ class Leg:
             TypeError: price or size is no integer.
             ValueError: GTD, which a backtest does not know; or a number that no record holds.
             LookupError: there is no recorded flow for this token.
+            RuntimeError: the run is over, as for all that is sent.
         """
         return self.seat._act.send(self, BUY, price, size, time_in_force, post_only)
 
@@ -342,6 +343,7 @@ class Seat:
 
         Raises:
             TypeError: the size is no integer.
+            RuntimeError: the run is over.
         """
         self._act.exchange(self, size, False)
 
@@ -353,6 +355,7 @@ class Seat:
 
         Raises:
             TypeError: the size is no integer.
+            RuntimeError: the run is over.
         """
         self._act.exchange(self, size, True)
 

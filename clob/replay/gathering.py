@@ -62,11 +62,11 @@ class Gathered:
         """Put some records to the end; those at the head of the room are there already.
 
         Args:
-            rows: the records; those in this room's own memory are taken to be at its head.
+            rows: the records.
         """
         end = self.room(len(rows))[: len(rows)]
         # As bytes these are one piece; as records each is copied for itself.
-        if rows.base is not end.base:
+        if len(rows) and rows.ctypes.data != end.ctypes.data:
             plain(end)[:] = plain(rows)
         self._count += len(rows)
 
@@ -88,9 +88,11 @@ _spares: list[memoryview] = []
 
 
 def _memory(size: int) -> npt.NDArray[np.uint8]:
-    """Give so many bytes, whatever they are; they are kept when the last view of them is gone."""
+    """Give so many bytes, whatever they are; not too many are kept when their last view is gone."""
+    if size > SPARE_MAX:
+        return np.empty(size, np.uint8)
     try:
-        # One that has another size is let go; the next one may have this.
+        # One of another size is let go: as a rule all first rooms have the same.
         spare = _spares.pop()
     except IndexError:
         spare = memoryview(b"")
@@ -98,8 +100,7 @@ def _memory(size: int) -> npt.NDArray[np.uint8]:
         spare = np.empty(size, np.uint8).data
     # What is cut out of an array refers to the whole one, unless its memory is no array's own.
     memory = np.frombuffer(spare, np.uint8)
-    if size <= SPARE_MAX:
-        weakref.finalize(memory, _keep, spare).atexit = False
+    weakref.finalize(memory, _keep, spare).atexit = False
     return memory
 
 

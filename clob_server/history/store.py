@@ -37,8 +37,8 @@ _VERSION: Final = 3
 _PRAGMAS: Final = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=NORMAL",
-    # A checkpoint syncs all it moves on, and the log's commit waits for that disk, too: 2 ms after
-    # the thousand pages that are SQLite's own choice, 12 after eight thousand, nothing after these.
+    # A checkpoint syncs all it moves on, and the log's commit waits for that disk, too: 2 ms for
+    # the thousand pages that are SQLite's own choice, 12 for eight thousand, hardly for these.
     "PRAGMA wal_autocheckpoint=100",
 )
 _SCHEMA: Final = f"""
