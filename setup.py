@@ -84,6 +84,9 @@ def sources_of(ext: Extension) -> Iterator[None]:
         source.unlink()
 
 
+OWN_TEXT = ("_book", "_codec", "_entries", "signing/_secp", "replay/_numerals")
+"""What is written in Cython."""
+
 OWN_PATH = (
     "fills",
     "ways",
@@ -127,7 +130,7 @@ def extensions() -> list[Extension]:
 
     A traced build leaves out those made from Python, which are measured as such.
     """
-    sources = [f"clob/{name}_c.pyx" for name in ("_book", "_codec", "_entries", "signing/_secp")]
+    sources = [f"clob/{name}_c.pyx" for name in OWN_TEXT]
     if not asked("CLOB_TRACE"):
         sources += [f"clob/{name}_c.py" for name in ("_accounts", "_gate", "_register", "_desk")]
         sources += [f"clob/replay/_{name}_c.py" for name in OWN_PATH]

@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from clob.records import EVENT, Flag, Kind
 from clob.replay.balances import Balances
-from clob.replay.cells import Integers
 from clob.replay.files import FilePath, Progress, plain_name
+from clob.replay.numerals import Integers
 from clob.replay.problems import Policy, Problems
 from clob.replay.readers.lobster_book import Bests
 from clob.replay.readers.lobster_lines import (

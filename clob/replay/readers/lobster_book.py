@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from clob.records import EVENT, Kind
-from clob.replay.cells import Integers
+from clob.replay.numerals import Integers
 from clob.replay.readers.lobster_lines import Messages
 from clob.replay.recording import Records
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from clob.replay.cells import Cells, Integers
+from clob.replay.cells import Cells
 from clob.replay.files import FilePath, Progress, line_blocks
+from clob.replay.numerals import Integers
 from clob.replay.problems import Problems
 from clob.replay.streams import INVENTED_ID
 

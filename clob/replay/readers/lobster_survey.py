@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from clob.replay.balances import ADD, DELETE, TAKE, Balances
-from clob.replay.cells import Integers
 from clob.replay.errors import ReplayFormatError
 from clob.replay.files import FilePath, plain_name
+from clob.replay.numerals import Integers
 from clob.replay.problems import Ignored
 from clob.replay.readers.lobster_book import Pairing
 from clob.replay.readers.lobster_lines import (

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from clob.records import EVENT, Kind
-from clob.replay.cells import Cells, Integers
+from clob.replay.cells import Cells
 from clob.replay.errors import ReplayFormatError
 from clob.replay.files import FilePath, Progress, line_blocks, plain_name
+from clob.replay.numerals import Integers
 from clob.replay.optional import need
 from clob.replay.problems import Ignored, Policy, Problems
 from clob.replay.recording import Records

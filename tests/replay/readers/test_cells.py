@@ -42,6 +42,12 @@ def test_decimals_with_signs_and_zeros_behind():
     assert cells.rows() is None
 
 
+def test_a_short_number_behind_a_long_fraction():
+    cells = cells_of("12345678901234.5\n1\n", 1)
+    assert cells.decimals(0, 1).tolist() == [123456789012345, 10]
+    assert cells.rows() is None
+
+
 @pytest.mark.parametrize(
     "cell",
     [
