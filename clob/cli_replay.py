@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from clob.replay import Backtest, Strategy, Stream
     from clob.replay.recording import Records
 
-CHUNK = 65_536
+CHUNK = 131_072
 CHUNK_WITH_BAR = 8_192
 """How many events are run between two looks of the progress bar."""
 

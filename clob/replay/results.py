@@ -70,6 +70,17 @@ EQUITY_FIELDS = {
 POSITION_FIELDS = {"ts_ns": "<i8", "instrument": "<u2", "size": "O", "cost": "O"}
 """The fields of a change of position: time, instrument, tokens and what they cost, in wei."""
 
+OWN_TABLES: dict[str, np.dtype[np.void]] = {
+    name: np.dtype(list(fields.items()))
+    for name, fields in (
+        ("orders", ORDER_FIELDS),
+        ("own_fills", OWN_FILL_FIELDS),
+        ("equity", EQUITY_FIELDS),
+        ("positions", POSITION_FIELDS),
+    )
+}
+"""The fields of the tables of what a strategy did."""
+
 TABLES = ("fills", "bests", "orders", "own_fills", "equity", "positions")
 """The names of the tables of a backtest."""
 
@@ -107,37 +118,36 @@ class Collector:
         return self.rooms[name].rows()
 
 
-def table_of(fields: Mapping[str, str], numbers: npt.NDArray[Any]) -> Records:
+def table_of(fields: np.dtype[np.void], numbers: npt.NDArray[Any]) -> Records:
     """Make a structured array of a matrix, whose columns are the first of its fields."""
     # An empty one with objects in it takes ten times as long as one of zeros.
-    table = np.zeros(len(numbers), list(fields.items()))
-    for name, column in zip(fields, numbers.T, strict=False):
+    table = np.zeros(len(numbers), fields)
+    for name, column in zip(table.dtype.names or (), numbers.T, strict=False):
         table[name] = column
     return table
 
 
 def own_tables(session: "Session | None") -> dict[str, Records]:
     """Make the tables of what a strategy did; empty ones where there was none."""
-    orders = session.orders if session else []
-    numbers = np.empty((len(orders), len(ORDER_FIELDS)), np.int64)
-    write_orders(numbers.ravel().data, orders)
-    tables = {"orders": table_of(ORDER_FIELDS, numbers), "own_fills": _own_fills(session)}
-    others: tuple[tuple[str, Mapping[str, str], list[int]], ...] = (
-        ("equity", EQUITY_FIELDS, session.account.equity if session else []),
-        ("positions", POSITION_FIELDS, session.account.positions if session else []),
-    )
-    for name, fields, flat in others:
+    if session is None:
+        return {name: np.zeros(0, fields) for name, fields in OWN_TABLES.items()}
+    numbers = np.empty((len(session.orders), len(ORDER_FIELDS)), np.int64)
+    write_orders(numbers.ravel().data, session.orders)
+    tables = {"orders": table_of(OWN_TABLES["orders"], numbers), "own_fills": _own_fills(session)}
+    account = session.account
+    for name, flat in (("equity", account.equity), ("positions", account.positions)):
+        fields = OWN_TABLES[name]
         amounts = np.fromiter(flat, object, len(flat))
-        tables[name] = table_of(fields, amounts.reshape(-1, len(fields)))
+        tables[name] = table_of(fields, amounts.reshape(-1, len(fields.names or ())))
     return tables
 
 
-def _own_fills(session: "Session | None") -> Records:
+def _own_fills(session: "Session") -> Records:
     """Make the table of the fills of own orders, the fees of which are Python integers."""
-    fills, charges = (session.own_fills, session.charges) if session else ([], [])
+    fills, charges = session.own_fills, session.charges
     numbers = np.empty((len(fills), len(OWN_FILL_FIELDS) - 2), np.int64)
     write_fills(numbers.ravel().data, fills)
-    table = table_of(OWN_FILL_FIELDS, numbers)
+    table = table_of(OWN_TABLES["own_fills"], numbers)
     table["fee"] = np.fromiter([one.collateral for one in charges], object, len(charges))
     table["fee_tokens"] = np.fromiter([one.tokens for one in charges], object, len(charges))
     return table

@@ -19,7 +19,7 @@ from clob.replay.files import Progress
 from clob.replay.problems import Problems
 from clob.replay.recording import Recording, Records, join
 
-CHUNK = 65_536
+CHUNK = 131_072
 """How many events a chunk has, unless another number is asked for."""
 
 LARGE = 4

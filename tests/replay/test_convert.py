@@ -192,7 +192,7 @@ def test_a_place_that_cannot_be_written_is_told(file, tmp_path, capsys):
 
 
 def test_memory_does_not_grow_with_the_stream(tmp_path):
-    few, many = (peak_of(tmp_path / "out.npz", chunks) for chunks in (16, 48))
+    few, many = (peak_of(tmp_path / "out.npz", chunks) for chunks in (32, 64))
     assert many < few + 4_000_000
     assert 32 * CHUNK_EVENTS * EVENT.itemsize > 28_000_000
 
