@@ -149,7 +149,7 @@ class StreamDriver:
 
         Then neither kinds nor instruments are looked at before the book has them at hand.
         """
-        if len(self.books) > 1:
+        if len(self.books) != 1:
             self._cut_by_book()
             return
         self._kinds = np.zeros(len(self._events), np.uint8)

@@ -8,6 +8,7 @@ from clob.order import SelfTrade
 from clob.replay.checking import Checker
 from clob.replay.driver import NEVER, Driver, Stop
 from clob.replay.driving import StreamDriver
+from clob.replay.errors import ReplayFormatError
 from clob.replay.fees import CENTS, Fees, no_fees
 from clob.replay.latency import Latency
 from clob.replay.played import Played
@@ -16,6 +17,7 @@ from clob.replay.results import Backtest, Collector, own_tables, refusals_of, se
 from clob.replay.sampling import Sampler
 from clob.replay.strategy import Strategy
 from clob.replay.streams import CHUNK, Stream
+from clob.units import TICKS_MAX
 
 if TYPE_CHECKING:
     from clob.replay.scheduling import Session
@@ -81,12 +83,14 @@ def backtest(
 
     Raises:
         ValueError: an argument is none of those named, or out of range.
-        ReplayFormatError: the input is broken and the policy is to raise.
+        ReplayFormatError: the prices of the stream are too far apart for a book, as a broken one
+            among them makes them; or the input is broken and the policy is to raise.
     """
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     _refuse_unknown("check", check, CHECKS)
     _refuse_unknown("keep", keep, frozenset(KEPT))
+    _refuse_wide(stream)
     compares_bests = "bests" in check and (strategy is None or mode == "shadow")
     checker = Checker(
         stream.lo, stream.hi, [one.number for one in stream.instruments], bests=compares_bests
@@ -172,6 +176,15 @@ def _run(
             session.account.settle(driver.last_ns, market, price)
         for seat in session.seats:
             seat.leave()
+
+
+def _refuse_wide(stream: Stream) -> None:
+    """Refuse a stream whose grid no book can have."""
+    if stream.hi - stream.lo >= TICKS_MAX:
+        raise ReplayFormatError(
+            f"{stream.name}: prices from {stream.lo} to {stream.hi} ticks, of which a book has "
+            f"{TICKS_MAX} at most; read it with a grid of those that matter"
+        )
 
 
 def _refuse_unknown(name: str, given: Collection[str], known: frozenset[str]) -> None:

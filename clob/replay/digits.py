@@ -10,6 +10,10 @@ DIGITS_MAX = 60
 """What is longer is no number."""
 
 SECOND_NS = 10**9
+
+SIZE_MAX, TIME_NS_MAX = 2**53 - 1, 2**63 - 1
+"""The largest size in lots, a thousand of which fit 63 bits; the latest time, in the year 2262."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,6 +49,50 @@ def units(text: str | int, places: int) -> int:
     else:
         digits //= scale
     return -digits if found[1] == "-" else digits
+
+
+def lots_of(text: str | int, places: int) -> int:
+    """Read a size as lots.
+
+    >>> lots_of("60.5", 6)
+    60500000
+
+    Args:
+        text: as :func:`units` takes it.
+        places: how many digits behind the point a lot is.
+
+    Returns:
+        The lots, 0 to ``SIZE_MAX``.
+
+    Raises:
+        ValueError: it is no number, no whole number of lots, or out of range.
+    """
+    lots = units(text, places)
+    if not 0 <= lots <= SIZE_MAX:
+        raise ValueError(f"a size of {text}")
+    return lots
+
+
+def time_ns(text: str | int, unit_ns: int) -> int:
+    """Read a time that is counted from 1970.
+
+    >>> time_ns("1757908892000", 10**6)
+    1757908892000000000
+
+    Args:
+        text: a whole number.
+        unit_ns: of how many nanoseconds.
+
+    Returns:
+        The nanoseconds, 0 to ``TIME_NS_MAX``.
+
+    Raises:
+        ValueError: it is no whole number, or out of range.
+    """
+    ns = units(text, 0) * unit_ns
+    if not 0 <= ns <= TIME_NS_MAX:
+        raise ValueError(f"a time of {text}")
+    return ns
 
 
 def places_of(text: str | int) -> int:
@@ -83,11 +131,14 @@ def date_ns(text: str) -> int:
         Nanoseconds since 1970.
 
     Raises:
-        ValueError: it is none, or of another zone.
+        ValueError: it is none, of another zone, or more than 292 years away from 1970.
     """
     found = DATE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text[:40]!r} is no date and time of UTC")
     since = datetime.fromisoformat(found[1]).replace(tzinfo=UTC) - EPOCH
     seconds = since.days * 86_400 + since.seconds
-    return seconds * SECOND_NS + int((found[2] or "").ljust(9, "0"))
+    ns = seconds * SECOND_NS + int((found[2] or "").ljust(9, "0"))
+    if abs(ns) > TIME_NS_MAX:
+        raise ValueError(f"a time of {text[:40]!r}")
+    return ns

@@ -126,10 +126,12 @@ def _first(book: Book, side: Side, price: int) -> str | int | None:
 
 
 def _take_off(book: Book, order_id: int, size: int) -> bool:
-    """Take a recorded fill off an order; False if it is not there or smaller."""
+    """Take a recorded fill off an order; False if it is not there or smaller, or no fill."""
     if order_id not in book:
         return False
     left = book.order(order_id).remaining - size * book.lot_wei
+    if size < 1:
+        return False
     if left > 0:
         book.reduce(order_id, left)
     else:

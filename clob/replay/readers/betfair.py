@@ -23,7 +23,7 @@ Odds are no prices that add up to one: what a portfolio makes of them is not mon
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from clob.replay.digits import units
+from clob.replay.digits import lots_of, time_ns, units
 from clob.replay.errors import ReplayFormatError
 from clob.replay.files import FilePath, Progress, plain_name
 from clob.replay.level_trades import NOBODY
@@ -152,7 +152,7 @@ class _Reader:
                 self._problems.remark("line without market changes")
                 continue
             try:
-                ts_ns = units(message["pt"], 0) * MS_NS
+                ts_ns = time_ns(message["pt"], MS_NS)
                 changes = self._changes(message)
                 outcomes = self._outcomes(message)
             except BROKEN as error:
@@ -259,18 +259,16 @@ class _Reader:
             if not definition:
                 continue
             state = (str(definition.get("status", "")), bool(definition.get("inPlay", False)))
-            if self._states.get(market["id"]) != state:
-                self._states[market["id"]] = state
+            market_id = str(market.get("id"))
+            if self._states.get(market_id) != state:
+                self._states[market_id] = state
                 word = state[0].lower() if state[0] in STATUSES else "in another state"
                 self._problems.remark(f"market {word}{', in play' if state[1] else ''}")
 
 
 def _lots(size: str | int) -> int:
     """Read a size in pounds as half pennies."""
-    lots = 2 * units(size, 2)
-    if lots < 0:
-        raise ValueError(f"a size of {size}")
-    return lots
+    return 2 * lots_of(size, 2)
 
 
 STATUSES = frozenset({"INACTIVE", "OPEN", "SUSPENDED", "CLOSED"})

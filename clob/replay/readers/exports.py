@@ -116,7 +116,8 @@ def _survey(rows: Iterator[tuple[int, Any]], yes: Mapping[str, str]) -> tuple[Nu
         if before is not None:
             _check_apart(before, row)
         before = row if isinstance(row, EventLine) and row.type == "trade" else None
-        lot.size(int(row.remaining if row.size is None else row.size))
+        of_trade = isinstance(row, TradeLine) or row.type == "trade"
+        lot.size(int(row.size if of_trade else row.remaining))
         if (row.market_id, row.token_id) in numbers:
             continue
         number = markets.setdefault(row.market_id, 2 * len(markets))

@@ -9,13 +9,17 @@ import msgspec
 
 from clob.events import RemovalReason
 from clob.order import Side
+from clob.replay.digits import DIGITS_MAX
 from clob.replay.errors import ReplayFormatError
 from clob.replay.files import FilePath, Progress, lines, plain_name
 from clob.replay.optional import need
 from clob.replay.problems import Ignored, Problems
 from clob.units import PRICE_MAX, PRICE_MIN
 
-TIME_MAX_MS = (2**63 - 1) // 10**6
+SEQ_MAX = 2**63 - 1
+"""The highest number of a command or an event."""
+
+TIME_MAX_MS = SEQ_MAX // 10**6
 """The latest time that an event can have, Unix milliseconds."""
 
 TABLES: dict[str, tuple[str, ...]] = {
@@ -223,7 +227,10 @@ def _check(row: Base) -> None:
     for amount in told:
         if not (amount and amount.isascii() and amount.isdecimal()):
             raise ValueError(f"an amount must be digits, not {amount!r}")
-    if min(whole) < 0 or not 0 <= row.timestamp <= TIME_MAX_MS:
+        if len(amount) > DIGITS_MAX:
+            raise ValueError(f"an amount has up to {DIGITS_MAX} digits, not {len(amount)}")
+    in_range = min(whole) >= 0 and max(whole) <= SEQ_MAX
+    if not in_range or not 0 <= row.timestamp <= TIME_MAX_MS:
         raise ValueError(f"a number or the time {row.timestamp} is out of range")
     priced = isinstance(row, TradeLine) or row.type in ("trade", "order_added")
     if priced and not PRICE_MIN <= (row.price or 0) <= PRICE_MAX:

@@ -69,13 +69,15 @@ def read_kalshi(
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: a column is missing.
+        ReplayFormatError: a column is missing, or there is no line that is right.
     """
     problems, progress = Problems(on_problem), Progress()
-    places = _places(path)
+    names = _names(path)
     tickers: dict[str, int] = {}
-    for row in _rows(path, places, Ignored(), Progress()):
+    for row in _rows(path, names, Ignored(), Progress()):
         tickers.setdefault(row.ticker, 2 * len(tickers))
+    if not tickers:
+        raise ReplayFormatError(f"{plain_name(path)}: no line of any market")
     books = ((0, "YES"),) if mirror else ((0, "YES"), (1, "NO"))
     progress.expect(path)
 
@@ -83,7 +85,7 @@ def read_kalshi(
         """Read the log anew."""
         progress.expect(path)
         levels = Levels(lo=1, hi=WHOLE - 1, rule=level_rule, file=path, problems=problems)
-        rows = _rows(path, places, problems, progress)
+        rows = _rows(path, names, problems, progress)
         return levels.events(_moments(rows, tickers, mirror=mirror))
 
     return Stream(
@@ -104,8 +106,8 @@ def read_kalshi(
     )
 
 
-def _places(path: FilePath) -> dict[str, int]:
-    """Find the columns."""
+def _names(path: FilePath) -> list[str]:
+    """Read the names of the columns."""
     _, head = next(lines(path, Ignored()), (1, b""))
     names = [name.strip().strip("\ufeff") for name in head.decode("utf-8", "replace").split(",")]
     missing = [name for name in NEEDED if name not in names]
@@ -113,11 +115,11 @@ def _places(path: FilePath) -> dict[str, int]:
         raise ReplayFormatError(
             f"{plain_name(path)}: no column {missing[0]!r}, only {', '.join(names)}"
         )
-    return {name: place for place, name in enumerate(names)}
+    return names
 
 
 def _rows(
-    path: FilePath, places: dict[str, int], problems: Problems, progress: Progress
+    path: FilePath, names: list[str], problems: Problems, progress: Progress
 ) -> Iterator[Row]:
     """Read the lines that are right, and report the others."""
     latest = -(2**63)
@@ -125,11 +127,11 @@ def _rows(
         if line == 1 or not text.strip():
             continue
         cells = text.decode("utf-8", "replace").split(",")
-        if len(cells) != len(places):
-            said = f"{len(cells)} cells instead of {len(places)}: {excerpt(text)}"
+        if len(cells) != len(names):
+            said = f"{len(cells)} cells instead of {len(names)}: {excerpt(text)}"
             problems.report("wrong number of cells", said, path, line)
             continue
-        found = {name: cells[place].strip() for name, place in places.items()}
+        found = dict(zip(names, map(str.strip, cells), strict=True))
         try:
             row = _row(line, found)
         except ValueError as error:

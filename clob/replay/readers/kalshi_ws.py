@@ -18,7 +18,7 @@ cents as before 2026; the answers to subscriptions only count. Read so:
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from clob.replay.digits import date_ns, places_of, units
+from clob.replay.digits import SIZE_MAX, date_ns, lots_of, places_of, time_ns, units
 from clob.replay.errors import ReplayFormatError
 from clob.replay.files import FilePath, Progress, plain_name
 from clob.replay.levels import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
@@ -165,14 +165,13 @@ def _dollars(body: Message) -> Iterator[str | int]:
 def _time_ns(body: Message) -> int | None:
     """Read the time of a message, in whichever form it has one."""
     if "ts_ms" in body:
-        return units(body["ts_ms"], 0) * MS_NS
+        return time_ns(body["ts_ms"], MS_NS)
     time: Any = body.get("ts")
     if time is None:
         return None
     if isinstance(time, str) and "-" in time:
         return date_ns(time)
-    stated = units(time, 0)
-    return stated * (MS_NS if stated >= MS_LEAST else SECOND_NS)
+    return time_ns(time, MS_NS if units(time, 0) >= MS_LEAST else SECOND_NS)
 
 
 class _Reader:
@@ -297,17 +296,10 @@ class _Reader:
             if any(at[0] == bids for at in levels):
                 continue
             for price, size in body.get(ladder) or ():
-                levels[bids, self._price(price, bids, cents=cents)] = self._size(size)
+                levels[bids, self._price(price, bids, cents=cents)] = lots_of(size, SIZE_PLACES)
         self._levels[market] = levels
         updates = tuple(self._update(market, at, size) for at, size in levels.items())
         return Moment(0, self._line, updates, fresh=self._instruments(market))
-
-    def _size(self, text: str | int) -> int:
-        """Read a size as lots."""
-        size = units(text, SIZE_PLACES)
-        if size < 0:
-            raise ValueError(f"a size of {text}")
-        return size
 
     def _update(self, market: str, at: tuple[int, int], size: int) -> LevelUpdate:
         """State a level."""
@@ -322,6 +314,8 @@ class _Reader:
         delta = units(body["delta_fp"] if "delta_fp" in body else body["delta"], SIZE_PLACES)
         levels = self._levels[market]
         size = levels.get((bids, price), 0) + delta
+        if size > SIZE_MAX:
+            raise ValueError(f"{delta} lots more than {size - delta}")
         if size < 0:
             self._report("level below nothing", f"{delta} lots of {size - delta}")
             size = 0
@@ -341,7 +335,7 @@ class _Reader:
         except ValueError:
             self._problems.remark("trade between two ticks")
             return None
-        size = self._size(body["count_fp"] if "count_fp" in body else body["count"])
+        size = lots_of(body["count_fp"] if "count_fp" in body else body["count"], SIZE_PLACES)
         offset, side, tick = self._at(taken, price)
         if not 0 < tick < self._whole or not size:
             raise ValueError(f"a trade of {size} lots at {text}")

@@ -93,11 +93,14 @@ def stream_of(
         The stream.
 
     Raises:
-        ReplayFormatError: a price is no multiple of the tick, or a number is out of range.
+        ReplayFormatError: no record is of an order, a price is no multiple of the tick, or a
+            number is out of range.
     """
     problems = Problems(on_problem)
     priced = records["action"] != b"R"
     prices = records["price"][priced]
+    if not len(prices):
+        raise ReplayFormatError(f"{plain_name(path)}: no record of any order")
     if tick is None:
         tick = math.gcd(*np.unique(prices).tolist()) or 1
     if (prices % tick).any():

@@ -29,7 +29,7 @@ A dump has no sequence numbers: what else is missing shows only in the best pric
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from clob.replay.digits import units
+from clob.replay.digits import lots_of, units
 from clob.replay.files import FilePath, Progress, plain_name
 from clob.replay.levels import LevelBest, LevelRule, Levels, LevelTrade, LevelUpdate, Moment
 from clob.replay.problems import Policy, Problems
@@ -233,13 +233,6 @@ class _Reader:
         self._report("price off the grid", f"{price} in steps of {self._places} decimal places")
         return None
 
-    def _size(self, text: str) -> int:
-        """Read a size as lots."""
-        size = units(text, SIZE_PLACES)
-        if size < 0:
-            raise ValueError(f"a size of {text}")
-        return size
-
     def _book(self, message: BookMessage) -> Moment | None:
         """Take a whole book in."""
         number = self._number(message.asset)
@@ -247,7 +240,7 @@ class _Reader:
             return None
         stated = {}
         for (side, price), text in message.levels.items():
-            size, tick = self._size(text), self._tick(price)
+            size, tick = lots_of(text, SIZE_PLACES), self._tick(price)
             if tick is not None and size:
                 stated[side, tick] = size
         known = self._levels.get(number)
@@ -276,7 +269,7 @@ class _Reader:
         """Take changes of levels in."""
         updates: list[LevelUpdate] = []
         bests: dict[int, tuple[str | None, str | None]] = {}
-        read = [(self._size(one.size), one) for one in message.changes]
+        read = [(lots_of(one.size, SIZE_PLACES), one) for one in message.changes]
         for size, one in read:
             number = self._number(one.asset)
             if number is None:
@@ -329,7 +322,7 @@ class _Reader:
 
     def _trade(self, message: TradeMessage) -> Moment | None:
         """Take a trade in, and what it means in the book of the other outcome."""
-        number, size = self._number(message.asset), self._size(message.size)
+        number, size = self._number(message.asset), lots_of(message.size, SIZE_PLACES)
         if number is None or not size:
             return None
         try:

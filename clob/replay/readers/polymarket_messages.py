@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from clob.replay.digits import units
+from clob.replay.digits import time_ns, units
 from clob.replay.readers.json_lines import Message
 
 MS_NS = 10**6
@@ -171,8 +171,7 @@ def _kind(message: Message) -> str:
 
 def _ts_ns(text: Any) -> int:
     """Read a time."""
-    time = units(text, 0)
-    return time * (MS_NS if time >= MS_LEAST else SECOND_NS)
+    return time_ns(text, MS_NS if units(text, 0) >= MS_LEAST else SECOND_NS)
 
 
 def _text(value: Any) -> str:
