@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from clob.replay.arrays import read_arrays
+from clob.replay.digits import TIME_NS_MAX
 from clob.replay.errors import ReplayFormatError
 from clob.replay.files import FilePath, plain_name
 from clob.replay.problems import Policy, Problems
@@ -151,6 +152,9 @@ def _rows(records: Records, tick: int, offset: int) -> Iterator[Row]:
     for start in range(0, len(records), BLOCK_ROWS):
         part = records[start : start + BLOCK_ROWS]
         columns = [part[field].tolist() for field in FIELDS]
+        # Where nobody took down when it was received, all bits are set.
+        received, happened = (part[field].astype(np.uint64) for field in FIELDS[:2])
+        columns[0] = np.where(received > TIME_NS_MAX, happened, received).tolist()
         columns[4] = (part["price"].astype(np.int64) // tick - offset).tolist()
         for values in zip(*columns, strict=True):
             number += 1

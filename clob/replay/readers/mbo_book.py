@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clob.records import EVENT, Flag, Kind
+from clob.replay.digits import TIME_NS_MAX
 from clob.replay.files import FilePath
 from clob.replay.problems import Problems
 from clob.replay.recording import Records
@@ -101,6 +102,9 @@ class Reader:
         latest = 0
         for group in _happenings(rows):
             self._at = group[0]
+            if self._at.ts_ns > TIME_NS_MAX:
+                self._report("time out of range", f"{self._at.ts_ns} ns", self._at)
+                continue
             if group[-1].number <= opening:
                 self._before(group)
                 continue

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+LAST_NS = 2**63 - 1
+"""The last time there is."""
+
 
 class Span(NamedTuple):
     """The time a figure shows, in columns of equal width."""
@@ -29,6 +32,16 @@ class Span(NamedTuple):
         """Give the first time of each column, and that behind the last."""
         width, count = self.width_ns, self.columns
         return [self.start_ns - (-width * column // count) for column in range(count + 1)]
+
+    def edges(self, times: npt.NDArray[np.int64]) -> list[int]:
+        """Give of each of :meth:`begins` how many times, which rise, come before it."""
+        begins = self.begins()
+        # That behind the last may be the first that 63 bits do not hold.
+        found = np.searchsorted(times, np.array([min(one, LAST_NS) for one in begins], np.int64))
+        return [
+            len(times) if begin > LAST_NS else place
+            for begin, place in zip(begins, found.tolist(), strict=True)
+        ]
 
     def column(self, ts_ns: int) -> int:
         """Give the column of a time; times before and after belong to the first and the last."""
@@ -72,7 +85,7 @@ def reduce_steps(
     """
     order = np.maximum.accumulate(times) if len(times) else times
     begins = span.begins()
-    edges = np.searchsorted(order, np.array(begins, np.int64)).tolist()
+    edges = span.edges(order)
     known = np.ones(len(values), np.bool_) if there is None else there
     low: list[int | None] = []
     high: list[int | None] = []
@@ -99,5 +112,5 @@ def add_up(times: npt.NDArray[np.int64], values: npt.NDArray[np.int64], span: Sp
         The sum of each column, exact.
     """
     order = np.maximum.accumulate(times) if len(times) else times
-    edges = np.searchsorted(order, np.array(span.begins(), np.int64)).tolist()
+    edges = span.edges(order)
     return [sum(values[start:stop].tolist()) for start, stop in itertools.pairwise(edges)]

@@ -100,6 +100,22 @@ def test_a_file_without_such_records_is_refused(tmp_path):
         read_dbn(write(tmp_path, [OTHER]))
 
 
+def test_a_file_without_an_order_is_refused(tmp_path):
+    with pytest.raises(ReplayFormatError, match="no record of any order"):
+        read_dbn(write(tmp_path, ROWS[:1]))
+
+
+def test_times_that_nobody_took_down(tmp_path):
+    """All bits set say so in this format."""
+    nobody = b"\xff" * 8
+    rows = [*ROWS[:6], ROWS[6][:40] + nobody + ROWS[6][48:]]
+    events = next(read_dbn(write(tmp_path, rows)).chunks())
+    assert events["recv_ns"].tolist()[2:] == [3, 3, 3]
+    rows = [*ROWS[:6], ROWS[6][:8] + nobody + ROWS[6][16:]]
+    with pytest.raises(ReplayFormatError, match="7: time out of range: 18446744073709551615 ns"):
+        list(read_dbn(write(tmp_path, rows)).chunks())
+
+
 def test_the_layout_is_that_of_databento(tmp_path):
     """Their own package must read the same out of a record."""
     dbn = pytest.importorskip("databento_dbn", reason="databento-dbn is not installed")

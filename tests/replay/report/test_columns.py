@@ -93,6 +93,13 @@ def test_columns_part_the_time(span):
             assert begins[column] <= ts_ns < begins[column + 1]
 
 
+def test_the_last_time_there_is():
+    last = 2**63 - 1
+    times, values = np.array([last - 1, last], np.int64), np.array([3, 4])
+    assert reduce_steps(times, values, Span(last - 1, last, 2)).last == [3, 4]
+    assert add_up(times, values, Span(last - 1, last, 5)) == [3, 0, 4, 0, 0]
+
+
 def test_a_clock_that_runs_backwards_stands():
     span = Span(0, 9, 10)
     found = reduce_steps(np.array([2, 7, 4], np.int64), np.array([1, 5, 3]), span)

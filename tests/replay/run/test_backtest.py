@@ -37,6 +37,18 @@ def test_the_recorded_hour(book_class, golden_path):
     assert (len(result.fills), result.events) == (5_862, 1_295 + 49_785 + 5_862)
 
 
+def test_prices_too_far_apart_for_a_book(book_class):
+    stream = Stream(lambda: (), lo=1, hi=2**18 + 1, lot_wei=1, name="far")
+    with pytest.raises(ReplayFormatError, match="far: prices from 1 to 262145 ticks, of which"):
+        backtest(stream, book_class=book_class)
+
+
+def test_no_market_at_all(book_class):
+    stream = Stream(lambda: (), lo=1, hi=99, lot_wei=1, instruments=())
+    for mode in ("rematch", "shadow"):
+        assert backtest(stream, mode=mode, book_class=book_class).events == 0
+
+
 @pytest.mark.long
 def test_the_recorded_hour_in_any_pieces(golden_path):
     stream = Stream.of(read_npz(golden_path))

@@ -6,7 +6,7 @@ from clob import Side
 from clob.records import Flag, Kind
 from clob.replay.backtest import backtest
 from clob.replay.rematch import Command, put_right
-from tests.books import ask, bid, row
+from tests.books import ask, batch, bid, row
 from tests.replay.run.streams import best, filled, queue, stream_of, taker
 
 ASKS = (ask(1, 50, 5), ask(2, 50, 5, owner=7), ask(3, 51, 5), ask(4, 51, 5))
@@ -127,5 +127,7 @@ def test_what_could_not_be_done_is_told(book_class, kind):
     book = book_class()
     command = Command(0, 0, 0, 9, 5, 0, 50, 0, kind, Side.BUY, 0)
     assert not put_right(book, command, [], [(1, 5, 50)], done=True)
+    book.run(batch(ask(1, 51, 5)))
+    assert not put_right(book, command, [], [(1, 0, 51)], done=True)
     assert put_right(book, command, [], [], done=True)
     assert (9 in book) is (kind is Kind.LIMIT)

@@ -193,6 +193,8 @@ ALSO_UNREADABLE = [
     line(T + 6, runner(atb=[[3.1, -5]])),
     line(T + 6, runner(atl=[[3.1]])),
     line("noon", runner(atl=[[3.1, 1]])),
+    line(2**63 // 10**6 + 1, runner(atl=[[3.1, 1]])),
+    line(T + 6, runner(atb=[[3.1, 2**53]])),
     "{nothing}",
 ]
 
@@ -218,6 +220,13 @@ def test_a_damaged_archive(written):
     stream = read_betfair(path, on_problem="warn")
     with pytest.warns(ReplayWarning, match="damaged file"):
         list(stream.chunks())
+
+
+def test_a_market_without_its_name_says_nothing_of_a_book(written):
+    nobody = {"marketDefinition": definition() | {"runners": []}}
+    stream = read_betfair(written(START, BOOK, {"op": "mcm", "pt": T + 6, "mc": [nobody]}))
+    assert len(rows_of(stream)) == 3
+    assert stream.problems.remarks == {"market open": 2}
 
 
 def test_a_file_without_a_runner(written):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob.replay.digits import date_ns, places_of, units
+from clob.replay.digits import date_ns, lots_of, places_of, time_ns, units
 
 
 @given(st.decimals(-(10**9), 10**9, places=9), st.integers(9, 12))
@@ -39,10 +39,35 @@ def test_places_are_the_fewest_that_do(value):
 def test_dates_have_nanoseconds():
     assert date_ns("1970-01-01T00:00:01.000000001Z") == 10**9 + 1
     assert date_ns("1969-12-31 23:59:59.5+00:00") == -500_000_000
+    assert date_ns("2262-04-11T23:47:16.854775807") == 2**63 - 1
 
 
 @pytest.mark.parametrize(
-    "text", ["", "noon", "2025-12-13", "2025-12-13T07:02:38+01:00", "2025-13-13T07:02:38"]
+    ("text", "lots"), [("0", 0), ("9007199254.740991", 2**53 - 1), ("1e-6", 1)]
+)
+def test_sizes_are_lots(text, lots):
+    assert lots_of(text, 6) == lots
+
+
+@pytest.mark.parametrize("text", ["-1", "9007199254.740992", "1e30"])
+def test_sizes_of_which_a_thousand_would_not_fit(text):
+    with pytest.raises(ValueError, match=f"a size of {text}"):
+        lots_of(text, 6)
+
+
+def test_times_fit_63_bits():
+    assert time_ns(str(2**63 - 1), 1) == 2**63 - 1
+    for text, unit_ns in ((str(2**63), 1), ("-1", 1), ("9223372037", 10**9)):
+        with pytest.raises(ValueError, match=f"a time of {text}"):
+            time_ns(text, unit_ns)
+
+
+FAR = ["2262-04-11T23:47:16.854775808", "9999-12-31T23:59:59", "1600-01-01T00:00:00"]
+"""What 63 bits of nanoseconds do not reach."""
+
+
+@pytest.mark.parametrize(
+    "text", ["", "noon", "2025-12-13", "2025-12-13T07:02:38+01:00", "2025-13-13T07:02:38", *FAR]
 )
 def test_what_is_no_date(text):
     with pytest.raises(ValueError, match=r"."):

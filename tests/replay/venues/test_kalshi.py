@@ -87,7 +87,11 @@ BROKEN = {
     "crossed book": row("07:02:39", "A", 63, 37),
     "clock backwards": row("07:02:38", "A", 10, 36),
 }
-ALSO_UNREADABLE = ["noon,A,9,37,91,63\n", "2025-12-13T07:02:39,A,9,-1,91,101\n"]
+ALSO_UNREADABLE = [
+    "noon,A,9,37,91,63\n",
+    "2025-12-13T07:02:39,A,9,-1,91,101\n",
+    "9999-12-13T07:02:39,A,9,37,91,63\n",
+]
 
 
 @pytest.mark.parametrize(
@@ -103,3 +107,15 @@ def test_what_is_broken(log, kind, text):
         rows = rows_of(stream)
     assert stream.problems.counts == {kind: 1}
     assert rows == rows_of(read_kalshi(log(*START, ("07:02:40", "A", 10, 36))))
+
+
+def test_a_log_without_a_line_of_any_market(log):
+    with pytest.raises(ReplayFormatError, match=r"log\.csv: no line of any market"):
+        read_kalshi(log())
+
+
+def test_a_column_that_stands_there_twice(log):
+    head = HEAD.replace("\n", ",best_no_bid\n")
+    assert rows_of(read_kalshi(log(row(*MOVED)[:-1] + ",36\n", head=head)))[0][3] == 10
+    with pytest.raises(ReplayFormatError, match="6 cells instead of 7"):
+        list(read_kalshi(log(row(*MOVED)[:-1] + ",36\n", MOVED, head=head)).chunks())

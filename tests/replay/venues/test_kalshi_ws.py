@@ -183,6 +183,9 @@ ALSO_UNREADABLE = [
     trade("yes", "1.0000", "1.00"),
     {"type": "trade", "sid": 3, "msg": 5},
     message("trade", taker_side="yes", yes_price=46),
+    delta(2, "yes", "0.2200", str(2**53)),
+    snapshot(2, [["0.2200", str(2**53)]]),
+    delta(2, "yes", "0.2200", "1.00", 2**63 // 10**6 + 1),
 ]
 
 

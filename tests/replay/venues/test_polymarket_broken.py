@@ -73,6 +73,8 @@ def test_a_book_that_disagrees_is_made_anew(dump):
         {"event_type": "book", "market": MARKET, "asset_id": YES, "timestamp": "1", "bids": []},
         {"event_type": "price_change", "market": MARKET, "timestamp": "1", "changes": 5},
         trade(T, "BUY", "0.5", None),
+        trade(T, "BUY", "0.5", str(2**53)),
+        book(2**63),
     ],
 )
 def test_messages_that_cannot_be_read(dump, message):

@@ -193,6 +193,8 @@ def test_a_file_is_known_by_its_first_line():
         ({"side": None}, "2: broken line: there is no side"),
         ({"incomingOrderId": None}, "2: broken line: a trade must name"),
         ({"timestamp": 10**13}, "2: broken line: a number or the time 1"),
+        ({"seq": 2**63}, "2: broken line: a number or the time 1001 is out of range"),
+        ({"size": "1" * 61}, "2: broken line: an amount has up to 60 digits, not 61"),
         ({"timestamp": 999}, "2: clock backwards: 999 ms comes after 1000 ms"),
         ({"seq": 3}, "2: gap: event 3 of market 'm' comes where 2 was to follow"),
     ],
@@ -206,6 +208,11 @@ def test_what_is_broken_is_told_with_its_line(path, change, told):
         read = rows(stream)
     assert read[0][:-1] == (1_000, 1, "LIMIT", INVENTED_ID, 1, 50)
     assert len(stream.problems) == 1
+
+
+def test_the_size_of_what_is_no_trade_says_nothing(path):
+    write(path, [ADDED | {"size": "none"}, *DAY[1:]])
+    assert rows(read_export(path)) == rows(read_export(write(path, DAY)))
 
 
 def test_a_line_that_is_cut_off_is_told(path):
