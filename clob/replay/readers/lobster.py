@@ -239,15 +239,15 @@ class _Runs(NamedTuple):
 
 def _runs(block: Messages) -> _Runs:
     """Find the executions that follow one another at one time in one direction."""
-    seen = np.flatnonzero((block.type != HIDDEN) & (block.type != AUCTION))
-    executed = block.type[seen] == EXECUTED
-    same = np.zeros(len(seen), np.bool_)
-    same[1:] = executed[1:] & executed[:-1]
+    rows = np.flatnonzero(block.type == EXECUTED)
+    passed = np.cumsum((block.type == HIDDEN) | (block.type == AUCTION))[rows]
+    same = np.zeros(len(rows), np.bool_)
+    # One follows another where nothing stands between them but what is passed over.
+    same[1:] = np.diff(rows) - np.diff(passed) == 1
     for column in (block.ts_ns, block.side):
-        same[1:] &= np.diff(column[seen]) == 0
-    rows = seen[executed]
-    first = seen[executed & ~same]
-    of = np.cumsum(~same[executed]) - 1
+        same[1:] &= np.diff(column[rows]) == 0
+    first = rows[~same]
+    of = np.cumsum(~same) - 1
     line = block.line.copy()
     line[rows] = block.line[first][of]
     # A hidden execution amid a run stays behind its fills, for they bear the line of the first.
