@@ -137,7 +137,7 @@ def whole_numbers(
             start = every + before[row] + 1
             minus = signed and start[0] == c"-"
             fine = digits(start + minus, every + behind[row], &value)
-            to[row] = -<int64_t>value if minus else <int64_t>value
+            to[row] = <int64_t>(0 - value if minus else value)
             odd[row] = not fine
             all_fine &= fine
     return numbers, None if all_fine else bad
@@ -187,7 +187,7 @@ def decimal_fractions(
                 fine &= stop[0] == c"0"
                 stop += 1
             fine &= value <= 0x7FFFFFFFFFFFFFFFULL
-            to[row] = -<int64_t>value if minus else <int64_t>value
+            to[row] = <int64_t>(0 - value if minus else value)
             odd[row] = not fine
             all_fine &= fine
     return numbers, None if all_fine else bad

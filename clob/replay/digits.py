@@ -73,25 +73,25 @@ def lots_of(text: str | int, places: int) -> int:
     return lots
 
 
-def time_ns(text: str | int, unit_ns: int) -> int:
-    """Read a time that is counted from 1970.
+def time_ns(count: int, unit_ns: int) -> int:
+    """Give a time that is counted from 1970 in nanoseconds.
 
-    >>> time_ns("1757908892000", 10**6)
+    >>> time_ns(1757908892000, 10**6)
     1757908892000000000
 
     Args:
-        text: a whole number.
-        unit_ns: of how many nanoseconds.
+        count: of units.
+        unit_ns: how many nanoseconds a unit is.
 
     Returns:
         The nanoseconds, 0 to ``TIME_NS_MAX``.
 
     Raises:
-        ValueError: it is no whole number, or out of range.
+        ValueError: it is out of range.
     """
-    ns = units(text, 0) * unit_ns
+    ns = count * unit_ns
     if not 0 <= ns <= TIME_NS_MAX:
-        raise ValueError(f"a time of {text}")
+        raise ValueError(f"a time of {count}")
     return ns
 
 

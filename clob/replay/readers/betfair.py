@@ -152,7 +152,7 @@ class _Reader:
                 self._problems.remark("line without market changes")
                 continue
             try:
-                ts_ns = time_ns(message["pt"], MS_NS)
+                ts_ns = time_ns(units(message["pt"], 0), MS_NS)
                 changes = self._changes(message)
                 outcomes = self._outcomes(message)
             except BROKEN as error:

@@ -165,13 +165,14 @@ def _dollars(body: Message) -> Iterator[str | int]:
 def _time_ns(body: Message) -> int | None:
     """Read the time of a message, in whichever form it has one."""
     if "ts_ms" in body:
-        return time_ns(body["ts_ms"], MS_NS)
+        return time_ns(units(body["ts_ms"], 0), MS_NS)
     time: Any = body.get("ts")
     if time is None:
         return None
     if isinstance(time, str) and "-" in time:
         return date_ns(time)
-    return time_ns(time, MS_NS if units(time, 0) >= MS_LEAST else SECOND_NS)
+    stated = units(time, 0)
+    return time_ns(stated, MS_NS if stated >= MS_LEAST else SECOND_NS)
 
 
 class _Reader:

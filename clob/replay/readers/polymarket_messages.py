@@ -171,7 +171,8 @@ def _kind(message: Message) -> str:
 
 def _ts_ns(text: Any) -> int:
     """Read a time."""
-    return time_ns(text, MS_NS if units(text, 0) >= MS_LEAST else SECOND_NS)
+    time = units(text, 0)
+    return time_ns(time, MS_NS if time >= MS_LEAST else SECOND_NS)
 
 
 def _text(value: Any) -> str:
