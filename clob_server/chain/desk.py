@@ -190,13 +190,14 @@ class Desk:
         What is promised to another operation may have been taken already, and would count twice.
         So a refusal counts only once nothing is promised, or after a while.
         """
+        promises, wanted = world.promises, work.promised
         try:
-            return await work.check(world)
+            return await promises.steady(wanted, lambda: work.check(world))
         except RefusalError:
-            if not any(world.promises.total(each.user, each.asset) for each in work.promised):
+            if not any(promises.total(each.user, each.asset) for each in wanted):
                 raise
-            await world.promises.wait(work.promised, PROMISED_S)
-            return await work.check(world)
+            await promises.wait(wanted, PROMISED_S)
+            return await promises.steady(wanted, lambda: work.check(world))
 
     def _go_on(self, operation: Operation) -> None:
         """Go on with an operation that is kept."""

@@ -1,9 +1,11 @@
 """What operations under way will take from wallets, and has not been taken yet."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+Found = TypeVar("Found")
 
 
 class Promise(NamedTuple):
@@ -23,6 +25,7 @@ class Promises:
     def __init__(self) -> None:
         self._held: dict[str, list[Promise]] = {}
         self._total: Counter[tuple[str, str]] = Counter()
+        self._holders: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._changed = asyncio.Event()
 
     def hold(self, operation: str, promises: Iterable[Promise]) -> None:
@@ -30,6 +33,7 @@ class Promises:
         self._held[operation] = list(promises)
         for promise in self._held[operation]:
             self._total[promise.user, promise.asset] += promise.amount
+            self._holders[promise.user, promise.asset].add(operation)
 
     def total(self, user: str, asset: str) -> int:
         """Give how much of a wallet's is promised, in wei."""
@@ -42,8 +46,37 @@ class Promises:
             self._total[key] -= promise.amount
             if not self._total[key]:
                 del self._total[key]
+            self._holders[key].discard(operation)
+            if not self._holders[key]:
+                del self._holders[key]
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def holders(self, wanted: Iterable[Promise]) -> set[str]:
+        """Give the operations to which something of these wallets and assets is promised."""
+        keys = ((each.user, each.asset) for each in wanted)
+        return {name for key in keys if key in self._holders for name in self._holders[key]}
+
+    async def steady(
+        self, wanted: Sequence[Promise], look: Callable[[], Awaitable[Found]]
+    ) -> Found:
+        """Look at wallets, again for as long as something promised of them was taken meanwhile.
+
+        What was there when the node was asked, and is promised no more when it has answered, would
+        count as there.
+
+        Args:
+            wanted: of which wallets and assets.
+            look: what to do.
+
+        Returns:
+            What the last look found.
+        """
+        while True:
+            before = self.holders(wanted)
+            found = await look()
+            if before <= self.holders(wanted):
+                return found
 
     async def wait(self, wanted: Sequence[Promise], wait_s: float) -> None:
         """Wait until nothing of these wallets and assets is promised, or a time is over."""

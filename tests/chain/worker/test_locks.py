@@ -85,6 +85,30 @@ def test_what_is_promised_adds_up_until_it_is_taken():
     asyncio.run(run())
 
 
+def test_a_balance_from_before_it_was_taken_is_looked_up_again():
+    async def run():
+        promises, mine = Promises(), Promise("me", "token", 5)
+        promises.hold("first", [mine])
+        promises.hold("elsewhere", [mine._replace(user="you")])
+        balances = iter([8, 3])
+
+        async def look():
+            balance = next(balances)
+            if balance == 8:
+                # The first is done, and another one has come, while the node answers.
+                promises.release("first")
+                promises.hold("second", [mine._replace(amount=1)])
+                promises.release("elsewhere")
+            return balance - promises.total("me", "token")
+
+        assert await promises.steady([mine], look) == 2
+        assert promises.holders([mine]) == {"second"}
+        promises.release("second")
+        assert promises.holders([mine]) == set()
+
+    asyncio.run(run())
+
+
 def test_nobody_waits_for_ever():
     async def run():
         promises, mine = Promises(), Promise("me", "token", 5)
