@@ -48,11 +48,25 @@ def read(node, to, signature, *arguments, kind="uint256"):
 
 def receipt_of(node, hashed):
     """Wait until a transaction is in a block, and give its receipt; anvil takes a moment."""
+    return told(node, "eth_getTransactionReceipt", hashed, lambda receipt: receipt is not None)
+
+
+def mined_of(node, hashed):
+    """Wait until a node gives a transaction as one of a block.
+
+    The receipt may be there before: anvil looks among what waits first, and takes it out last, and
+    what waits has the price of the block after.
+    """
+    return told(node, "eth_getTransactionByHash", hashed, lambda sent: sent["blockHash"])
+
+
+def told(node, method, hashed, enough):
+    """Ask about a transaction until the answer is enough."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        receipt = node.ask("eth_getTransactionReceipt", hashed)
-        if receipt is not None:
-            return receipt
+        answer = node.ask(method, hashed)
+        if enough(answer):
+            return answer
         time.sleep(0.002)
     raise TimeoutError(hashed)
 

@@ -10,7 +10,7 @@ from clob_server.chain.accounts import ACCOUNTS, create_address
 from clob_server.chain.contracts import artifact
 from tests.chain.devchain.senders import DYNAMIC, LEGACY, LISTED, Sender, creation_of
 from tests.chain.nodes import running, start_anvil, start_devchain
-from tests.chain.people import calldata, receipt_of
+from tests.chain.people import calldata, mined_of, receipt_of
 
 RECEIPT = [
     "status",
@@ -96,9 +96,7 @@ class Both:
         assert [shown(log, LOG) for log in ours["logs"]] == [
             shown(log, LOG) for log in theirs["logs"]
         ]
-        ours_sent, theirs_sent = (
-            node.ask("eth_getTransactionByHash", hashed) for node in self.nodes
-        )
+        ours_sent, theirs_sent = (mined_of(node, hashed) for node in self.nodes)
         assert shown(ours_sent, TRANSACTION) == shown(theirs_sent, TRANSACTION)
         self.same("eth_getBlockByNumber", ours["blockNumber"], False, of=BLOCK)
         return ours
