@@ -25,6 +25,9 @@ PRICE_LIMIT, SIZE_LIMIT = 2**31 - 1, 2**40
 NO_ASK, NO_BID = 9_999_999_999, -9_999_999_999
 """The prices of levels that are not there."""
 
+OUTSIDE = "message outside the grid"
+"""What is remarked of messages at prices that nobody asked for."""
+
 
 class Messages(NamedTuple):
     """Messages as columns, prices in ticks."""
@@ -117,7 +120,7 @@ class Lines(NamedTuple):
             return found
         problems.remark("trading halt or resumption", int(np.count_nonzero(halt)))
         problems.remark("hidden trade between two ticks", int(np.count_nonzero(off & ~far)))
-        problems.remark("message outside the grid", int(np.count_nonzero(far)))
+        problems.remark(OUTSIDE, int(np.count_nonzero(far)))
         return found.some(~dropped)
 
     def _in_order(self, found: Messages, latest: int, problems: Problems) -> Messages:

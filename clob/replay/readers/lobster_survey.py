@@ -16,6 +16,7 @@ from clob.replay.readers.lobster_lines import (
     EXECUTED,
     GONE,
     NEW,
+    OUTSIDE,
     Lines,
     Messages,
     read_levels,
@@ -156,8 +157,7 @@ def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> 
             pairs.see(block)
     seen.finish()
     if seen.lo > seen.hi:
-        why = f"; {problems.kept[0]}" if problems.kept else ""
-        raise ReplayFormatError(f"{plain_name(lines.path)}: no line is a LOBSTER message{why}")
+        raise ReplayFormatError(f"{plain_name(lines.path)}: {_why_none(lines, problems)}")
     after = None if pairs is None else pairs.lines()
     nameless = _nameless(lines, book, seen, after) if book is not None else []
     lo = min([seen.lo, *(old.price for old in nameless)])
@@ -175,6 +175,15 @@ def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> 
         odd=np.array(sorted(seen.odd), np.int64),
         remarks=problems.remarks,
     )
+
+
+def _why_none(lines: Lines, problems: Ignored) -> str:
+    """Say why nothing is left of a file."""
+    outside = problems.remarks[OUTSIDE]
+    if outside and lines.grid is not None:
+        lo, hi = lines.grid
+        return f"no message lies in the grid {lo}:{hi}, {outside:,} lie outside"
+    return f"no line is a LOBSTER message{f'; {problems.kept[0]}' if problems.kept else ''}"
 
 
 def _nameless(lines: Lines, book: FilePath, seen: _Surveyor, after: Integers | None) -> list[Old]:

@@ -174,6 +174,13 @@ def test_a_grid_leaves_out_what_is_beyond(write):
     assert stream.problems.remarks["message outside the grid"] == 2
 
 
+def test_a_grid_that_leaves_nothing_is_told(write):
+    path = write(MESSAGES)
+    text = rf"{path.name}: no message lies in the grid 1:9, \d+ lie outside"
+    with pytest.raises(ReplayFormatError, match=text):
+        read_lobster(path, grid=(1, 9))
+
+
 def test_times_count_from_the_midnight_given(write):
     events = events_of(read_lobster(write(MESSAGES), midnight_ns=10**18))
     assert events["ts_ns"][1] == 10**18 + 34_200_100_000_000
