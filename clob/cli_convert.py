@@ -11,6 +11,7 @@ from clob.cli_output import (
     complain,
     printable,
     progress,
+    refuse_place,
     tell_problems,
     told_of,
     write,
@@ -61,6 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
     """Convert, and say in a line what was written."""
     files = [Path(file) for file in arguments.files]
     try:
+        _refuse_out(arguments.out, files)
         stream, events = opened(files, arguments)
         count = _convert(stream, files, arguments.out, events)
     except UnusableError as error:
@@ -69,6 +71,17 @@ def _run(arguments: argparse.Namespace) -> int:
     tell_problems(stream.problems)
     write(f"{printable(str(arguments.out))}: {count:,} events, lots of {stream.lot_wei} wei")
     return DONE
+
+
+def _refuse_out(out: Path, files: list[Path]) -> None:
+    """Refuse what cannot be written before anything is read."""
+    from clob.replay.write import ending_of  # noqa: PLC0415 - NumPy may be missing
+
+    try:
+        ending_of(out)
+    except ValueError as error:
+        raise UnusableError(f"{printable(str(out))}: {error}") from error
+    refuse_place(out, files)
 
 
 def _convert(stream: "Stream", files: list[Path], out: Path, events: int) -> int:

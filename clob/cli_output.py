@@ -1,6 +1,8 @@
 """What the commands of ``clob`` write with: lines, complaints, a progress bar, exit codes."""
 
 import contextlib
+import errno
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -65,6 +67,30 @@ def told_of(
         if begin and path.name.startswith(begin):
             return f"{error.code}: {printable(str(path.with_name(begin)))}{text[len(begin) :]}"
     return f"{error.code}: {printable(', '.join(map(str, paths)))}: {text}"
+
+
+def refuse_place(path: Path, read: Sequence[Path]) -> None:
+    """Refuse to write where nothing can be written, before hours are spent on what would be.
+
+    Args:
+        path: the file that is to be written.
+        read: the files that are read meanwhile.
+
+    Raises:
+        UnusableError: it is one of those; its folder is none; it is a folder itself; or one of both
+            may not be written to.
+    """
+    why = ""
+    if any(path.exists() and file.exists() and path.samefile(file) for file in read):
+        why = "it is what is read"
+    elif not path.parent.is_dir():
+        why = os.strerror(errno.ENOENT)
+    elif path.is_dir():
+        why = os.strerror(errno.EISDIR)
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = os.strerror(errno.EACCES)
+    if why:
+        raise UnusableError(f"FILE_UNWRITABLE: {printable(str(path))}: {why}")
 
 
 def printable(text: str) -> str:

@@ -25,7 +25,13 @@ from clob.cli_output import (
     write,
 )
 from clob.cli_reading import add_reading, opened, quiet, watched, with_numpy
-from clob.cli_results import differences_of, draw_books, tell_result, write_results
+from clob.cli_results import (
+    differences_of,
+    draw_books,
+    refuse_results,
+    tell_result,
+    write_results,
+)
 from clob.errors import ClobError
 
 if TYPE_CHECKING:
@@ -160,6 +166,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         if len(together) > 1 and (arguments.out or arguments.report):
             raise UnusableError("--out and --report are of one stream: give one FILE, or --merge")
+        refuse_results(arguments.out, arguments.report, files)
         trader = load_strategy(arguments.strategy) if arguments.strategy else None
     except UnusableError as error:
         complain(str(error))

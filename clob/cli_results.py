@@ -2,12 +2,20 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clob import book as book_module
-from clob.cli_output import NS_PER_S, UnusableError, printable, tell, told_of, write
+from clob.cli_output import (
+    NS_PER_S,
+    UnusableError,
+    printable,
+    refuse_place,
+    tell,
+    told_of,
+    write,
+)
 from clob.errors import ClobError
 from clob.records import Kind
 from clob.units import format_tokens
@@ -107,7 +115,7 @@ def _about(
         ("recording", printable(result.name)),
         ("", printable(stream.note)),
         ("books", printable(", ".join(books)) if len(books) > 1 else ""),
-        ("events", f"{sum(commands.values()):,}: {_by_kind(commands)}"),
+        ("events", f"{sum(commands.values()):,}: {_by_kind(commands) or 'none'}"),
         ("records", _by_kind(records)),
         ("seed", f"{seeds:,} orders"),
         ("remarks", printable(", ".join(remarks))),
@@ -200,6 +208,27 @@ def signed_tokens(wei: int) -> str:
 
 
 # ----- files ---------------------------------------------------------------------------------
+
+
+def refuse_results(out: Path | None, report: Path | None, read: Sequence[Path]) -> None:
+    """Refuse places that cannot be written, before anything is run.
+
+    Args:
+        out: where the tables are to go, if anywhere.
+        report: where the page is to go, if anywhere.
+        read: the files that are read.
+
+    Raises:
+        UnusableError: one of them cannot be written, or would replace what is read.
+    """
+    from clob.replay.write import place_of  # noqa: PLC0415 - NumPy may be missing
+
+    try:
+        places = [place_of(out, name) for name in TABLES] if out else []
+    except ValueError as error:
+        raise UnusableError(f"--out: {error}") from error
+    for place in [*places, *([report] if report else [])]:
+        refuse_place(place, read)
 
 
 def write_results(result: "Backtest", out: Path | None, report: Path | None) -> None:

@@ -1,9 +1,11 @@
 """Opens plain and compressed files in blocks of bounded size, and counts the bytes read of them."""
 
 import bz2
+import errno
 import gzip
 import io
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,9 @@ LINE_BYTES_MAX = 1 << 26
 """A line longer than this is none: the file is not a text."""
 
 NEWLINE = b"\n"[0]
+
+ONCE = "a pipe or a device, which can be read only once; save it as a file first"
+"""Why some things that have a path are not read."""
 
 SUFFIXES = (".gz", ".bz2", ".zst")
 """The endings of compressed files that are understood."""
@@ -91,9 +96,13 @@ def open_bytes(path: FilePath, progress: Progress | None = None) -> IO[bytes]:
         A binary file. Reading it may raise one of ``DAMAGED``, or ``OSError``.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: it cannot be opened, or is a pipe or a device: files are read more than once, and
+            the second time there would be less of it.
         PackageMissingError: it ends in ``.zst`` and zstandard is not installed.
     """
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.ESPIPE, ONCE, os.fspath(path))
     file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by what reads it
     raw = io.BufferedReader(_Counted(file, progress or Progress()), 1 << 18)
     suffix = Path(path).suffix.lower()

@@ -52,7 +52,7 @@ def write_stream(path: FilePath, stream: Stream) -> int:
             books, and the file a recording.
         ValueError: the name ends with none of these.
     """
-    ending = _ending(path)
+    ending = ending_of(path)
     if ending == ".npz":
         return _write_npz(path, stream)
     if ending == ".parquet":
@@ -61,8 +61,18 @@ def write_stream(path: FilePath, stream: Stream) -> int:
         return _write_csv(file, stream)
 
 
-def _ending(path: FilePath) -> str:
-    """Tell the format by the name of a file."""
+def ending_of(path: FilePath) -> str:
+    """Tell the format by the name of a file that is to be written.
+
+    Args:
+        path: the file, there or not.
+
+    Returns:
+        One of ``SUFFIXES``.
+
+    Raises:
+        ValueError: the name ends with none of them.
+    """
     name = os.fspath(path).lower()
     for suffix in SUFFIXES:
         if name.endswith(suffix):
@@ -169,14 +179,13 @@ def write_tables(path: FilePath, tables: Mapping[str, Records]) -> dict[Path, in
         PackageMissingError: it is Parquet and pyarrow is not installed.
         ValueError: the name ends with none of the formats.
     """
-    ending = _ending(path)
+    ending = ending_of(path)
     if ending == ".npz":
         _write_arrays(path, tables)
         return {Path(path): sum(map(len, tables.values()))}
-    stem = os.fspath(path)[: -len(ending)]
     counts = {}
     for name, rows in tables.items():
-        file = Path(f"{stem}.{name}{ending}")
+        file = place_of(path, name)
         if ending == ".parquet":
             need("pyarrow.parquet", "Writing Parquet files", "clob[export]").write_table(
                 to_arrow(rows), file, compression="zstd"
@@ -187,6 +196,25 @@ def write_tables(path: FilePath, tables: Mapping[str, Records]) -> dict[Path, in
                 text.writelines(_csv_lines(rows))
         counts[file] = len(rows)
     return counts
+
+
+def place_of(path: FilePath, name: str) -> Path:
+    """Tell into which file a table goes.
+
+    Args:
+        path: what :func:`write_tables` is given.
+        name: the name of the table.
+
+    Returns:
+        The file: that path where it holds all of them.
+
+    Raises:
+        ValueError: the name of the path ends with none of the formats.
+    """
+    ending = ending_of(path)
+    if ending == ".npz":
+        return Path(path)
+    return Path(f"{os.fspath(path)[: -len(ending)]}.{name}{ending}")
 
 
 def _write_arrays(path: FilePath, tables: Mapping[str, Records]) -> None:

@@ -363,14 +363,3 @@ def test_a_page_is_written(file, tmp_path, capsys):
     assert main(["replay", str(file), *OPTIONS, "--report", str(path)]) == 0
     assert f"wrote      {path}\n" in capsys.readouterr().out
     assert path.read_text().startswith("<!doctype html>")
-
-
-def test_what_cannot_be_written_is_told(file, tmp_path, capsys):
-    nowhere = tmp_path / "no" / "res.csv"
-    assert main(["replay", str(file), "--out", str(nowhere)]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"clob: FILE_UNWRITABLE: {tmp_path / 'no' / 'res.fills.csv'}: No such")
-    assert main(["replay", str(file), "--out", str(tmp_path / "res.txt")]) == 2
-    assert "clob: --out: cannot tell the format of 'res.txt'" in capsys.readouterr().err
-    assert main(["replay", str(file), str(file), "--out", "x.csv"]) == 2
-    assert "--out and --report are of one stream" in capsys.readouterr().err

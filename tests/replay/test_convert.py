@@ -184,9 +184,14 @@ def test_what_is_broken_is_told_or_ends_it_and_leaves_nothing_behind(file, tmp_p
 
 def test_a_place_that_cannot_be_written_is_told(file, tmp_path, capsys):
     assert main(["convert", str(file), str(tmp_path / "no" / "out.csv")]) == 2
-    assert "clob: FILE_UNUSABLE: " in capsys.readouterr().err
+    nowhere = tmp_path / "no" / "out.csv"
+    assert f"clob: FILE_UNWRITABLE: {nowhere}: No such" in capsys.readouterr().err
     assert main(["convert", str(file), str(tmp_path / "out.txt")]) == 2
-    assert "cannot tell the format of '" in capsys.readouterr().err
+    assert "cannot tell the format of 'out.txt'" in capsys.readouterr().err
+    folder = tmp_path / "folder.csv"
+    folder.mkdir()
+    assert main(["convert", str(file), str(folder)]) == 2
+    assert f"clob: FILE_UNWRITABLE: {folder}: Is a directory" in capsys.readouterr().err
     assert main(["convert", str(tmp_path / "none"), str(tmp_path / "out.csv")]) == 2
     assert f"clob: FILE_UNREADABLE: {tmp_path / 'none'}: No such" in capsys.readouterr().err
 
