@@ -82,7 +82,9 @@ def backtest(
         The tables, the check, the divergences and the digest.
 
     Raises:
-        ValueError: an argument is none of those named, or out of range.
+        ValueError: an argument is none of those named, or out of range; an outcome is of a market
+            that the stream does not have.
+        PortfolioError: an outcome is no price from 0 to the scale.
         ReplayFormatError: the prices of the stream are too far apart for a book, as a broken one
             among them makes them; or the input is broken and the policy is to raise.
     """
@@ -91,6 +93,7 @@ def backtest(
     _refuse_unknown("check", check, CHECKS)
     _refuse_unknown("keep", keep, frozenset(KEPT))
     _refuse_wide(stream)
+    _refuse_outcomes(stream, outcome or {}, scale)
     compares_bests = "bests" in check and (strategy is None or mode == "shadow")
     checker = Checker(
         stream.lo, stream.hi, [one.number for one in stream.instruments], bests=compares_bests
@@ -185,6 +188,16 @@ def _refuse_wide(stream: Stream) -> None:
             f"{stream.name}: prices from {stream.lo} to {stream.hi} ticks, of which a book has "
             f"{TICKS_MAX} at most; read it with a grid of those that matter"
         )
+
+
+def _refuse_outcomes(stream: Stream, outcome: Mapping[int, int], scale: int) -> None:
+    """Refuse at once what would go unheard, or end the run when all is done."""
+    trial = Portfolio(scale=scale)
+    markets = sorted({one.number // 2 for one in stream.instruments})
+    for market, price in outcome.items():
+        if market not in markets:
+            raise ValueError(f"an outcome is of market {market!r}, the stream has {markets}")
+        trial.settle(market, price)
 
 
 def _refuse_unknown(name: str, given: Collection[str], known: frozenset[str]) -> None:

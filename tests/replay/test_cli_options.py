@@ -283,6 +283,9 @@ def test_a_strategy_that_fails_is_no_failed_check(file, tmp_path, monkeypatch, c
 def test_markets_are_settled_by_name_or_number(file, capsys):
     assert main(["replay", str(file), "--outcome", "rain=100"]) == 2
     assert "clob: --outcome: there is no market 'rain', only 0" in capsys.readouterr().err
+    assert main(["replay", str(file), "--outcome", "0=101"]) == 2
+    text = f"clob: PORTFOLIO: {file}: a market settles at 0 to 100 ticks, not 101\n"
+    assert capsys.readouterr() == ("", text)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from clob import Side
 from clob.records import Kind
 from clob.replay.backtest import backtest
-from clob.replay.errors import ReplayFormatError
+from clob.replay.errors import PortfolioError, ReplayFormatError
 from clob.replay.latency import Latency
 from clob.replay.npz import read_npz
 from clob.replay.recording import join
@@ -244,6 +244,21 @@ def test_the_outcome_is_paid_out():
     assert result.portfolio.collateral == 3 * 50 - 3 * 100
     assert result.equity["wealth"][-1] == -150
     assert result.positions["size"].tolist() == [-300, 0]
+
+
+def test_an_outcome_that_would_go_unheard_is_refused_at_once():
+    opened = []
+
+    def chunks():
+        opened.append(1)
+        return iter(())
+
+    stream = Stream(chunks, lo=1, hi=99, lot_wei=100, instruments=TWO)
+    with pytest.raises(ValueError, match=r"of market 7, the stream has \[0\]"):
+        backtest(stream, outcome={7: 100})
+    with pytest.raises(PortfolioError, match="settles at 0 to 100 ticks, not 101"):
+        backtest(stream, outcome={0: 101})
+    assert not opened
 
 
 def test_books_are_apart(book_class):
