@@ -15,8 +15,8 @@ from benchmarks import workload
 from benchmarks.workload import cache_dir
 from clob import Book
 from clob.records import EVENT, Kind
-from clob.replay.recording import Recording, Records, join
-from clob.replay.streams import FIRST_RECORD, Stream
+from clob.replay.recording import FIRST_RECORD, Recording, Records, join
+from clob.replay.streams import Stream
 from clob.replay.synthetic import HI, LO, LOT_WEI, synthetic_day
 
 NUM_EVENTS, NUM_QUICK = 500_000, 20_000

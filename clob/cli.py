@@ -11,6 +11,9 @@ from clob import cli_convert, cli_replay
 from clob.cli_output import CHECK_FAILED, DONE, UNUSABLE, complain, printable, told_of, write
 from clob.errors import ClobError, FrameNewerError
 
+INTERRUPTED = 130
+"""The exit code of a command that was interrupted, as shells have it."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command.
@@ -20,7 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if all went well, 1 if a replay did not give what was recorded or a journal does not
-        verify, 2 if a file could not be used or something is not installed.
+        verify, 2 if a file could not be used or something is not installed, 130 if it was
+        interrupted.
 
     Raises:
         SystemExit: the arguments are wrong (2), or only help or the version was asked for (0).
@@ -34,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # once more when the interpreter closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
     return code
 
 

@@ -155,4 +155,5 @@ def watched(stream: "Stream", on_chunk: "Callable[[Records], None]") -> "Stream"
         problems=stream.problems,
         progress=stream.progress,
         has_fills=stream.has_fills,
+        scale=stream.scale,
     )

@@ -135,6 +135,12 @@ def _add_trading(parser: argparse.ArgumentParser) -> None:
         help="what its incoming and its resting orders are charged",
     )
     group.add_argument(
+        "--scale",
+        metavar="TICKS",
+        type=words.scale,
+        help="how many ticks a whole token is worth; default: what the file says, or else 100",
+    )
+    group.add_argument(
         "--outcome",
         metavar="MARKET=TICKS",
         type=words.worth,
@@ -253,6 +259,7 @@ def _backtest(
             collateral=arguments.collateral,
             fees=RateFees(incoming_bps, resting_bps) if arguments.fee_bps else no_fees,
             outcome=_outcome(stream, arguments.outcome),
+            scale=arguments.scale,
             check=arguments.check,
             keep=("fills", "bests") if arguments.out or arguments.report else (),
             chunk=CHUNK_WITH_BAR if show else CHUNK,

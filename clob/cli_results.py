@@ -146,7 +146,8 @@ def _checked(result: "Backtest", check: Collection[str]) -> str:
         return "not asked for"
     found = result.check
     if found is None:
-        return "no fills were recorded to compare with"
+        what = "fills" if "fills" in check else "best prices"
+        return f"no {what} were recorded to compare with"
     bests = ""
     if found.bests:
         bests = f", {found.bests_equal:,} of {found.bests:,} best prices"

@@ -120,6 +120,13 @@ def checks(text: str) -> tuple[str, ...]:
     return tuple(names[word] for word in dict.fromkeys(text.split(",")))
 
 
+def scale(text: str) -> int:
+    """Read how many ticks a whole is, 1 or more."""
+    if not count(text):
+        raise ArgumentTypeError("it must be 1 or more, not 0")
+    return int(text)
+
+
 def count(text: str) -> int:
     """Read a number of 0 or more."""
     if not (text.isascii() and text.isdecimal()):

@@ -9,7 +9,7 @@ from clob.replay.checking import Checker
 from clob.replay.driver import NEVER, Driver, Stop
 from clob.replay.driving import StreamDriver
 from clob.replay.errors import ReplayFormatError
-from clob.replay.fees import CENTS, Fees, no_fees
+from clob.replay.fees import Fees, no_fees
 from clob.replay.latency import Latency
 from clob.replay.played import Played
 from clob.replay.portfolio import Portfolio
@@ -38,7 +38,7 @@ def backtest(
     self_trade: SelfTrade = SelfTrade.CANCEL_INCOMING,
     collateral: int | None = None,
     fees: Fees = no_fees,
-    scale: int = CENTS,
+    scale: int | None = None,
     outcome: Mapping[int, int] | None = None,
     check: Collection[str] = ("fills", "bests"),
     keep: Collection[str] = KEPT,
@@ -65,7 +65,8 @@ def backtest(
         self_trade: what happens where its orders meet one another.
         collateral: what it begins with, in wei; None is unlimited credit.
         fees: what each side of a trade of its own is charged.
-        scale: how many ticks a whole token is worth.
+        scale: how many ticks a whole token is worth; None is what the stream says, 100 where its
+            reader cannot know.
         outcome: what a YES token is worth in the end, in ticks, by the number of the market.
         check: what is compared with the recorded: ``"fills"``, ``"bests"``. In ``rematch`` best
             prices are not where there is a strategy, whose orders are in the book.
@@ -93,6 +94,7 @@ def backtest(
     _refuse_unknown("check", check, CHECKS)
     _refuse_unknown("keep", keep, frozenset(KEPT))
     _refuse_wide(stream)
+    scale = stream.scale if scale is None else scale
     _refuse_outcomes(stream, outcome or {}, scale)
     compares_bests = "bests" in check and (strategy is None or mode == "shadow")
     checker = Checker(
@@ -197,6 +199,8 @@ def _refuse_outcomes(stream: Stream, outcome: Mapping[int, int], scale: int) -> 
     for market, price in outcome.items():
         if market not in markets:
             raise ValueError(f"an outcome is of market {market!r}, the stream has {markets}")
+        if type(price) is not int:
+            raise ValueError(f"an outcome is an integer of ticks, not {price!r}")
         trial.settle(market, price)
 
 

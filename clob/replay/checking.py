@@ -11,8 +11,7 @@ from clob.records import BEST, EventRow, Kind
 from clob.replay.comparing import Sides
 from clob.replay.divergence import KEPT, Divergence, Divergences, kind_of
 from clob.replay.played import RECORDED, Difference, Played
-from clob.replay.recording import Records, join
-from clob.replay.streams import FIRST_RECORD
+from clob.replay.recording import FIRST_RECORD, Records, join
 
 # A plain integer: comparing bytes with a member of an enum makes an array of long integers.
 BBO = int(Kind.BBO)

@@ -13,9 +13,6 @@ from clob.order import Side
 BPS = 10_000
 """Basis points in the whole."""
 
-CENTS = 100
-"""Ticks that one token is worth at most, where a tick is a cent."""
-
 
 class Traded(NamedTuple):
     """One side of one trade, as its fee depends on it."""

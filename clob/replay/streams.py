@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from clob.records import EVENT, FILL, Kind
+from clob.records import EVENT, Kind
 from clob.replay.files import Progress
 from clob.replay.problems import Problems
-from clob.replay.recording import Recording, Records, join
+from clob.replay.recording import CENTS, Recording, Records, join, split_fills
 
 CHUNK = 131_072
 """How many events a chunk has, unless another number is asked for."""
@@ -33,9 +33,6 @@ OWN_ID = 2**62
 
 INVENTED_ID = 2**61
 """The first id that readers give to orders without one, as to unnamed incoming orders."""
-
-FIRST_RECORD = 16
-"""The lowest kind that is a record to compare with and no command."""
 
 
 class Instrument(NamedTuple):
@@ -64,6 +61,7 @@ class Stream:
         problems: where the readers report; None makes one that raises.
         progress: what the readers move on; None for one that stands still.
         has_fills: whether what came of the commands was recorded.
+        scale: how many ticks a whole of collateral is, 100 where a tick is a cent.
     """
 
     def __init__(
@@ -79,6 +77,7 @@ class Stream:
         problems: Problems | None = None,
         progress: Progress | None = None,
         has_fills: bool = True,
+        scale: int = CENTS,
     ) -> None:
         self._blocks = blocks
         self.lo: int = lo
@@ -99,6 +98,8 @@ class Stream:
         """How far the reading is, in bytes."""
         self.has_fills: bool = has_fills
         """Whether what came of the commands was recorded."""
+        self.scale: int = scale
+        """How many ticks a whole of collateral is: what money is counted by."""
 
     def chunks(self, size: int = CHUNK) -> Iterator[Records]:
         """Read from the start, in chunks.
@@ -185,36 +186,6 @@ class Stream:
             note=recording.note,
             has_fills=recording.fills is not None,
         )
-
-
-def split_fills(events: Records) -> tuple[Records, Records]:
-    """Part ``FILL`` records from the events they stand behind.
-
-    Args:
-        events: array of ``EVENT``.
-
-    Returns:
-        The events without them, and an array of ``FILL`` whose ``event`` counts from the first of
-        those events.
-
-    Raises:
-        ValueError: a fill stands before any command.
-    """
-    kind = events["kind"]
-    filled = kind == Kind.FILL
-    others, records = (events.take(np.flatnonzero(some)) for some in (~filled, filled))
-    # Of each fill: the place of the last command before it, among the events that are no fills.
-    place = np.cumsum(~filled) - 1
-    command = np.maximum.accumulate(np.where(kind < FIRST_RECORD, place, -1))[filled]
-    if len(command) and command[0] < 0:
-        raise ValueError("a fill stands before any command")
-    fills = np.zeros(len(records), FILL)
-    fills["event"] = command
-    fills["resting_id"] = records["order_id"]
-    fills["incoming_id"] = others["order_id"].take(command)
-    for field in ("size", "price", "ts_ns"):
-        fills[field] = records[field]
-    return others, fills
 
 
 def fill_records(fills: Records, causes: Records) -> Records:
@@ -315,20 +286,23 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
     keeps its own order even where its clock runs backwards.
 
     Args:
-        streams: one or more, counted in the same lots.
+        streams: one or more, counted in the same lots, money in the same ticks.
         chunk: how many events of each are held, about.
 
     Returns:
         The stream, on a grid wide enough for all. Its problems and its progress are the sums.
 
     Raises:
-        ValueError: there is none, or the lots differ.
+        ValueError: there is none; the lots differ, or what a tick is worth.
     """
     if not streams:
         raise ValueError("there is no stream to merge")
     lots = {stream.lot_wei for stream in streams}
     if len(lots) > 1:
         raise ValueError(f"the streams count in different lots: {sorted(lots)} wei")
+    scales = {stream.scale for stream in streams}
+    if len(scales) > 1:
+        raise ValueError(f"the streams have different ticks: {sorted(scales)} to the whole")
     instruments, numbers = _renumber(streams)
     problems, progress = Problems(), Progress()
 
@@ -355,6 +329,7 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
         problems=problems,
         progress=progress,
         has_fills=any(stream.has_fills for stream in streams),
+        scale=scales.pop(),
     )
 
 

@@ -19,8 +19,8 @@ from clob.replay.files import FilePath
 from clob.replay.npz import FORMAT, META_FIELDS, VERSION
 from clob.replay.optional import need
 from clob.replay.played import whole
-from clob.replay.recording import Records
-from clob.replay.streams import Stream, split_fills
+from clob.replay.recording import Records, split_fills
+from clob.replay.streams import Stream
 
 WEI_DIGITS = 38
 """How many decimal digits an amount in wei may have in a table of Parquet."""
@@ -289,9 +289,9 @@ def _write_csv(file: IO[bytes], stream: Stream) -> int:
 
 
 def _write_parquet(path: FilePath, stream: Stream) -> int:
-    """Write a row for each event; the grid and the lot are in the metadata of the schema."""
+    """Write a row for each event; grid, lot and scale are in the metadata of the schema."""
     parquet = need("pyarrow.parquet", "Writing Parquet files", "clob[export]")
-    about = {"lo": stream.lo, "hi": stream.hi, "lot_wei": stream.lot_wei, "name": stream.name}
+    about = {name: getattr(stream, name) for name in ("lo", "hi", "lot_wei", "scale", "name")}
     schema = to_arrow(np.zeros(0, EVENT)).schema.with_metadata(
         {key: str(value) for key, value in about.items()}
     )

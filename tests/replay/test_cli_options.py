@@ -280,6 +280,24 @@ def test_a_strategy_that_fails_is_no_failed_check(file, tmp_path, monkeypatch, c
     assert ("Traceback" in err) is ("has failed" in told)
 
 
+def test_money_is_counted_in_the_ticks_of_the_file_or_those_said(table, tmp_path, capsys):
+    lines = table.read_text().splitlines()
+    finer = tmp_path / "finer.csv"
+    finer.write_text("\n".join(lines) + "\n")
+    assert main(["replay", str(finer), "--scale", "1000", "--outcome", "flow=1000"]) == 2
+    assert "there is no market 'flow', only finer" in capsys.readouterr().err
+    assert main(["replay", str(finer), "--scale", "1000", "--outcome", "0=1000"]) == 0
+    capsys.readouterr()
+    assert main(["replay", str(finer), "--outcome", "0=1000"]) == 2
+    assert "settles at 0 to 100 ticks, not 1000" in capsys.readouterr().err
+
+
+def test_only_best_prices_were_asked_for(file, capsys):
+    assert main(["replay", str(file), "--check", "bbo"]) == 0
+    told = lines_of(capsys.readouterr().out)
+    assert told["check"] == "no best prices were recorded to compare with"
+
+
 def test_markets_are_settled_by_name_or_number(file, capsys):
     assert main(["replay", str(file), "--outcome", "rain=100"]) == 2
     assert "clob: --outcome: there is no market 'rain', only 0" in capsys.readouterr().err
@@ -303,6 +321,7 @@ def test_markets_are_settled_by_name_or_number(file, capsys):
         ("--outcome", "rain"),
         ("--check", "books"),
         ("--allow", "-1"),
+        ("--scale", "0"),
         ("--mode", "nonsense"),
         ("--policy", "ignore"),
     ],

@@ -71,3 +71,15 @@ def test_what_can_be_read_only_once_is_refused(tmp_path, day, capsys):
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"clob: FILE_UNREADABLE: /dev/stdin: {ONCE}\n"
+
+
+def test_an_interrupt_is_no_mistake(file, tmp_path, monkeypatch, capsys):
+    (tmp_path / "halting.py").write_text(
+        "from clob.replay import Strategy\n"
+        "class Mine(Strategy):\n"
+        "    def on_wake(self, market):\n"
+        "        raise KeyboardInterrupt\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["replay", str(file), "--strategy", "halting:Mine", "--every", "1s"]) == 130
+    assert capsys.readouterr() == ("", "clob: interrupted\n")

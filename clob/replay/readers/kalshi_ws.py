@@ -127,6 +127,7 @@ def read_kalshi_ws(
         note="Kalshi WebSocket feed",
         problems=problems,
         progress=progress,
+        scale=hi + 1,
     )
 
 

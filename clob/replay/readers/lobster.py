@@ -42,7 +42,7 @@ from clob.replay.readers.lobster_lines import (
     read_levels,
 )
 from clob.replay.readers.lobster_survey import DEEDS, Old, Survey, survey_of
-from clob.replay.recording import Records, join
+from clob.replay.recording import Records, join, ticks_of
 from clob.replay.streams import INVENTED_ID, Instrument, Stream
 
 TICK = 100
@@ -113,6 +113,7 @@ def read_lobster(
         note="LOBSTER messages",
         problems=reader.problems,
         progress=reader.progress,
+        scale=ticks_of(10_000, tick),
     )
 
 

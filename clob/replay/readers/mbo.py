@@ -29,7 +29,7 @@ from clob.replay.errors import ReplayFormatError
 from clob.replay.files import FilePath, plain_name
 from clob.replay.problems import Policy, Problems
 from clob.replay.readers.mbo_book import BLOCK_ROWS, LAST, NOBODY, SNAPSHOT, Reader, Row
-from clob.replay.recording import Records
+from clob.replay.recording import Records, ticks_of
 from clob.replay.streams import INVENTED_ID, Instrument, Stream
 
 FIELDS = ("ts_recv", "ts_event", "action", "side", "price", "size", "order_id", "flags")
@@ -128,6 +128,7 @@ def stream_of(
         name=name,
         note="market-by-order records",
         problems=problems,
+        scale=ticks_of(10**9, tick),
     )
 
 

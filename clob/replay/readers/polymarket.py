@@ -114,6 +114,7 @@ def read_polymarket(
         note="Polymarket market channel",
         problems=problems,
         progress=progress,
+        scale=whole,
     )
 
 

@@ -20,7 +20,7 @@ from clob.replay.files import FilePath, Progress, line_blocks, plain_name
 from clob.replay.numerals import Integers
 from clob.replay.optional import need
 from clob.replay.problems import Ignored, Policy, Problems
-from clob.replay.recording import Records
+from clob.replay.recording import CENTS, Records, ticks_of
 from clob.replay.streams import OWN, OWN_ID, Instrument, Stream
 
 Columns: TypeAlias = Mapping[str, str | int]
@@ -166,7 +166,14 @@ def read_table(
         problems=problems,
         progress=progress,
         has_fills=found.has_fills,
+        scale=about.get("scale", CENTS) if tick == "1" else _scale_of(shape.tick),
     )
+
+
+def _scale_of(tick: tuple[int, int]) -> int:
+    """Tell how many ticks a whole is, of a tick of so many of a unit with so many digits."""
+    digits, places = tick
+    return ticks_of(10**places, digits)
 
 
 def _instrument(number: int, market: str, numbers: list[int]) -> Instrument:
@@ -178,12 +185,16 @@ def _instrument(number: int, market: str, numbers: list[int]) -> Instrument:
 
 
 def _about(path: FilePath) -> dict[str, int]:
-    """Read the grid and the lot that a Parquet file written by this package states."""
+    """Read the grid, the lot and the scale that a Parquet file written by this package states."""
     if not _is_parquet(path):
         return {}
     parquet = need("pyarrow.parquet", "Reading Parquet files", "clob[export]")
     metadata = parquet.read_schema(path).metadata or {}
-    names = [name for name in ("lo", "hi", "lot_wei") if metadata.get(name.encode(), b"").isdigit()]
+    names = [
+        name
+        for name in ("lo", "hi", "lot_wei", "scale")
+        if metadata.get(name.encode(), b"").isdigit()
+    ]
     return {name: int(metadata[name.encode()]) for name in names}
 
 

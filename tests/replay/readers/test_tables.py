@@ -104,6 +104,13 @@ def test_a_recording_is_written_and_opened(tmp_path, day):
         open_stream(path, grid=(1, 2))
 
 
+def test_parquet_says_what_a_tick_is_worth(tmp_path, day):
+    path = tmp_path / "fine.parquet"
+    part = Stream.of(day).collect().events[:200]
+    write_stream(path, Stream(lambda: [part.copy()], lo=1, hi=999, lot_wei=1, scale=1_000))
+    assert read_table(path).scale == 1_000
+
+
 def test_parquet_of_another_writer(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -118,6 +125,8 @@ def test_parquet_of_another_writer(tmp_path):
     }
     path = tmp_path / "x.parquet"
     parquet.write_table(arrow.table(columns), path)
+    for tick, scale in (("0.01", 100), ("0.0025", 400), ("0.03", 100), ("1", 100)):
+        assert read_table(path, tick=tick, lot="0.5", on_problem="warn").scale == scale
     events = next(read_table(path, tick="0.01", lot="0.5").chunks())
     assert events[["ts_ns", "price", "size"]].tolist() == [
         (1_500_000_000, 42, 3),

@@ -258,7 +258,23 @@ def test_an_outcome_that_would_go_unheard_is_refused_at_once():
         backtest(stream, outcome={7: 100})
     with pytest.raises(PortfolioError, match="settles at 0 to 100 ticks, not 101"):
         backtest(stream, outcome={0: 101})
+    for worth in (50.5, True, "yes"):
+        with pytest.raises(ValueError, match=f"an integer of ticks, not {worth!r}"):
+            backtest(stream, outcome={0: worth})
     assert not opened
+
+
+def test_money_is_counted_in_the_ticks_of_the_stream():
+    stream = stream_of(*FLOW, lot_wei=100)
+    stream.scale = 200
+    once = backtest(stream, strategy=Once(Side.SELL, 50, 3), outcome={0: 200})
+    assert once.portfolio.collateral == (3 * 50 - 3 * 200) // 2
+    other = backtest(stream, strategy=Once(Side.SELL, 50, 3), scale=100)
+    assert other.portfolio.collateral == 3 * 50
+    finer = stream_of(*FLOW, lot_wei=100)
+    with pytest.raises(ValueError, match=r"different ticks: \[100, 200\] to the whole"):
+        merge([stream, finer])
+    assert merge([stream, stream]).scale == 200
 
 
 def test_books_are_apart(book_class):

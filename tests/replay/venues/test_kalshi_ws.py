@@ -128,7 +128,7 @@ def test_bids_for_no_may_be_stated_as_prices_of_yes(dump):
 
 def test_the_finest_tick_counts(dump):
     stream = read_kalshi_ws(dump(START, delta(2, "yes", "0.2250", "1.00")))
-    assert stream.hi == 999
+    assert (stream.hi, stream.scale) == (999, 1_000)
     assert [row[3] for row in rows_of(stream)] == [80, 220, 460, 225]
 
 

@@ -124,6 +124,7 @@ def test_a_packed_dump(dump, tmp_path):
     packed = tmp_path / "dump.jsonl.gz"
     packed.write_bytes(gzip.compress(dump(START).read_bytes()))
     assert rows_of(open_stream(packed)) == rows_of(open_stream(dump(START)))
+    assert open_stream(packed).scale == 100
 
 
 def test_the_finest_tick_counts(dump):
@@ -131,7 +132,7 @@ def test_the_finest_tick_counts(dump):
     ticks = {"event_type": "tick_size_change", "new_tick_size": "0.001", "old_tick_size": "0.01"}
     ticks |= {"asset_id": YES, "market": MARKET, "timestamp": str(T + 8)}
     stream = read_polymarket(dump(START, ticks, fine))
-    assert (stream.lo, stream.hi) == (1, 999)
+    assert (stream.lo, stream.hi, stream.scale) == (1, 999, 1_000)
     assert [row[3] for row in rows_of(stream)] == [480, 490, 520, 530, 495]
     assert stream.problems.remarks == {"tick size changed": 1}
     assert backtest(stream).check.bests_equal == 4
