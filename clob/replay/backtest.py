@@ -85,7 +85,7 @@ def backtest(
     Raises:
         ValueError: an argument is none of those named, or out of range; an outcome is of a market
             that the stream does not have.
-        PortfolioError: an outcome is no price from 0 to the scale.
+        clob.replay.errors.PortfolioError: an outcome is no price from 0 to the scale.
         ReplayFormatError: the prices of the stream are too far apart for a book, as a broken one
             among them makes them; or the input is broken and the policy is to raise.
     """

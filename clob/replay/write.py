@@ -206,7 +206,7 @@ def place_of(path: FilePath, name: str) -> Path:
         name: the name of the table.
 
     Returns:
-        The file: that path where it holds all of them.
+        The path of that file, which is the one given where it holds all of them.
 
     Raises:
         ValueError: the name of the path ends with none of the formats.
