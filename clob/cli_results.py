@@ -192,6 +192,9 @@ def _traded(result: "Backtest") -> list[tuple[str, str]]:
                 ("fees", "fees_paid"),
             )
         )
+        # A buyer pays his fee in what he buys.
+        tokens = sum(result.own_fills["fee_tokens"].tolist())
+        owned += f" and {signed_tokens(tokens)} tokens" if tokens else ""
     return [
         ("own orders", f"{len(result.orders):,}"),
         ("own fills", f"{len(result.own_fills):,}"),

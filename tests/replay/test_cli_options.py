@@ -23,6 +23,7 @@ from clob.replay import (
     write_stream,
 )
 from clob.replay.strategies import MarketMaker
+from clob.units import format_tokens
 from tests.matcher_model.worlds import SMALL
 from tests.replay.venues_own.journals import recorded, told
 
@@ -218,6 +219,9 @@ def test_a_strategy_trades_as_it_does_in_the_library(file, day, capsys):
     assert len(wanted.own_fills) > 0
     assert out["check"].endswith("; own orders explain the rest")
     assert out["money"].startswith("wealth ")
+    kept = sum(wanted.own_fills["fee_tokens"].tolist())
+    assert kept > 0
+    assert out["money"].endswith(f" and {format_tokens(kept)} tokens")
 
 
 def test_a_strategy_is_found_in_the_working_directory(file, tmp_path, monkeypatch, capsys):

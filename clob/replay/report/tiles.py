@@ -61,11 +61,12 @@ def _own(result: "Backtest", money: Money, orders: OwnOrders) -> list[Markup]:
     if len(result.outcome) == 1:
         settled = f"; settled, YES at {number(next(iter(result.outcome.values())))}"
     parts = f"{cut(change(money.realised))} realised, {cut(change(money.unrealised))} unrealised"
+    tokens = f"and {cut(amount(money.fee_tokens))} tokens" if money.fee_tokens else ""
     mood = "good" if money.profit > 0 else "bad" if money.profit < 0 else ""
     return [
         tile("profit", "Profit", change(money.profit), parts + settled, mood),
         tile("drawdown", "Largest drawdown", amount(money.drawdown)),
-        tile("fees", "Fees", amount(money.fees)),
+        tile("fees", "Fees", amount(money.fees), tokens),
         tile(
             "own_fills",
             "Own fills",
