@@ -279,9 +279,8 @@ class Account:
             now_ns: the time.
         """
         mine, books, marks, moved = self.portfolio, self._driver.books, self._marks, self._moved
-        for instrument, holding in mine.holdings.items():
-            if not holding.size:
-                continue
+        # Of tokens that were sold, too: what is bought back from an empty side has no other mark.
+        for instrument in mine.holdings:
             mark = None
             if instrument in books:
                 book = books[instrument]

@@ -288,6 +288,27 @@ def test_a_token_without_a_book_is_marked_by_the_other():
     assert {row.wealth for row in session.equity} == {0}
 
 
+def test_a_token_that_is_bought_again_is_not_marked_as_when_it_was_sold():
+    soon = {"time_in_force": TimeInForce.IOC}
+    session = play(
+        Silent(
+            at_100=lambda market: market.buy(52, 1, **soon),
+            at_200=lambda market: market.sell(48, 1, **soon),
+            at_400=lambda market: market.buy(90, 5, **soon),
+        ),
+        *BOOK,
+        at(0, bid(5, 1, 1)),
+        at(250, row(Kind.CANCEL, 2)),
+        at(250, ask(3, 90, 5)),
+        at(250, bid(4, 88, 1)),
+        END,
+        lot_wei=100,
+    )
+    assert session.seats[0].position == 5
+    # Nobody offers any more; the middle was at 89 when it was looked at last.
+    assert session.equity[-1].wealth == 48 - 52 + 5 * (89 - 90)
+
+
 def test_lots_and_looks():
     looked = []
 
