@@ -15,7 +15,6 @@ Records: TypeAlias = npt.NDArray[np.void]
 FIRST_RECORD = 16
 """The lowest kind that is a record to compare with and no command."""
 
-
 CENTS = 100
 """How many ticks one token is worth at most, or a whole of collateral, where a tick is a cent."""
 

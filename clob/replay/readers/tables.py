@@ -166,14 +166,14 @@ def read_table(
         problems=problems,
         progress=progress,
         has_fills=found.has_fills,
-        scale=about.get("scale", CENTS) if tick == "1" else _scale_of(shape.tick),
+        scale=_scale_of(shape.tick) or about.get("scale", CENTS),
     )
 
 
 def _scale_of(tick: tuple[int, int]) -> int:
-    """Tell how many ticks a whole is, of a tick of so many of a unit with so many digits."""
+    """Tell how many ticks a whole is; 0 where the table has ticks and not money for prices."""
     digits, places = tick
-    return ticks_of(10**places, digits)
+    return ticks_of(10**places, digits) if digits != 10**places else 0
 
 
 def _instrument(number: int, market: str, numbers: list[int]) -> Instrument:

@@ -24,38 +24,33 @@ class Promises:
 
     def __init__(self) -> None:
         self._held: dict[str, list[Promise]] = {}
-        self._total: Counter[tuple[str, str]] = Counter()
-        self._holders: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self._amounts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._changed = asyncio.Event()
 
     def hold(self, operation: str, promises: Iterable[Promise]) -> None:
         """Promise an operation something."""
         self._held[operation] = list(promises)
         for promise in self._held[operation]:
-            self._total[promise.user, promise.asset] += promise.amount
-            self._holders[promise.user, promise.asset].add(operation)
+            self._amounts[promise.user, promise.asset][operation] += promise.amount
 
     def total(self, user: str, asset: str) -> int:
         """Give how much of a wallet's is promised, in wei."""
-        return self._total[user, asset]
+        return sum(self._amounts.get((user, asset), {}).values())
 
     def release(self, operation: str) -> None:
         """Promise an operation nothing any more: it was taken, or will not be."""
         for promise in self._held.pop(operation, []):
             key = promise.user, promise.asset
-            self._total[key] -= promise.amount
-            if not self._total[key]:
-                del self._total[key]
-            self._holders[key].discard(operation)
-            if not self._holders[key]:
-                del self._holders[key]
+            self._amounts[key].pop(operation, None)
+            if not self._amounts[key]:
+                del self._amounts[key]
         self._changed.set()
         self._changed = asyncio.Event()
 
     def holders(self, wanted: Iterable[Promise]) -> set[str]:
         """Give the operations to which something of these wallets and assets is promised."""
         keys = ((each.user, each.asset) for each in wanted)
-        return {name for key in keys if key in self._holders for name in self._holders[key]}
+        return {operation for key in keys for operation in self._amounts.get(key, ())}
 
     async def steady(
         self, wanted: Sequence[Promise], look: Callable[[], Awaitable[Found]]

@@ -125,7 +125,7 @@ def test_parquet_of_another_writer(tmp_path):
     }
     path = tmp_path / "x.parquet"
     parquet.write_table(arrow.table(columns), path)
-    for tick, scale in (("0.01", 100), ("0.0025", 400), ("0.03", 100), ("1", 100)):
+    for tick, scale in (("0.01", 100), ("0.0025", 400), ("0.03", 100), ("1", 100), ("1.0", 100)):
         assert read_table(path, tick=tick, lot="0.5", on_problem="warn").scale == scale
     events = next(read_table(path, tick="0.01", lot="0.5").chunks())
     assert events[["ts_ns", "price", "size"]].tolist() == [
