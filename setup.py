@@ -12,10 +12,7 @@ CFLAGS              more flags for the C compiler, ``-march=native`` for example
 """
 
 import os
-import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -63,43 +60,31 @@ def translate(ext: Extension) -> list[str]:
     return sources
 
 
-# The desk is compiled from the lines that run as plain Python, too: what is ``_desk_py.py`` there
-# is ``_desk_c.py`` here, with the types of ``_desk_c.pxd``. Another such module is not imported
-# but, by the .pxd, cimported.
-TWIN_IMPORT = re.compile(r"^from clob\.(?:replay\.)?_[a-z]+_py import .*\n", re.MULTILINE)
-
-
-@contextmanager
-def sources_of(ext: Extension) -> Iterator[None]:
-    """Put the source of a compiled module in its place while it is built."""
-    source = Path(ext.sources[0])
-    if source.suffix != ".py":
-        yield
-        return
-    plain = source.with_name(source.name.replace("_c.py", "_py.py")).read_text()
-    source.write_text(TWIN_IMPORT.sub("", plain))
-    try:
-        yield
-    finally:
-        source.unlink()
-
-
-OWN_TEXT = ("_book", "_codec", "_entries", "signing/_secp", "replay/_numerals")
-"""What is written in Cython."""
-
-OWN_PATH = (
-    "fills",
-    "ways",
-    "portfolio",
-    "orders",
-    "seats",
-    "account",
-    "scheduling",
-    "packing",
-    "driving",
-    "comparing",
+OWN_TEXT = (
+    "book/_book_c",
+    "codec/_codec_c",
+    "matcher/entities",
+    "replay/io/_numerals_c",
+    "signing/_secp_c",
 )
-"""What of ``clob.replay`` a backtest with a strategy passes, each behind those it needs."""
+"""Modules written in Cython."""
+
+SAME_TEXT = (
+    "matcher/accounts",
+    "matcher/admission",
+    "matcher/order_index",
+    "matcher/engine",
+    "replay/check/fill_diff",
+    "replay/modes/rematch",
+    "replay/modes/rows",
+    "replay/sim/exchange_account",
+    "replay/sim/latency",
+    "replay/sim/market_view",
+    "replay/sim/orders",
+    "replay/sim/portfolio",
+    "replay/sim/session",
+)
+"""Modules compiled from the Python text, with the types of the ``.pxd`` of the same name."""
 
 
 class BuildOptional(build_ext):
@@ -112,8 +97,7 @@ class BuildOptional(build_ext):
         if self.compiler.compiler_type == "unix":
             optimise(ext)
         try:
-            with sources_of(ext):
-                ext.sources = translate(ext)
+            ext.sources = translate(ext)
             super().build_extension(ext)
         except (ImportError, CCompilerError, BaseError) as error:
             if asked("CLOB_REQUIRE_ALL"):
@@ -130,10 +114,9 @@ def extensions() -> list[Extension]:
 
     A traced build leaves out those made from Python, which are measured as such.
     """
-    sources = [f"clob/{name}_c.pyx" for name in OWN_TEXT]
+    sources = [f"clob/{name}.pyx" for name in OWN_TEXT]
     if not asked("CLOB_TRACE"):
-        sources += [f"clob/{name}_c.py" for name in ("_accounts", "_gate", "_register", "_desk")]
-        sources += [f"clob/replay/_{name}_c.py" for name in OWN_PATH]
+        sources += [f"clob/{name}.py" for name in SAME_TEXT]
     optional = not asked("CLOB_REQUIRE_ALL")
     return [
         Extension(

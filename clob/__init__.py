@@ -6,6 +6,7 @@ when it is first asked for, since those who need a book alone then begin in half
 
 from typing import TYPE_CHECKING, Any
 
+from clob import _build as _build  # first: it chooses how the others are imported
 from clob.book import Book
 from clob.commands import (
     AddMarket,

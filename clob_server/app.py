@@ -1,20 +1,84 @@
 """The ASGI application: every route of the server, the hot ones found without a search."""
 
-from typing import Final
+import gc
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Final, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as StarletteRoute
 
 from clob_server import gauges
-from clob_server.calls import Call, Receive, Reply, Route, Scope, Send
-from clob_server.endpoints import Endpoint
-from clob_server.lifespan import Lifespan
-from clob_server.openapi import document
-from clob_server.problems import ApiError
-from clob_server.routes import admin, gasless, markets, meta, orders
+from clob_server.api.problems import ApiError
+from clob_server.api.request import Call, Receive, Reply, Route, Scope, Send
+from clob_server.http.endpoint import Endpoint
+from clob_server.http.openapi import document
+from clob_server.http.routes import admin, gasless, markets, meta, orders
 from clob_server.service import Service
 from clob_server.transport import Way
+
+Guest: TypeAlias = AbstractAsyncContextManager[None]
+"""What lives in a server that serves: entered before the first request, left after the last."""
+
+THRESHOLDS: Final = (10_000, 20, 1_000)
+"""How many objects more than before there may be until the collector looks at the young ones, how
+often it does that before it looks at older ones, and those before it looks at all."""
+
+
+class Lifespan:
+    """Starts a service, and closes it.
+
+    Args:
+        service: the service.
+        guest: what lives in it besides.
+    """
+
+    def __init__(self, service: Service, guest: Guest | None = None) -> None:
+        self.failure: Exception | None = None
+        """What the start has failed of."""
+        self._service: Final = service
+        self._guest: Final = guest
+        self._stack: Final = AsyncExitStack()
+
+    async def __call__(self, receive: Receive, send: Send) -> None:
+        """Follow the life of the application from its start to its end."""
+        await receive()
+        try:
+            await self._start()
+        except Exception as error:
+            self.failure = error
+            await self._stack.aclose()
+            # Who reads `failure` says it, in a line and not in a traceback.
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._stack.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _start(self) -> None:
+        """Start the service, and let the guest in."""
+        self._stack.push_async_callback(self._service.close)
+        gc.disable()  # what is made now stays
+        try:
+            await self._service.start()
+        finally:
+            gc.enable()
+        if self._guest is not None:
+            await self._stack.enter_async_context(self._guest)
+        leave_in_peace()
+
+
+def leave_in_peace() -> None:
+    """Have the collector look at what is there no more, and at everything but rarely.
+
+    Whatever an order leaves behind is freed without the collector. It walked through all of a book
+    again and again: of 32 clients at a time, one in a hundred waited 20 ms, and 10 ms without.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
+
 
 ROUTES: Final[tuple[Route, ...]] = (
     *orders.ROUTES,
@@ -140,3 +204,6 @@ class Methods:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a request to the endpoint of its method."""
         await self._ends.get(scope["method"], self._refuse)(scope, receive, send)
+
+
+# MERGED clob_server.app: The life of the application, as ASGI tells of it: the service starts, serves and is closed.

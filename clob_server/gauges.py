@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from clob_server.chain.accounts import ETHER_WEI
-from clob_server.chain.link import Stage
+from clob_server.chain.client import Stage
+from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.messages import State
 from clob_server.log.sqlite import DATABASE
 from clob_server.service import Phase, Service

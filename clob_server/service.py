@@ -11,29 +11,29 @@ from pathlib import Path
 from typing import Final
 
 from clob import Batch, Event, Refused, RejectedError, Submit
-from clob_server import expiry
-from clob_server.books import Books
-from clob_server.calls import is_request_id
-from clob_server.chain.link import Link
+from clob_server.api.problems import ApiError
+from clob_server.api.request import is_request_id
+from clob_server.auth.api_keys import IDS, secret
+from clob_server.auth.guard import Guard
+from clob_server.chain.client import Link
 from clob_server.chain.messages import Done as ChainDone
 from clob_server.chain.messages import Failed as ChainFailed
-from clob_server.conditions import Conditions
-from clob_server.engine import Done, Engine
-from clob_server.exchange import Exchange
+from clob_server.core import sequencer
+from clob_server.core.ids import Ids
+from clob_server.core.recovery import recover
+from clob_server.core.sequencer import Done, Engine
+from clob_server.core.state import Exchange
 from clob_server.feed import Feed
-from clob_server.guard import Guard
 from clob_server.history.history import History
-from clob_server.ids import Ids
+from clob_server.http.book_cache import Books
+from clob_server.http.pagination import Resting
 from clob_server.log import SqliteLog
-from clob_server.metrics import Metrics
-from clob_server.openings import Openings
-from clob_server.operations import Operations
-from clob_server.problems import ApiError
-from clob_server.recovery import recover
-from clob_server.resting import Resting
-from clob_server.secrets import IDS, secret
+from clob_server.orders.auto_open import Openings
 from clob_server.settings import Settings
-from clob_server.settlement import Settlement
+from clob_server.settlement.coordinator import Settlement
+from clob_server.settlement.markets import Conditions
+from clob_server.settlement.operations import Operations
+from clob_server.telemetry.metrics import Metrics
 
 LAG_EVERY_S: Final = 0.1
 """How often the loop is looked at."""
@@ -147,7 +147,7 @@ class Service:
             asyncio.create_task(work)
             for work in (
                 self._run(),
-                expiry.sweep(self.engine, self.clock_ms),
+                sequencer.sweep(self.engine, self.clock_ms),
                 self._watch_loop(),
             )
         ]

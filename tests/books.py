@@ -21,7 +21,7 @@ from clob import (
 )
 from clob.records import EVENT, SELF_TRADE_SHIFT, Kind
 
-BOOKS = {"python": "clob._book_py", "compiled": "clob._book_c"}
+BOOKS = {"python": "clob.book._book_py", "compiled": "clob.book._book_c"}
 """The modules that hold a Book, by the name the tests call them."""
 
 SECOND_NS = 1_000_000_000

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import clob
-from clob import errors, faults, signing
+from clob import errors, signing
+from clob import errors as faults
 from clob.commands import Batch, Single
 from clob.signing import errors as signing_errors
 from clob.status import TRANSITIONS
@@ -25,7 +26,7 @@ SIGNING_ERROR_ROW = re.compile(ERROR_ROW.pattern.replace("clob", r"clob\.signing
 DIRECTIVE = re.compile(r"^\.\. (?:auto\w+|py:data):: (?:[\w.]+\.)?(\w+)$", re.MULTILINE)
 # | {class}`~clob.Name` | what it does | modes |
 COMMAND_ROW = re.compile(r"^\| \{class\}`~clob\.(\w+)` \|", re.MULTILINE)
-LIFE = DOCS / "concepts" / "orders-and-their-life.md"
+LIFE = DOCS / "concepts" / "order-lifecycle.md"
 
 
 def errors_of(*modules):

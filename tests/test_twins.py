@@ -4,9 +4,9 @@ import inspect
 
 import pytest
 
-from clob import _book_py
+from clob.book import _book_py
 
-_book_c = pytest.importorskip("clob._book_c")
+_book_c = pytest.importorskip("clob.book._book_c")
 SPECIAL = {"__contains__", "__copy__", "__len__", "__repr__", "_repr_html_"}
 
 

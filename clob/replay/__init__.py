@@ -10,44 +10,44 @@ from typing import TYPE_CHECKING, Any
 
 from clob.records import BEST, EVENT, FILL, Flag, Kind
 from clob.replay.backtest import backtest
-from clob.replay.checking import Comparison
-from clob.replay.detect import detect, open_stream
-from clob.replay.divergence import Divergences
+from clob.replay.check.compare import Comparison
+from clob.replay.check.divergence import Divergences
 from clob.replay.errors import PackageMissingError, ReplayFormatError, ReplayWarning
-from clob.replay.fees import Charge, CurveFees, RateFees, Traded, no_fees
-from clob.replay.npz import read_npz, write_npz
-from clob.replay.orders import Fill, OrderState, OwnOrder
-from clob.replay.portfolio import Portfolio, PortfolioError
-from clob.replay.problems import Problems
-from clob.replay.recording import Recording
+from clob.replay.io.detect import detect, open_stream
+from clob.replay.io.npz import read_npz, write_npz
+from clob.replay.io.problems import Problems
+from clob.replay.io.recording import Recording
+from clob.replay.io.streams import Instrument, Stream, merge
 from clob.replay.results import Backtest
-from clob.replay.seats import Leg, Seat
-from clob.replay.strategy import Strategy
-from clob.replay.streams import Instrument, Stream, merge
+from clob.replay.sim.fees import Charge, CurveFees, RateFees, Traded, no_fees
+from clob.replay.sim.market_view import Leg, Seat
+from clob.replay.sim.orders import Fill, OrderState, OwnOrder
+from clob.replay.sim.portfolio import Portfolio, PortfolioError
+from clob.replay.sim.strategy import Strategy
 
 if TYPE_CHECKING:
-    from clob.replay.latency import Latency, between
+    from clob.replay.check.run import Check, Result, replay
+    from clob.replay.io.write import write_stream
     from clob.replay.readers.dbn import read_dbn
     from clob.replay.readers.lobster import read_lobster
     from clob.replay.readers.mbo import read_mbo
     from clob.replay.readers.tables import read_table
-    from clob.replay.run import Check, Result, replay
-    from clob.replay.synthetic import sample_path, synthetic_day
-    from clob.replay.write import write_stream
+    from clob.replay.samples.synthetic import sample_path, synthetic_day
+    from clob.replay.sim.latency import Latency, between
 else:
     _LATER = {
-        "Check": "run",
-        "Latency": "latency",
-        "Result": "run",
-        "between": "latency",
+        "Check": "check.run",
+        "Latency": "sim.latency",
+        "Result": "check.run",
+        "between": "sim.latency",
         "read_dbn": "readers.dbn",
         "read_lobster": "readers.lobster",
         "read_mbo": "readers.mbo",
         "read_table": "readers.tables",
-        "replay": "run",
-        "sample_path": "synthetic",
-        "synthetic_day": "synthetic",
-        "write_stream": "write",
+        "replay": "check.run",
+        "sample_path": "samples.synthetic",
+        "synthetic_day": "samples.synthetic",
+        "write_stream": "io.write",
     }
 
     def __getattr__(name: str) -> Any:

@@ -5,23 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 from clob.book import Book
 from clob.order import SelfTrade
-from clob.replay.checking import Checker
-from clob.replay.driver import NEVER, Driver, Stop
-from clob.replay.driving import StreamDriver
+from clob.replay.check.compare import Checker
 from clob.replay.errors import ReplayFormatError
-from clob.replay.fees import Fees, no_fees
-from clob.replay.latency import Latency
-from clob.replay.played import Played
-from clob.replay.portfolio import Portfolio
+from clob.replay.io.chunk import Played
+from clob.replay.io.streams import CHUNK, Stream
+from clob.replay.modes.rematch import StreamDriver
+from clob.replay.modes.sampling import Sampler
 from clob.replay.results import Backtest, Collector, own_tables, refusals_of, setting_of
-from clob.replay.sampling import Sampler
-from clob.replay.strategy import Strategy
-from clob.replay.streams import CHUNK, Stream
+from clob.replay.sim.driver import NEVER, Driver, Stop
+from clob.replay.sim.fees import Fees, no_fees
+from clob.replay.sim.latency import Latency
+from clob.replay.sim.portfolio import Portfolio
+from clob.replay.sim.strategy import Strategy
 from clob.units import TICKS_MAX
 
 if TYPE_CHECKING:
-    from clob.replay.scheduling import Session
-    from clob.replay.shadow import ShadowDriver
+    from clob.replay.modes.shadow import ShadowDriver
+    from clob.replay.sim.session import Session
 
 MODES = ("rematch", "shadow")
 CHECKS = frozenset({"fills", "bests"})
@@ -73,7 +73,7 @@ def backtest(
         keep: which of the tables ``fills`` and ``bests`` to keep; what is not kept is counted and
             part of the digest, and needs no memory.
         sample: how many pictures of the books to take at equal times, for the depth in a report;
-            :data:`~clob.replay.sampling.SAMPLES` is good. None takes none, and no time.
+            :data:`~clob.replay.modes.sampling.SAMPLES` is good. None takes none, and no time.
         chunk: how many events are read at a time. The result does not depend on it.
         on_progress: called after each chunk with the number of events done;
             ``stream.progress`` tells how many bytes of how many.
@@ -106,7 +106,7 @@ def backtest(
     sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
-        from clob.replay.scheduling import Session  # noqa: PLC0415 - a replay alone starts sooner
+        from clob.replay.sim.session import Session  # noqa: PLC0415 - a replay alone starts sooner
 
         session = Session(
             strategy,
@@ -144,7 +144,7 @@ def _driver(mode: str, stream: Stream, **how: Any) -> "StreamDriver | ShadowDriv
     """Make what executes a stream in a mode."""
     if mode == "rematch":
         return StreamDriver(stream, **how)
-    from clob.replay.shadow import ShadowDriver  # noqa: PLC0415 - the other mode starts sooner
+    from clob.replay.modes.shadow import ShadowDriver  # noqa: PLC0415 - the other mode starts sooner
 
     return ShadowDriver(stream, **how)
 

@@ -1,6 +1,7 @@
 """What a backtest gives: tables of what happened, the check, the divergences and the digest."""
 
 import dataclasses
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,20 +12,70 @@ import numpy.typing as npt
 
 from clob.book import Book
 from clob.records import BEST, FILL
-from clob.replay.checking import Comparison
-from clob.replay.digest import Section, combined
-from clob.replay.divergence import Divergences
-from clob.replay.driving import write_fills, write_orders
-from clob.replay.gathering import Gathered
-from clob.replay.optional import need
-from clob.replay.played import Played
-from clob.replay.portfolio import Portfolio
-from clob.replay.recording import Records
-from clob.replay.sampling import Depths
-from clob.replay.streams import Instrument, Stream
+from clob.replay.check.compare import Comparison
+from clob.replay.check.divergence import Divergences
+from clob.replay.errors import need
+from clob.replay.io.chunk import Played
+from clob.replay.io.recording import Records
+from clob.replay.io.streams import Instrument, Stream
+from clob.replay.modes.row_buffer import Gathered
+from clob.replay.modes.rows import write_fills, write_orders
+from clob.replay.modes.sampling import Depths
+from clob.replay.sim.portfolio import Portfolio
 
 if TYPE_CHECKING:
-    from clob.replay.scheduling import Session
+    from clob.replay.sim.session import Session
+
+
+DIGEST_BYTES = 32
+
+
+class Section:
+    """The hash of one kind of row.
+
+    Args:
+        name: what the rows are.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+        """What the rows are."""
+        self.rows: int = 0
+        """How many there were."""
+        self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+    def update(self, rows: Records) -> None:
+        """Take in more rows, a structured array."""
+        self.rows += len(rows)
+        self._hash.update(_canonical(rows))
+
+    def digest(self) -> bytes:
+        """Give the hash of the name, the number of rows and all of them."""
+        head = f"{self.name} {self.rows} ".encode()
+        return hashlib.blake2b(head + self._hash.digest(), digest_size=DIGEST_BYTES).digest()
+
+
+def combined(sections: list[Section]) -> str:
+    """Give the digest of several kinds of rows, in hexadecimal digits. Their order matters."""
+    whole = b"".join(section.digest() for section in sections)
+    return hashlib.blake2b(whole, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _canonical(rows: Records) -> bytes | memoryview:
+    """Write rows as bytes that are the same on every machine."""
+    names = rows.dtype.names or ()
+    if any(rows.dtype[name].kind in "OU" for name in names):
+        return "".join(f"{row}\n" for row in rows.tolist()).encode()
+    packed = np.empty(len(rows), [(name, _little(rows.dtype[name])) for name in names])
+    for name in names:
+        packed[name] = rows[name]
+    return packed.view(np.uint8).data
+
+
+def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Give a dtype in little-endian order."""
+    return dtype.newbyteorder("<")
+
 
 ORDER_FIELDS = {
     "order_id": "<u8",
@@ -270,9 +321,9 @@ class Backtest:
 
     def _repr_html_(self) -> str:
         """Say it as a small table, for notebooks."""
-        from clob.replay.report import notebook  # noqa: PLC0415 - only where it is shown
+        from clob.replay.report import page  # noqa: PLC0415 - only where it is shown
 
-        return notebook(self)
+        return page(self)
 
     def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> None:
         """Write it as one page of HTML; see :func:`clob.replay.report.write_report`.
@@ -340,3 +391,10 @@ class Backtest:
             raise ValueError(f"table must be one of {', '.join(TABLES)}, not {table!r}")
         rows: Records = getattr(self, table)
         return rows
+
+
+# MERGED clob.replay.results: A fingerprint of all that came of a replay, the same wherever and however it is run.
+#
+# Each kind of row has a hash of its own, so that it does not matter in which pieces they come; the
+# digest is the hash of those. Numbers are hashed as little-endian bytes of their width without
+# padding, exact integers beyond 64 bits as decimal text.

@@ -5,8 +5,6 @@ Imported by name; ``import clob`` brings in none of it.
 
 from clob.signing.amounts import PriceSize, amounts_of, price_and_size
 from clob.signing.domain import Domain
-from clob.signing.domains import KNOWN_DOMAINS
-from clob.signing.engine import to_order
 from clob.signing.errors import (
     InvalidAddressError,
     InvalidDomainError,
@@ -18,14 +16,15 @@ from clob.signing.errors import (
     TimestampOutOfWindowError,
     Verdict,
 )
-from clob.signing.explain import Explanation, explain
+from clob.signing.explain import KNOWN_DOMAINS, Explanation, explain
 from clob.signing.fields import salt_number
 from clob.signing.messages import SignedCancel, SignedSetDelegate, SignedSetNonce
 from clob.signing.order import ORDER, ZERO_ADDRESS, SignedOrder
 from clob.signing.profiles import Profile
 from clob.signing.schema import Field, Schema, Written
 from clob.signing.secp import BACKEND, keccak256
-from clob.signing.signed import Signed
+from clob.signing.signed_struct import Signed
+from clob.signing.to_order import to_order
 from clob.signing.verify import (
     order_hash,
     personal_hash,

@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from clob._checks import show
+from clob.book.validation import show
 from clob.signing._keccak_py import checksummed, keccak256
 from clob.signing.errors import InvalidFieldError, InvalidSignatureError, Verdict
 from clob.signing.fields import at
 from clob.signing.schema import address_bytes
 
 if TYPE_CHECKING:
-    from clob.signing.signed import Signed
+    from clob.signing.signed_struct import Signed
 
 __all__ = [
     "BACKEND",

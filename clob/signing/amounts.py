@@ -8,7 +8,7 @@ than what was signed by more than rounding loses.
 from math import gcd
 from typing import NamedTuple, NoReturn
 
-from clob._checks import show
+from clob.book.validation import show
 from clob.errors import (
     AmountTooLargeError,
     InvalidAmountError,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from clob._checks import show
+from clob.book.validation import show
 from clob.errors import RejectedError
 from clob.signing import fields
 from clob.signing._keccak_py import keccak256

@@ -5,8 +5,7 @@ Amounts, prices, sides and fee rates are refused by the engine's own classes, in
 
 import enum
 
-from clob.errors import RejectedError
-from clob.faults import ClobError
+from clob.errors import ClobError, RejectedError
 
 
 class Verdict(enum.IntEnum):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from clob._checks import show
+from clob.book.validation import show
 from clob.errors import AmountTooLargeError, InvalidAmountError, InvalidSideError, RejectedError
 from clob.order import Side
 from clob.signing._keccak_py import checksummed, keccak256

@@ -2,13 +2,13 @@
 
 from typing import ClassVar, Final
 
-from clob._checks import show
+from clob.book.validation import show
 from clob.commands import Cancel, SetNonce
 from clob.signing import fields
 from clob.signing.errors import TimestampOutOfWindowError
 from clob.signing.fields import at
 from clob.signing.schema import Field, Schema, Written
-from clob.signing.signed import Signed
+from clob.signing.signed_struct import Signed
 
 WINDOW_MS: Final = 60_000
 """How far the time of a signed cancel may be from the clock, either way."""

@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Self
 from clob.order import Side
 from clob.signing import amounts, fields
 from clob.signing.schema import Field, Schema, Written
-from clob.signing.signed import Signed
+from clob.signing.signed_struct import Signed
 
 ZERO_ADDRESS: Final = "0x0000000000000000000000000000000000000000"
 """As a taker: anybody."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clob._checks import show
+from clob.book.validation import show
 from clob.signing import fields
 from clob.signing._keccak_py import keccak256
 from clob.signing.errors import InvalidDomainError, InvalidFieldError

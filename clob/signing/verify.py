@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from itertools import repeat
 
-from clob._checks import show
+from clob.book.validation import show
 from clob.signing import fields, secp
 from clob.signing.domain import Domain
 from clob.signing.errors import InvalidFieldError, InvalidSignatureError, Verdict
 from clob.signing.profiles import Profile, rules_of
-from clob.signing.refusals import describe, refusal
-from clob.signing.signed import Signed, plain
+from clob.signing.rejections import describe, refusal
+from clob.signing.signed_struct import Signed, plain
 
 Delegates = Callable[[str, str], bool]
 """``delegates(maker, signer)`` says whether the signer may sign for the maker."""

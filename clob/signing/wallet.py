@@ -12,7 +12,7 @@ from clob.signing.domain import Domain
 from clob.signing.errors import InvalidKeyError
 from clob.signing.profiles import Profile
 from clob.signing.schema import Schema
-from clob.signing.signed import Signed
+from clob.signing.signed_struct import Signed
 
 KEY = re.compile(r"(?:0x)?[0-9a-fA-F]{64}")
 AnySigned = TypeVar("AnySigned", bound=Signed)

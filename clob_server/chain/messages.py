@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clob_server.chain.bodies import AnyBody, Struct
-from clob_server.chain.news import Asked, News, Tokens, Told, Watch
+from clob_server.chain.events import Asked, News, Tokens, Told, Watch
+from clob_server.chain.operation_bodies import AnyBody, Struct
 
 LINE_BYTES_MAX: Final = 1 << 20
 """How long a line may be."""
@@ -199,7 +199,7 @@ class Refused(Told, frozen=True, kw_only=True):
     id: str
     """The operation."""
     code: str
-    """One of ``clob_server.problems.PROBLEMS``."""
+    """One of ``clob_server.api.problems.PROBLEMS``."""
     detail: str
     """The rule, the value and the limit."""
     more: dict[str, str] = msgspec.field(default_factory=dict)

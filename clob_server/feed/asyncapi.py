@@ -8,11 +8,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 import clob
-from clob_server import wire
-from clob_server.feed import messages, requests
+from clob_server.api import schemas as wire
+from clob_server.feed import messages, session
 from clob_server.feed.messages import EVERY, PLAIN, Message
-from clob_server.feed.requests import Ping, Subscribe, Unsubscribe
-from clob_server.words import field_texts
+from clob_server.feed.session import Ping, Subscribe, Unsubscribe
+from clob_server.http.openapi.common import field_texts
 
 Schema: TypeAlias = dict[str, Any]
 """A part of the document."""
@@ -32,7 +32,7 @@ are described here. Every event of a market has the next `seq`."""
 def document() -> Schema:
     """Make the document."""
     _, components = msgspec.json.schema_components([*EVERY, *ASKED], ref_template=REF)
-    kinds = {**vars(wire), **vars(messages), **vars(requests)}
+    kinds = {**vars(wire), **vars(messages), **vars(session)}
     schemas = {name: described(kinds[name], schema) for name, schema in components.items()}
     sent, asked = [names(kinds) for kinds in (EVERY, ASKED)]
     return {

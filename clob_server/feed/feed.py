@@ -10,13 +10,13 @@ from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from clob import OrderRecord
-from clob_server.calls import Receive, Scope, Send
-from clob_server.commands import DeactivateKey
-from clob_server.engine import Done
-from clob_server.fates import Change, Fates
-from clob_server.feed.conversation import Conversation
-from clob_server.feed.fanout import EVENTS_MAX, Fanout, Group
-from clob_server.feed.happenings import (
+from clob_server.api.problems import CONTENT_TYPE, ApiError, refusal_of
+from clob_server.api.request import Receive, Scope, Send
+from clob_server.core.commands import DeactivateKey
+from clob_server.core.sequencer import Done
+from clob_server.core.settlement_status import Change, Fates
+from clob_server.feed.broadcast import EVENTS_MAX, Fanout, Group, sink_for
+from clob_server.feed.event_messages import (
     Happening,
     Opened,
     Writer,
@@ -25,18 +25,15 @@ from clob_server.feed.happenings import (
     heard,
     standings,
 )
+from clob_server.feed.market_stream import Snapshots, Stream, Streams
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
-from clob_server.feed.settlements import Settlements
-from clob_server.feed.sinks import sink_for
-from clob_server.feed.snapshots import Snapshots
-from clob_server.feed.streams import Stream, Streams
-from clob_server.feed.subscribers import Subscriber
-from clob_server.feed.subscriptions import BookSubscription
-from clob_server.feed.users import Users
-from clob_server.problems import CONTENT_TYPE, ApiError, refusal_of
+from clob_server.feed.session import Conversation
+from clob_server.feed.settlement_channel import Settlements
+from clob_server.feed.subscriber import BookSubscription, Subscriber
+from clob_server.feed.user_channel import Users
 
 if TYPE_CHECKING:
-    from clob_server.exchange import Exchange
+    from clob_server.core.state import Exchange
     from clob_server.service import Service
 
 LOOK_S: Final = 0.5

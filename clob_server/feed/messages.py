@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from clob_server.wire import LevelBody, OrderBody, TradeBody, Wire
+from clob_server.api.schemas import LevelBody, OrderBody, TradeBody, Wire
 
 POLICY: Final = 1008
 """The code that a WebSocket is closed with that broke a rule, or is too slow."""

@@ -5,30 +5,156 @@ believed only once history is as far as the engine was when it was asked for.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import apsw
 import msgspec
 
-from clob_server.engine import Done, Engine
-from clob_server.fates import NONE, PENDING, SUBMITTED, Change, Fate, Fates, settled_as
-from clob_server.history.recent import Recent, Tape
-from clob_server.history.replica import catch_up, open_store, same_end
-from clob_server.history.scribe import Scribe
+from clob import RejectedError, Trade
+from clob_server.api.problems import ApiError
+from clob_server.api.schemas import OrderBody, TradeSummary
+from clob_server.core.sequencer import Done, Engine, LogThread
+from clob_server.core.serialize import summaries
+from clob_server.core.settlement_status import (
+    NONE,
+    PENDING,
+    SUBMITTED,
+    Change,
+    Fate,
+    Fates,
+    settled_as,
+)
+from clob_server.history.follower import catch_up, open_store, same_end
 from clob_server.history.store import ForeignHistoryError, Reader, Store, Traded, put_aside
 from clob_server.history.supervisor import Supervisor
+from clob_server.history.thread_writer import Scribe
 from clob_server.log import SqliteLog
-from clob_server.lookup import hash_in
-from clob_server.problems import ApiError
-from clob_server.views import summaries
-from clob_server.wire import OrderBody, TradeSummary
-from clob_server.worker import Worker
+from clob_server.orders.lookup import hash_in
 
 if TYPE_CHECKING:
     from clob_server.service import Service
+
+
+class Tape:
+    """The last trades of one market.
+
+    Args:
+        kept: how many.
+        filled: if what was before this process is on it, or there was nothing.
+    """
+
+    def __init__(self, kept: int, filled: bool) -> None:
+        self._trades: deque[Traded] = deque(maxlen=kept)
+        self.filled: bool = filled
+        """If what was before this process is on it."""
+        self.whole: bool = filled
+        """If there was never a trade that is not on it."""
+        self.lock: Final = asyncio.Lock()
+        """Held by whoever fills it."""
+        self.pages: Final[dict[object, Any]] = {}
+        """What was made of it, to be used again until it changes."""
+        self.version: int = 0
+        """How often it changed."""
+        self._ends: dict[int, Fate] = {}
+
+    def add(self, traded: Traded) -> None:
+        """Add a trade."""
+        trades = self._trades
+        if len(trades) == trades.maxlen:
+            self.whole = False
+            self._ends.pop(trades[0].number, None)
+        trades.append(traded)
+        self.change()
+
+    def end(self, number: int, fate: Fate) -> None:
+        """Keep how a trade stands that came to an end, as long as it is on it.
+
+        Args:
+            number: which of all trades of the server it is.
+            fate: how it stands.
+        """
+        if self._trades and number >= self._trades[0].number:
+            self._ends[number] = fate
+
+    def fate(self, number: int) -> Fate | None:
+        """Give how a trade on it stands that came to an end; None where that is not known here."""
+        return self._ends.get(number)
+
+    def change(self) -> None:
+        """Hear that a trade is new, or stands differently."""
+        self.version += 1
+        if self.pages:
+            self.pages.clear()
+
+    def fill(self, older: Sequence[Traded], *, whole: bool) -> None:
+        """Put trades before the first one.
+
+        Args:
+            older: the newest first.
+            whole: if there were no others before them.
+        """
+        first = self._trades[0].event.seq if self._trades else None
+        room = (self._trades.maxlen or 0) - len(self._trades)
+        fitting = [each for each in older if first is None or each.event.seq < first]
+        self._trades.extendleft(fitting[:room])
+        self.whole = whole and len(fitting) <= room
+        self.filled = True
+        self.change()
+
+    def newest(self, before: int | None = None, token: str | None = None) -> Iterator[Traded]:
+        """Give trades, the newest first.
+
+        Args:
+            before: the ``seq`` that all of them are below; None is no bound.
+            token: which token's; None is both.
+        """
+        for traded in reversed(self._trades):
+            event = traded.event
+            if (before is None or event.seq < before) and (token is None or event.token == token):
+                yield traded
+
+    @property
+    def first_seq(self) -> int | None:
+        """The ``seq`` of the oldest trade on it; None where there is none."""
+        return self._trades[0].event.seq if self._trades else None
+
+
+class Recent:
+    """The last trades of each market.
+
+    Args:
+        kept: how many of each.
+        filled: if nothing was before this process.
+    """
+
+    def __init__(self, kept: int, *, filled: bool) -> None:
+        self._kept = kept
+        self._filled = filled
+        self._tapes: dict[str, Tape] = {}
+
+    def listen(self, batch: Sequence[Done]) -> None:
+        """Note the trades of a batch."""
+        for done in batch:
+            outcome = done.outcome
+            if isinstance(outcome, RejectedError):
+                continue
+            number = done.num_trades
+            for event in outcome:
+                if isinstance(event, Trade):
+                    number += 1
+                    self.tape(event.market).add(Traded(event, done.command.now_ms, number))
+
+    def tape(self, market: str) -> Tape:
+        """Give the trades of a market."""
+        tape = self._tapes.get(market)
+        if tape is None:
+            tape = self._tapes[market] = Tape(self._kept, self._filled)
+        return tape
+
 
 START_S: Final = 5.0
 """How long a start waits for history; after that the server opens without it."""
@@ -54,7 +180,7 @@ class History:
         self._reached = 0
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
         self._reader: Reader | None = None
-        self._worker = Worker("history reader")
+        self._worker = LogThread("history reader")
         self._recent = Recent(settings.trades_kept, filled=not log.tail.seq)
         self._fates: Fates | None = None
         self._start_seq = log.tail.seq
@@ -360,3 +486,6 @@ class History:
 def places_of(found: Sequence[Traded]) -> dict[int, int]:
     """Give under which numbers trades are settled, by their own."""
     return {each.number: settled_as(each.event, each.number) for each in found}
+
+
+# MERGED clob_server.history.history: The last trades of each market, at hand.

@@ -16,7 +16,7 @@ import msgspec
 
 from clob import ClobError, MatchType, PairedTrade, Side, Trade
 from clob.journal import ZERO_HASH
-from clob_server.fates import Fate, fate_at, settled_as
+from clob_server.core.settlement_status import Fate, fate_at, settled_as
 from clob_server.log.files import make_file
 
 FILE: Final = "history.db"

@@ -4,17 +4,19 @@ A :class:`Log` is the only seam for durability. :class:`SqliteLog` keeps it in a
 :class:`MemoryLog` keeps it nowhere.
 """
 
-from clob_server.log.base import Log, Snapshot, Tail
-from clob_server.log.errors import (
+from clob_server.log.base import (
     FencedError,
+    Log,
     LogDamagedError,
     LogError,
     LogFailedError,
     LogLockedError,
     LogNewerError,
+    MemoryLog,
+    Snapshot,
+    Tail,
 )
 from clob_server.log.files import Files, Folder
-from clob_server.log.memory import MemoryLog
 from clob_server.log.sqlite import SqliteLog
 
 __all__ = [

@@ -1,9 +1,13 @@
 """The small files beside a log: whole and durable, or overwritten in place and not."""
 
 import contextlib
+import hashlib
 import os
+import struct
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+from clob_server.log.base import Snapshot, Tail
 
 ASIDE = ".new"
 """What the name of a file ends with that is not in place yet."""
@@ -123,3 +127,111 @@ class Folder:
         descriptor = self._open.pop(name, None)
         if descriptor is not None:
             os.close(descriptor)
+
+
+TIP: Final = "tip"
+"""The file of the tip."""
+
+SNAPSHOTS_KEPT: Final = 2
+"""How many snapshots stay; the older one is for the day on which the newer is damaged."""
+
+_TIP = struct.Struct("<Q32s8s")
+_HEAD = struct.Struct("<8sBQ32s32sQ")
+_MAGIC: Final = b"CLOBSNAP"
+_VERSION: Final = 1
+_HASH_BYTES: Final = 32
+_PREFIX, _SUFFIX = "snapshot-", ".bin"
+
+
+def hash_of(data: bytes | memoryview) -> bytes:
+    """Hash bytes, BLAKE2b of 32 bytes."""
+    return hashlib.blake2b(data, digest_size=_HASH_BYTES).digest()
+
+
+def encode_tip(tail: Tail) -> bytes:
+    """Write the tip."""
+    body = _TIP.pack(tail.seq, tail.chain_hash, b"")[:-8]
+    return body + hash_of(body)[:8]
+
+
+def decode_tip(data: bytes) -> Tail | None:
+    """Read the tip; None where it is damaged."""
+    if len(data) != _TIP.size or hash_of(data[:-8])[:8] != data[-8:]:
+        return None
+    seq, chain_hash, _ = _TIP.unpack(data)
+    return Tail(seq, chain_hash)
+
+
+def snapshot_name(seq: int) -> str:
+    """Name the file of a snapshot; names sort as numbers do."""
+    return f"{_PREFIX}{seq:020d}{_SUFFIX}"
+
+
+def snapshot_seq(name: str) -> int | None:
+    """Tell of which command the file is a snapshot; None where it is none."""
+    digits = name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+    fits = len(digits) == 20 and digits.isascii() and digits.isdecimal()
+    return int(digits) if fits and name == f"{_PREFIX}{digits}{_SUFFIX}" else None
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """Write a snapshot."""
+    head = _HEAD.pack(
+        _MAGIC,
+        _VERSION,
+        snapshot.seq,
+        snapshot.chain_hash,
+        snapshot.event_hash,
+        len(snapshot.state),
+    )
+    body = head + snapshot.state
+    return body + hash_of(body)
+
+
+def decode_snapshot(data: bytes) -> Snapshot | str:
+    """Read a snapshot, or say what is wrong with it."""
+    if len(data) < _HEAD.size + _HASH_BYTES or data[:8] != _MAGIC:
+        return "it does not begin as a snapshot does, or is cut short"
+    _, version, seq, chain_hash, event_hash, length = _HEAD.unpack_from(data)
+    with memoryview(data) as view:
+        if hash_of(view[:-_HASH_BYTES]) != data[-_HASH_BYTES:]:
+            return "its hash is another one"
+    if version != _VERSION:
+        return f"its version must be {_VERSION}, not {version}"
+    state = data[_HEAD.size : -_HASH_BYTES]
+    if len(state) != length:
+        return f"its state has {len(state)} bytes, not {length}"
+    return Snapshot(seq=seq, chain_hash=chain_hash, event_hash=event_hash, state=state)
+
+
+def snapshot_names(files: Files) -> list[str]:
+    """Name the snapshots, the oldest first."""
+    return [name for name in files.names() if snapshot_seq(name) is not None]
+
+
+def newest_seq(files: Files) -> int:
+    """Tell of which command the newest snapshot is; 0 where there is none."""
+    names = snapshot_names(files)
+    return (snapshot_seq(names[-1]) or 0) if names else 0
+
+
+def keep_snapshot(files: Files, snapshot: Snapshot) -> None:
+    """Keep a snapshot as a file, durably, and remove all but it and the one before.
+
+    Args:
+        files: the folder of the log.
+        snapshot: it must be of a frame that is durable in that log.
+    """
+    files.replace(snapshot_name(snapshot.seq), encode_snapshot(snapshot))
+    for old in snapshot_names(files)[:-SNAPSHOTS_KEPT]:
+        files.remove(old)
+
+
+# MERGED clob_server.log.files: What stands beside the frames, byte by byte: the tip, and a snapshot as a file.
+#
+# The **tip** is where the log ended when it was last written, 48 bytes: number, chain hash, and the
+# first 8 bytes of the hash of both. It is written over after each commit without a sync, so that it
+# costs nothing; it is never ahead of the log. SQLite takes the first damaged page of its write-ahead
+# log for the end of it. A tip beyond that end gives the damage away.
+#
+# A **snapshot** is a head of 89 bytes, the state, and the hash of both.

@@ -19,14 +19,18 @@ import apsw
 
 from clob.errors import FrameError
 from clob.journal import Frame, frame_hash, read_frames
-from clob_server.log import beside
-from clob_server.log.base import Snapshot, Tail, check_drop, check_read, next_frame
-from clob_server.log.errors import (
+from clob_server.log import files as beside
+from clob_server.log.base import (
     LogDamagedError,
     LogError,
     LogFailedError,
     LogLockedError,
     LogNewerError,
+    Snapshot,
+    Tail,
+    check_drop,
+    check_read,
+    next_frame,
 )
 from clob_server.log.files import ASIDE, Files, Folder, make_file, make_folder
 

@@ -4,10 +4,10 @@ Limits and deadlines of connections, refusals of HTTP that are shaped as all oth
 by which a feed writes to many WebSockets without waiting for any.
 """
 
-from clob_server.transport.answering import REPLY, Way
-from clob_server.transport.gate import NEVER, Gate
+from clob_server.transport.config import TransportConfig, TransportLimits
+from clob_server.transport.connections import NEVER, Gate
 from clob_server.transport.http import HttpProtocol
-from clob_server.transport.limits import TransportConfig, TransportLimits
+from clob_server.transport.response import REPLY, Way
 from clob_server.transport.websocket import PUSH, FeedProtocol, Push, text_frame
 
 __all__ = [

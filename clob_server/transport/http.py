@@ -11,12 +11,10 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from clob_server.problems import Refusal
-from clob_server.transport.answering import Answering
-from clob_server.transport.answers import HeldFlow
-from clob_server.transport.gate import NEVER, PIECE_BYTES, Gate, write_eof
-from clob_server.transport.limits import TransportConfig
-from clob_server.transport.refusals import as_http, refusal
+from clob_server.api.problems import Refusal
+from clob_server.transport.config import TransportConfig, as_http, refusal
+from clob_server.transport.connections import NEVER, PIECE_BYTES, Gate, write_eof
+from clob_server.transport.response import Answering, HeldFlow
 
 USELESS_MAX: Final = 65_536
 """How many bytes a client may send with a request that are no body anybody takes."""
@@ -285,7 +283,7 @@ class HttpProtocol(Answering):
         """Refuse what comes in, when everything before it is answered, and end.
 
         Args:
-            code: one of :data:`~clob_server.problems.PROBLEMS`.
+            code: one of :data:`~clob_server.api.problems.PROBLEMS`.
             detail: the rule, the value and the limit.
         """
         self.gate.refused[code] += 1

@@ -19,9 +19,8 @@ from websockets.frames import Frame
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
-from clob_server.transport.gate import PIECE_BYTES, Gate, Watched
-from clob_server.transport.limits import TransportConfig
-from clob_server.transport.refusals import as_http, refusal
+from clob_server.transport.config import TransportConfig, as_http, refusal
+from clob_server.transport.connections import PIECE_BYTES, Gate, Watched
 
 PUSH: Final = "clob.push"
 """Where an application finds its :class:`Push`, in ``scope["extensions"]``."""

@@ -7,12 +7,12 @@ from eth_utils import keccak
 
 from clob.order import Side
 from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.blame import Failure, judge
-from clob_server.chain.bodies import FillBody, PartyBody, SettleBody
-from clob_server.chain.exchange import FAILED, SETTLED, SETTLED_BEFORE, order_values
-from clob_server.chain.node import Node
-from clob_server.chain.rpc import Rpc
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, SETTLED_BEFORE, order_values
+from clob_server.chain.eth.rpc import Rpc
+from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
+from clob_server.chain.tx.node import Node
+from clob_server.chain.watcher.failures import Failure, judge
 from tests.chain.people import MAX, UNIT, receipt_of
 from tests.chain.worlds import answer_of, done, split
 

@@ -7,8 +7,8 @@ from eth_utils import keccak
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
+from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
-from clob_server.recovery import recover
 from tests.chain.people import MAX, UNIT
 from tests.chain.venues import Venue, wait_until
 from tests.chain.watched import Books

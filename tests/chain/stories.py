@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from eth_utils import keccak
 
-from clob_server.chain.bodies import AnyBody, PrepareBody, SettleBody
+from clob_server.chain.operation_bodies import AnyBody, PrepareBody, SettleBody
 from tests.chain.people import UNIT, User
 from tests.chain.settlements import BUY, PRICE, SELL, fill_of, may_settle, party
 from tests.chain.worlds import (

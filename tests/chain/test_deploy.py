@@ -9,7 +9,7 @@ import pytest
 from eth_abi import decode
 
 from clob_server import cli
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR, create_address
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
 from tests.chain.nodes import running, start_anvil, start_node
 from tests.chain.people import calldata, read
 from tests.chain.proxy import SEND, Fault, Refuse, Swallow, in_front_of

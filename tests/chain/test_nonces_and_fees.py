@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
 from clob_server.chain.messages import Done, Refused
 from tests.chain.mishaps import calls_of_merge
 from tests.chain.nodes import KINDS, running, start_node

@@ -3,10 +3,10 @@
 from eth_abi import encode
 from eth_utils import keccak
 
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR
-from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
-from clob_server.chain.positions import condition_id, token_ids
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
+from clob_server.chain.eth.token_ids import condition_id, token_ids
 from tests.chain.people import MAX, STABLE_UNIT, UNIT, Ledger, Person, User, calldata
 from tests.chain.worlds import Condition, World
 

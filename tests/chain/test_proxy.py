@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS
+from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.nodes import NodeError, result_of
 from tests.chain.people import Person, receipt_of
 from tests.chain.proxy import (

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS
+from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
 from tests.chain.people import UNIT
 from tests.chain.proxy import Drop, in_front_of

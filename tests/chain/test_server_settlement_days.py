@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from clob.signing import SignedOrder
-from clob_server.chain.exchange import CANCEL, order_values
+from clob_server.chain.eth.exchange_abi import CANCEL, order_values
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.people import MAX, UNIT, read
 from tests.chain.proxy import Drop, in_front_of

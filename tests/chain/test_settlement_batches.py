@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from clob_server.chain.bodies import SettleBody
+from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.people import BURNS, UNIT
 from tests.chain.settlements import (

@@ -3,7 +3,7 @@
 import time
 from types import SimpleNamespace
 
-from clob_server.chain.accounts import ACCOUNTS
+from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.nodes import result_of
 from tests.chain.people import Ledger, Person, User
 from tests.server.meta.operators import authority_of

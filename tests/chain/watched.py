@@ -8,9 +8,9 @@ from eth_utils import keccak, to_checksum_address
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
-from clob_server.chain.bodies import FillBody, PartyBody, SettleBody
+from clob_server.chain.events import News, Tokens, Watch
 from clob_server.chain.messages import Done
-from clob_server.chain.news import News, Tokens, Watch
+from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
 from tests.chain.people import MAX, ZERO, moved, receipt_of
 from tests.chain.worlds import done, split
 

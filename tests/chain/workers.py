@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 
-from clob_server.chain.accounts import OPERATOR
-from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.messages import (
     Begin,
     Config,

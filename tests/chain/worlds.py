@@ -7,9 +7,10 @@ from typing import NamedTuple
 import msgspec
 from eth_utils import keccak
 
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.bodies import (
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
+from clob_server.chain.messages import Done
+from clob_server.chain.operation_bodies import (
     FaucetBody,
     MergeBody,
     Permit,
@@ -18,7 +19,6 @@ from clob_server.chain.bodies import (
     ReportBody,
     SplitBody,
 )
-from clob_server.chain.messages import Done
 from tests.chain.nodes import running, start_node
 from tests.chain.people import STABLE_UNIT, UNIT, ZERO, Ledger, Person, User, read
 from tests.chain.proxy import in_front_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from clob import _frames, codec, journal
+from clob import codec, journal
+from clob.journal import frames
 from tests.journal.values import CODECS, load
 
 
@@ -17,7 +18,7 @@ def journal_codec(request):
     """Frames and journals use the one codec, and then the other."""
     chosen = load(request.param)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (_frames, journal):
+        for module in (frames, journal):
             for name in vars(module).keys() & set(codec.__all__):
                 patch.setattr(module, name, getattr(chosen, name))
         yield

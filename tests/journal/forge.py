@@ -3,7 +3,7 @@
 import hashlib
 import struct
 
-from clob._frames import ZERO_HASH
+from clob.journal.frames import ZERO_HASH
 
 
 def chained(unchained, previous=ZERO_HASH):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob import codec, layouts
+from clob import codec
+from clob.codec import layout
 from clob.commands import Cancel, Expire, SetLimits, Settled, Submit
 from clob.depth import Level
 from clob.errors import InvalidBytesError
@@ -101,7 +102,7 @@ def test_structs_without_a_kind_can_stand_among_other_bytes(data, kind):
 
 @given(value=any_command | any_event)
 def test_a_kind_is_a_byte_in_front_of_the_fields(value):
-    number = layouts.NUMBERS[type(value)]
+    number = layout.NUMBERS[type(value)]
     assert codec.encode(value) == bytes((number,)) + codec.write(value)
 
 
@@ -354,9 +355,9 @@ def test_pieces_are_cut_within_the_data(any_codec):
 
 
 def test_every_command_and_every_event_has_its_number():
-    assert tuple(layouts.KINDS.values()) == (*COMMANDS, *EVENTS)
-    assert all(0 < layouts.NUMBERS[kind] < layouts.FIRST_EVENT_KIND for kind in COMMANDS)
-    assert all(64 <= layouts.NUMBERS[kind] < layouts.FIRST_FOREIGN_KIND for kind in EVENTS)
+    assert tuple(layout.KINDS.values()) == (*COMMANDS, *EVENTS)
+    assert all(0 < layout.NUMBERS[kind] < layout.FIRST_EVENT_KIND for kind in COMMANDS)
+    assert all(64 <= layout.NUMBERS[kind] < layout.FIRST_FOREIGN_KIND for kind in EVENTS)
 
 
 def test_balances_and_records_have_bytes_too(own):

@@ -6,14 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob._frames import (
-    FRAME_VERSION,
-    ZERO_HASH,
-    Frame,
-    encode_frame,
-    frame_hash,
-    read_frames,
-)
 from clob.codec import encode
 from clob.commands import Cancel, Expire, Submit
 from clob.errors import (
@@ -26,6 +18,14 @@ from clob.errors import (
     InvalidBytesError,
 )
 from clob.events import Refused
+from clob.journal.frames import (
+    FRAME_VERSION,
+    ZERO_HASH,
+    Frame,
+    encode_frame,
+    frame_hash,
+    read_frames,
+)
 from tests.journal.forge import chained, commands_of, forged
 from tests.journal.values import A_SUBMIT, AN_ORDER, any_command
 
@@ -154,7 +154,7 @@ def test_what_would_not_be_read_is_not_written(arguments, options, words):
 
 
 def test_a_frame_whose_length_does_not_fit_its_head_is_not_written(monkeypatch):
-    monkeypatch.setattr("clob._frames._LENGTH_MAX", 51)
+    monkeypatch.setattr("clob.journal.frames._LENGTH_MAX", 51)
     assert encode_frame([Expire()], 1, ZERO_HASH)[8] == 51
     with pytest.raises(ValueError, match="at most 51 bytes after its head, not 52"):
         encode_frame([Expire(now_ms=1)], 1, ZERO_HASH)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clob.layouts import KINDS, LAYOUT_VERSION
+from clob.codec.layout import KINDS, LAYOUT_VERSION
 from tests.journal.values import ONE_OF_EACH
 
 GOLDEN = dict(

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from clob import AddMarket, Funds, Market
+from clob.codec.layout import layout_of
 from clob.errors import InvalidBytesError
-from clob.layouts import layout_of
 
 
 class Three(msgspec.Struct, frozen=True, gc=False):

@@ -17,7 +17,7 @@ from clob import commands, events, market, order
 from clob.events import RemovalReason
 from clob.status import OrderRecord, OrderStatus
 
-CODECS = {"python": "clob._codec_py", "compiled": "clob._codec_c"}
+CODECS = {"python": "clob.codec._codec_py", "compiled": "clob.codec._codec_c"}
 """The modules that are a codec, by the name the tests call them."""
 
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from clob import Matcher, RejectedError
-from clob._desk import DESK_COMPILED
 from clob.codec import CODEC_COMPILED, decode, encode
 from clob.journal import ZERO_HASH, event_hash
+from clob.matcher.compiled import COMPILED as MATCHER_COMPILED
 
 
 def write(path, commands):
@@ -43,7 +43,7 @@ def replay(path):
     same = {"state": matcher.state_hash().hex(), "events": events.hex(), "refused": refused}
     about = {
         "python": ".".join(map(str, sys.version_info[:3])),
-        "compiled": DESK_COMPILED and CODEC_COMPILED,
+        "compiled": MATCHER_COMPILED and CODEC_COMPILED,
         "seed": hash("a text"),
     }
     return same, about

@@ -22,7 +22,7 @@ from clob import (
     TimeInForce,
     Trade,
 )
-from clob import _book_py as python
+from clob.book import _book_py as python
 from clob.errors import (
     DuplicateOrderError,
     FokNotFillableError,

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from clob.replay.problems import Problems
+from clob.replay.io.problems import Problems
+from clob.replay.io.streams import INVENTED_ID
 from clob.replay.readers.lobster import read_lobster
-from clob.replay.readers.lobster_lines import read_levels
-from clob.replay.streams import INVENTED_ID
+from clob.replay.readers.lobster.lines import read_levels
 from tests.real.data import data_file
 
 PAIR = "lobster_AAPL_2012-06-21_{}_10_first999.csv"

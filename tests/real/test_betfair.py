@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from clob.records import Kind
-from clob.replay import backtest, detect, open_stream
-from clob.replay.readers.betfair_odds import TICKS
+from clob.replay import backtest, open_stream
+from clob.replay.io import detect
+from clob.replay.readers.betfair import TICKS
 from tests.real.data import data_file
 from tests.replay.venues.following import followed
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clob._book_py import Book
+from clob.book._book_py import Book
 from clob.events import RemovalReason
 from clob.records import Kind
 from tests.real.golden import columns, read_golden

@@ -7,11 +7,11 @@ import pytest
 
 from clob.records import Kind
 from clob.replay.backtest import backtest
+from clob.replay.io.recording import Recording
+from clob.replay.io.streams import Stream
 from clob.replay.readers.lobster import read_lobster
 from clob.replay.readers.mbo import read_mbo
-from clob.replay.recording import Recording
 from clob.replay.strategies.market_maker import MarketMaker
-from clob.replay.streams import Stream
 from tests.books import load
 from tests.real.data import data_file
 from tests.real.golden import columns, read_golden

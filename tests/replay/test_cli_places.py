@@ -8,7 +8,7 @@ import pytest
 
 from clob.cli import main
 from clob.replay import Stream, write_npz, write_stream
-from clob.replay.files import ONCE
+from clob.replay.io.files import ONCE
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from clob.records import FILL
-from clob.replay import gathering
-from clob.replay.gathering import Gathered
-from clob.replay.recording import join
+from clob.replay.io.recording import join
+from clob.replay.modes import row_buffer
+from clob.replay.modes.row_buffer import Gathered
 
 
 def fills(count, first=0):
@@ -18,7 +18,7 @@ def fills(count, first=0):
 
 @pytest.mark.parametrize("room", [1, 5, 1_000])
 def test_what_is_gathered_is_all_there(monkeypatch, room):
-    monkeypatch.setattr(gathering, "ROOM", room)
+    monkeypatch.setattr(row_buffer, "ROOM", room)
     gathered = Gathered(FILL)
     for first, count in ((0, 3), (3, 0), (3, 4), (7, 13)):
         buffer = fills(count, first)
@@ -30,7 +30,7 @@ def test_what_is_gathered_is_all_there(monkeypatch, room):
 
 @pytest.mark.parametrize("room", [1, 5, 1_000])
 def test_what_is_written_into_the_room_stays_there(monkeypatch, room):
-    monkeypatch.setattr(gathering, "ROOM", room)
+    monkeypatch.setattr(row_buffer, "ROOM", room)
     gathered = Gathered(FILL)
     for first, count in ((0, 3), (3, 0), (3, 9)):
         lost = gathered.room(count + 1)
@@ -46,12 +46,12 @@ def test_a_large_result_is_not_copied_and_a_small_one_keeps_no_room(monkeypatch)
     gathered = Gathered(FILL)
     gathered.take(fills(10))
     assert gathered.rows().base is None
-    monkeypatch.setattr(gathering, "SMALL", 480)
+    monkeypatch.setattr(row_buffer, "SMALL", 480)
     assert np.shares_memory(gathered.rows(), gathered.rows())
 
 
 def test_memory_is_used_again_when_its_last_view_is_gone(monkeypatch):
-    monkeypatch.setattr(gathering, "_spares", [])
+    monkeypatch.setattr(row_buffer, "_spares", [])
     gathered = Gathered(FILL)
     room = gathered.room(10)
     where = room.ctypes.data
@@ -65,15 +65,15 @@ def test_memory_is_used_again_when_its_last_view_is_gone(monkeypatch):
 
 
 def test_two_pieces_of_memory_are_kept_and_no_large_one(monkeypatch):
-    monkeypatch.setattr(gathering, "_spares", [])
+    monkeypatch.setattr(row_buffer, "_spares", [])
     rooms = [Gathered(FILL) for _ in range(3)]
     assert len({gathered.room(1).ctypes.data for gathered in rooms}) == 3
     rooms.clear()
-    assert len(gathering._spares) == gathering.SPARES
-    monkeypatch.setattr(gathering, "_spares", [])
-    monkeypatch.setattr(gathering, "ROOM", gathering.SPARE_MAX // FILL.itemsize)
+    assert len(row_buffer._spares) == row_buffer.SPARES
+    monkeypatch.setattr(row_buffer, "_spares", [])
+    monkeypatch.setattr(row_buffer, "ROOM", row_buffer.SPARE_MAX // FILL.itemsize)
     Gathered(FILL)
-    assert not gathering._spares
+    assert not row_buffer._spares
 
 
 def test_nothing_gathered_is_an_empty_table():

@@ -9,7 +9,7 @@ from clob import SelfTrade
 from clob.errors import InvalidKindError
 from clob.records import SELF_TRADE_SHIFT
 from clob.replay import EVENT, FILL, Check, Kind, Recording, read_npz, replay
-from clob.replay.run import compare
+from clob.replay.check.run import compare
 from tests.books import ask, batch, bid, row
 
 

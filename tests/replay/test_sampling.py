@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from clob.replay import Latency, Stream, backtest, merge
-from clob.replay.driver import NEVER, Stop
-from clob.replay.driving import StreamDriver
-from clob.replay.sampling import LEVELS_MAX, Sampler
+from clob.replay.modes.rematch import StreamDriver
+from clob.replay.modes.sampling import LEVELS_MAX, Sampler
+from clob.replay.sim.driver import NEVER, Stop
 from tests.books import ask, bid, load
 from tests.replay.report.runs import LATENCY, Busy, stream_of
 from tests.replay.run.streams import stream_of as stream_of_rows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clob.replay import Flag, Kind, read_npz, replay, sample_path, synthetic_day
-from clob.replay.synthetic import SAMPLE_ORDERS
+from clob.replay.samples.synthetic import SAMPLE_ORDERS
 
 DAY_NS = 24 * 60 * 60 * 10**9
 

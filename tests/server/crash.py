@@ -22,17 +22,17 @@ from websockets.sync.client import connect
 
 from clob import Limits, OrderAdded, OrderReduced, OrderRemoved, SetLimits, Side, Submit, Trade
 from clob.signing import SignedOrder, SignedSetNonce, order_hash, sign
-from clob_server.commands import Budgets, Papers, SetBudgets
-from clob_server.engine import Engine
-from clob_server.exchange import Exchange, outcome_of
-from clob_server.history.replica import Replica
+from clob_server.auth.api_keys import IDS, secret
+from clob_server.core.commands import Budgets, Papers, SetBudgets
+from clob_server.core.ids import Ids
+from clob_server.core.recovery import commands_of, recover
+from clob_server.core.sequencer import Engine
+from clob_server.core.serialize import summaries
+from clob_server.core.state import Exchange, outcome_of
+from clob_server.history.follower import Replica
 from clob_server.history.store import Store
-from clob_server.ids import Ids
 from clob_server.log import SqliteLog, Tail
-from clob_server.recovery import commands_of, recover
-from clob_server.secrets import IDS, secret
 from clob_server.settings import Settings
-from clob_server.views import summaries
 from tests.server.live import environment
 from tests.signings import KEYS, address_of
 

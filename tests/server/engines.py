@@ -6,11 +6,11 @@ import threading
 
 from clob import AddMarket, Matcher
 from clob.journal import verify
-from clob_server.audit import audit, journal_of
-from clob_server.commands import Papers
-from clob_server.engine import Engine
-from clob_server.exchange import Exchange
-from clob_server.recovery import commands_of, recover
+from clob_server.cli.verify import audit, journal_of
+from clob_server.core.commands import Papers
+from clob_server.core.recovery import commands_of, recover
+from clob_server.core.sequencer import Engine
+from clob_server.core.state import Exchange
 from tests.matchers import market
 
 NOW_MS = 1_700_000_000_000

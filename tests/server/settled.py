@@ -1,7 +1,7 @@
 """What tests share of markets whose trades settle: how they open, and how trades come to an end."""
 
 from clob import AddMarket, Funds, SetBalance
-from clob_server.commands import BeginSettlement, EndTrades, SendTrades, TradeEnd
+from clob_server.core.commands import BeginSettlement, EndTrades, SendTrades, TradeEnd
 from tests.matchers import market
 
 ALICE, BOB, CAROL = ("0x" + digit * 40 for digit in "123")

@@ -10,12 +10,12 @@ import pytest
 
 from clob import AddMarket
 from clob.journal import verify
-from clob_server import tables
-from clob_server.archive import drop, droppable, export_journal, export_tables
-from clob_server.ids import Ids
+from clob_server.cli import export
+from clob_server.cli.export import drop, droppable, export_journal, export_tables
+from clob_server.core.ids import Ids
+from clob_server.core.recovery import recover
 from clob_server.log import Folder, SqliteLog
-from clob_server.log.beside import snapshot_names, snapshot_seq
-from clob_server.recovery import recover
+from clob_server.log.files import snapshot_names, snapshot_seq
 from tests.matchers import buy, market, sell
 from tests.server.history.logs import dump, followed, logged, told
 from tests.server.settled import ALICE, BOB, NO, YES, ended, opening, settling, tx_of
@@ -73,7 +73,7 @@ def test_lines_of_json_say_what_history_and_the_engine_do(folder, tmp_path):
 
 
 def test_parquet_has_the_same_rows(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "GROUP_ROWS", 50)
+    monkeypatch.setattr(export, "GROUP_ROWS", 50)
     with closing(SqliteLog(folder)) as log:
         for form in ("jsonl", "parquet"):
             export_tables(log, folder, tmp_path / form, IDS, form=form)

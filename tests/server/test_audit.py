@@ -6,11 +6,11 @@ import pytest
 from clob import AddMarket, Cancel, Matcher
 from clob.errors import InvalidSnapshotError, ReplayDiffersError
 from clob.journal import ZERO_HASH, event_hash
-from clob_server.audit import audit
-from clob_server.commands import ENGINE, Budgets, DeactivateKey, SetBudgets, encode
-from clob_server.exchange import Exchange, outcome_of
+from clob_server.cli.verify import audit
+from clob_server.core.commands import ENGINE, Budgets, DeactivateKey, SetBudgets, encode
+from clob_server.core.recovery import take_snapshot
+from clob_server.core.state import Exchange, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog
-from clob_server.recovery import take_snapshot
 from tests.matchers import buy, market, sell
 from tests.server.engines import papers
 

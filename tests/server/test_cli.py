@@ -10,10 +10,10 @@ from clob import AddMarket, Cancel
 from clob import cli as clob_cli
 from clob.journal import ZERO_HASH, event_hash
 from clob_server import cli
-from clob_server.commands import ENGINE, DeactivateKey, encode
-from clob_server.exchange import Exchange, outcome_of
+from clob_server.core.commands import ENGINE, DeactivateKey, encode
+from clob_server.core.recovery import take_snapshot
+from clob_server.core.state import Exchange, outcome_of
 from clob_server.log import SqliteLog
-from clob_server.recovery import take_snapshot
 from tests.matchers import buy, market, sell
 from tests.server.engines import papers
 

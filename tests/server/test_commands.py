@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clob import Expire
 from clob.codec import encode as encode_engines
-from clob_server.commands import (
+from clob_server.core.commands import (
     ENGINE,
     SERVER,
     AddKey,

@@ -10,8 +10,8 @@ from clob import AddMarket, Cancel, Expire, Matcher, RejectedError
 from clob.errors import DuplicateOrderError, UnknownOrderError
 from clob.events import OrderRemoved, RemovalReason
 from clob.journal import ZERO_HASH, event_hash, verify
-from clob_server.engine import Done, Engine, EngineFullError
-from clob_server.exchange import Exchange
+from clob_server.core.sequencer import Done, Engine, EngineFullError
+from clob_server.core.state import Exchange
 from tests.matchers import buy, market, sell
 from tests.server.engines import (
     NOW_MS,

@@ -8,8 +8,8 @@ import pytest
 
 from clob import AddMarket, Expire
 from clob.events import OrderAdded
-from clob_server.engine import Engine, EngineStoppedError, OutcomeUnknownError
-from clob_server.exchange import Exchange
+from clob_server.core.sequencer import Engine, EngineStoppedError, OutcomeUnknownError
+from clob_server.core.state import Exchange
 from clob_server.log import FencedError, Folder, LogFailedError, SqliteLog
 from tests.matchers import market, sell
 from tests.server.engines import (

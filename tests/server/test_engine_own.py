@@ -9,10 +9,10 @@ import pytest
 from clob import AddMarket, Cancel, Expire
 from clob.errors import DuplicateOrderError
 from clob.journal import ZERO_HASH, event_hash
-from clob_server.commands import Budgets, Charge, SetBudgets, SetDelegate
-from clob_server.engine import Done, Engine
-from clob_server.exchange import Exchange
-from clob_server.refusals import DelegateNonceError
+from clob_server.core.commands import Budgets, Charge, SetBudgets, SetDelegate
+from clob_server.core.rejections import DelegateNonceError
+from clob_server.core.sequencer import Done, Engine
+from clob_server.core.state import Exchange
 from tests.matchers import buy, market, sell
 from tests.server.engines import (
     NOW_MS,

@@ -23,8 +23,8 @@ from clob.errors import (
     InvalidSnapshotError,
     UnknownOrderError,
 )
-from clob_server.commands import Budgets, SetBudgets
-from clob_server.exchange import Exchange, outcome_of
+from clob_server.core.commands import Budgets, SetBudgets
+from clob_server.core.state import Exchange, outcome_of
 from tests.matchers import buy, market, refused, sell
 from tests.server.engines import papers, signed
 

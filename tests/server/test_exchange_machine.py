@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from clob import Batch, Matcher, PairedTrade, Refused, RejectedError, Side, Submit, Trade
 from clob.errors import UnknownOrderError
 from clob.journal import ZERO_HASH
-from clob_server.commands import (
+from clob_server.core.commands import (
     SERVER,
     AddKey,
     BeginSettlement,
@@ -39,9 +39,9 @@ from clob_server.commands import (
     TradeEnd,
     encode,
 )
-from clob_server.exchange import Exchange, outcome_of
+from clob_server.core.recovery import commands_of
+from clob_server.core.state import Exchange, outcome_of
 from clob_server.log import MemoryLog
-from clob_server.recovery import commands_of
 from tests.matcher_model.flow import EVERYTHING, Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.server.engines import papers

@@ -5,10 +5,10 @@ from collections import defaultdict
 
 import pytest
 
-from clob_server.engine import Done
-from clob_server.exchange import Exchange, outcome_of
-from clob_server.fates import NONE, PENDING, SUBMITTED, Fates, fate_at, settled_as
-from clob_server.settling import ENDED_MAX
+from clob_server.core.sequencer import Done
+from clob_server.core.settlement_ledger import ENDED_MAX
+from clob_server.core.settlement_status import NONE, PENDING, SUBMITTED, Fates, fate_at, settled_as
+from clob_server.core.state import Exchange, outcome_of
 from tests.matchers import buy, sell
 from tests.server.settled import ALICE, BOB, NO, YES, ended, opening, sent, settling, tx_of
 

@@ -13,8 +13,8 @@ from clob import (
     SetMode,
     Settled,
 )
-from clob_server.commands import BeginSettlement, EndTrades, TradeEnd
-from clob_server.exchange import Exchange
+from clob_server.core.commands import BeginSettlement, EndTrades, TradeEnd
+from clob_server.core.state import Exchange
 from tests.matchers import buy, market, sell
 from tests.server.engines import papers
 from tests.server.test_exchange import do, kept, opened, put

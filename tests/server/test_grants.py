@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob import RejectedError
-from clob_server.commands import GiveBack, Grant
-from clob_server.grants import DAY_MS, DAY_UNITS
-from clob_server.refusals import FaucetLimitError
-from clob_server.registry import Registry
+from clob_server.core.commands import GiveBack, Grant
+from clob_server.core.registry import DAY_MS, DAY_UNITS, Registry
+from clob_server.core.rejections import FaucetLimitError
 
 NOW_MS = 1_700_000_000_000
 

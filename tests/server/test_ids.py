@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
-from clob_server import ids
-from clob_server.ids import COUNT, DIGITS, HALF, Ids, Permutation
+from clob_server.core import ids
+from clob_server.core.ids import COUNT, DIGITS, HALF, Ids, Permutation
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 NOW_MS = 1_700_000_000_123

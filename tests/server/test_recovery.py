@@ -13,12 +13,12 @@ from clob.errors import InvalidBytesError, InvalidSnapshotError
 from clob.events import OrderRemoved, RemovalReason
 from clob.journal import ZERO_HASH, encode_frame, event_hash, frame_hash, verify
 from clob.order import Side
-from clob_server.audit import audit
-from clob_server.commands import ENGINE, Budgets, SetBudgets, SetDelegate, encode
-from clob_server.engine import Engine
-from clob_server.exchange import Exchange, outcome_of
+from clob_server.cli.verify import audit
+from clob_server.core.commands import ENGINE, Budgets, SetBudgets, SetDelegate, encode
+from clob_server.core.recovery import commands_of, recover, take_snapshot
+from clob_server.core.sequencer import Engine
+from clob_server.core.state import Exchange, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog, Snapshot, SqliteLog
-from clob_server.recovery import commands_of, recover, take_snapshot
 from tests.journal.stories import STORY as ENGINES
 from tests.journal.stories import submit
 from tests.server.engines import papers

@@ -7,7 +7,7 @@ import pytest
 
 from clob import RejectedError
 from clob.errors import InvalidCommandError
-from clob_server.commands import (
+from clob_server.core.commands import (
     SERVER,
     AddKey,
     BeginSettlement,
@@ -25,14 +25,14 @@ from clob_server.commands import (
     SetDelegate,
     SetOutcome,
 )
-from clob_server.refusals import (
+from clob_server.core.registry import MINUTE_MS, Charged, Registry, Words
+from clob_server.core.rejections import (
     DelegateNonceError,
     KeyExistsError,
     KeyInactiveError,
     MarketBoundError,
     UnknownKeyError,
 )
-from clob_server.registry import MINUTE_MS, Charged, Registry, Words
 from tests.server.engines import papers
 
 NOW_MS = 1_700_000_000_000

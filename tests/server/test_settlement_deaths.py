@@ -2,7 +2,7 @@
 
 import asyncio
 
-from clob_server.commands import FollowChain
+from clob_server.core.commands import FollowChain
 from tests.server.engines import logged
 from tests.server.underway import (
     BUYER,

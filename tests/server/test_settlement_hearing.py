@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from clob import Side
-from clob_server import hearing, reconcile
-from clob_server.chain.news import Permission, Raised, Settlement
-from clob_server.commands import EndTrades, FollowChain
+from clob_server.chain.events import Permission, Raised, Settlement
+from clob_server.core.commands import EndTrades, FollowChain
+from clob_server.settlement import inbox, reconcile
 from tests.server.engines import assert_as_logged, logged
 from tests.server.underway import (
     BUYER,
@@ -272,7 +272,7 @@ def test_a_difference_is_counted():
 
 
 def test_a_difference_is_found_without_being_asked_for(monkeypatch):
-    monkeypatch.setattr(hearing, "COMPARE_S", 0.001)
+    monkeypatch.setattr(inbox, "COMPARE_S", 0.001)
     monkeypatch.setattr(reconcile, "PIECE", PIECE)
 
     async def story():

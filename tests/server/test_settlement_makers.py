@@ -3,8 +3,8 @@
 import pytest
 
 from clob import Side
-from clob_server import reconcile
-from clob_server.chain.news import Permission, Raised
+from clob_server.chain.events import Permission, Raised
+from clob_server.settlement import reconcile
 from tests.server.underway import (
     BUYER,
     NO,

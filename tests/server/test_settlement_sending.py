@@ -8,12 +8,12 @@ import asyncio
 import pytest
 
 from clob import CancelAll, Funds, SetBalance, Side
-from clob_server import sending
-from clob_server.chain.exchange import FILLS_MAX
-from clob_server.commands import SendTrades, SetOutcome
-from clob_server.conditions import OnChain
-from clob_server.options import read_settings
+from clob_server.chain.eth.exchange_abi import FILLS_MAX
+from clob_server.cli.options import read_settings
+from clob_server.core.commands import SendTrades, SetOutcome
 from clob_server.settings import SettingsError
+from clob_server.settlement import sender
+from clob_server.settlement.markets import OnChain
 from tests.server.engines import logged
 from tests.server.underway import (
     BUYER,
@@ -37,9 +37,9 @@ SOON_S = 0.02
 @pytest.fixture
 def impatient(monkeypatch):
     """Pauses that a test can wait for."""
-    monkeypatch.setattr(sending, "PAUSE_S", SOON_S)
-    monkeypatch.setattr(sending, "HOLD_MAX_S", SOON_S)
-    monkeypatch.setattr(sending, "LOOK_S", SOON_S)
+    monkeypatch.setattr(sender, "PAUSE_S", SOON_S)
+    monkeypatch.setattr(sender, "HOLD_MAX_S", SOON_S)
+    monkeypatch.setattr(sender, "LOOK_S", SOON_S)
 
 
 def test_a_full_batch_goes_at_once_and_the_rest_after_its_time():
@@ -150,12 +150,12 @@ def test_no_more_operations_are_under_way_than_so_many():
     async def story():
         async with UnderWay() as stage:
             await stage.rise()
-            await stage.trade(3 * sending.AT_ONCE + 3)
-            await stage.asked(sending.AT_ONCE)
+            await stage.trade(3 * sender.AT_ONCE + 3)
+            await stage.asked(sender.AT_ONCE)
             await asyncio.sleep(SOON_S)
-            assert len(stage.chain.asked) == sending.AT_ONCE
+            assert len(stage.chain.asked) == sender.AT_ONCE
             stage.chain.answer(0, done)
-            assert len(await stage.asked(sending.AT_ONCE + 1)) == 3
+            assert len(await stage.asked(sender.AT_ONCE + 1)) == 3
 
     played(story())
 
@@ -306,7 +306,7 @@ def test_a_server_that_comes_again_asks_for_the_same(impatient):
 
 def test_what_failed_is_not_asked_for_by_its_old_name(impatient, monkeypatch):
     async def story():
-        monkeypatch.setattr(sending, "PAUSE_S", 0.2)
+        monkeypatch.setattr(sender, "PAUSE_S", 0.2)
         async with UnderWay() as stage:
             await stage.rise()
             await stage.trade(3)
@@ -322,7 +322,7 @@ def test_what_failed_is_not_asked_for_by_its_old_name(impatient, monkeypatch):
 
 def test_trades_of_which_nothing_is_heard_go_again(impatient, monkeypatch):
     async def story():
-        monkeypatch.setattr(sending, "LOST_S", SOON_S)
+        monkeypatch.setattr(sender, "LOST_S", SOON_S)
         async with UnderWay() as stage:
             await stage.rise()
             await stage.hear(whole())

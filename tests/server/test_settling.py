@@ -2,15 +2,9 @@
 
 import pytest
 
-from clob_server.chain.bodies import FillBody, PartyBody
-from clob_server.commands import (
-    BeginSettlement,
-    EndTrades,
-    FollowChain,
-    SendTrades,
-    TradeEnd,
-)
-from clob_server.settling import ENDED_MAX, Ended, Half, Held, Settling
+from clob_server.chain.operation_bodies import FillBody, PartyBody
+from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
+from clob_server.core.settlement_ledger import ENDED_MAX, Ended, Half, Held, Settling
 
 BASE = bytes(range(16))
 TX = f"0x{1:064x}"

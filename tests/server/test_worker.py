@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from clob_server.worker import Worker
+from clob_server.core.sequencer import LogThread
 
 
 class Unheard(BaseException):
@@ -14,7 +14,7 @@ class Unheard(BaseException):
 
 def test_it_does_one_thing_after_the_other_in_one_thread():
     async def main():
-        worker, done, threads = Worker("log"), [], set()
+        worker, done, threads = LogThread("log"), [], set()
 
         def work(number):
             threads.add(threading.current_thread().name)
@@ -44,7 +44,7 @@ def test_what_is_raised_is_for_the_one_who_waits(raised):
         raise raised
 
     async def main():
-        worker = Worker("log")
+        worker = LogThread("log")
         worker.tell(fails)
         with pytest.raises(type(raised)):
             await worker.ask(fails)
@@ -56,7 +56,7 @@ def test_what_is_raised_is_for_the_one_who_waits(raised):
 
 def test_who_has_gone_disturbs_nobody_and_what_he_wanted_is_done():
     async def main():
-        worker, gate, done = Worker("log"), threading.Event(), []
+        worker, gate, done = LogThread("log"), threading.Event(), []
         first = asyncio.ensure_future(worker.ask(gate.wait))
         second = asyncio.ensure_future(worker.ask(lambda: done.append(2)))
         await asyncio.sleep(0)
@@ -71,7 +71,7 @@ def test_who_has_gone_disturbs_nobody_and_what_he_wanted_is_done():
 
 
 def test_closing_does_what_was_handed_over_also_when_nobody_can_hear_of_it():
-    worker, gate, done = Worker("log"), threading.Event(), []
+    worker, gate, done = LogThread("log"), threading.Event(), []
 
     async def leaves():
         waits = asyncio.ensure_future(worker.ask(lambda: gate.wait() and done.append(1)))

@@ -9,19 +9,19 @@ import msgspec
 
 from clob import AddMarket, Funds, Order, SetBalance, Side, Submit
 from clob.errors import UnknownOrderError
-from clob_server.chain.link import Stage as Reach
+from clob_server.api.problems import ApiError
+from clob_server.chain.client import Stage as Reach
+from clob_server.chain.events import Holding, News, Settlement
 from clob_server.chain.messages import Done, Failed, Refused
-from clob_server.chain.news import Holding, News, Settlement
-from clob_server.commands import BeginSettlement, Papers
-from clob_server.conditions import OnChain
-from clob_server.engine import Engine
-from clob_server.exchange import Exchange
+from clob_server.core.commands import BeginSettlement, Papers
+from clob_server.core.recovery import recover
+from clob_server.core.sequencer import Engine
+from clob_server.core.state import Exchange
 from clob_server.log import MemoryLog
-from clob_server.metrics import Metrics
-from clob_server.problems import ApiError
-from clob_server.recovery import recover
 from clob_server.settings import Settings
-from clob_server.settlement import Settlement as Coordinator
+from clob_server.settlement.coordinator import Settlement as Coordinator
+from clob_server.settlement.markets import OnChain
+from clob_server.telemetry.metrics import Metrics
 from tests.matchers import market
 
 NOW_MS = 1_700_000_000_000

@@ -23,7 +23,7 @@ from clob.signing import (
     fields,
     secp,
 )
-from clob.signing.signed import read_address, spelled
+from clob.signing.signed_struct import read_address, spelled
 from tests.signing.helpers import ALICE, BOB, outcome, replace, signed
 from tests.signings import DOMAIN
 

@@ -11,7 +11,7 @@ PROGRAM = """
 import resource, sys
 import numpy as np
 from clob import Order, Side
-from clob._book_c import Book
+from clob.book._book_c import Book
 from clob.records import EVENT, FILL, Kind
 
 def limits(extra):
@@ -73,7 +73,7 @@ def test_a_capacity_beyond_memory_is_refused():
     book_class = load("compiled")
     limited = """
 import resource
-from clob._book_c import Book
+from clob.book._book_c import Book
 resource.setrlimit(resource.RLIMIT_AS, (1 << 32, -1))
 try:
     Book(capacity=2**31)

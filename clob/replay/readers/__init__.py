@@ -1,1 +1,1 @@
-"""Readers: one module for each format, each giving a :class:`~clob.replay.streams.Stream`."""
+"""Readers: one module for each format, each giving a :class:`~clob.replay.io.streams.Stream`."""

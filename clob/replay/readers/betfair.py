@@ -1,7 +1,7 @@
 """Reads Betfair stream files: market changes as JSON lines, with the levels and the traded volume.
 
 Each runner is a book whose ticks are the steps of the odds, see
-:mod:`clob.replay.readers.betfair_odds`. A bet that waits to lay is a buyer of odds: what is
+:mod:`clob.replay.readers.betfair`. A bet that waits to lay is a buyer of odds: what is
 available to back (``atb``) is the side of the bids, what is available to lay (``atl``) that of the
 offers. Read so:
 
@@ -23,16 +23,77 @@ Odds are no prices that add up to one: what a portfolio makes of them is not mon
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from clob.replay.digits import lots_of, time_ns, units
 from clob.replay.errors import ReplayFormatError
-from clob.replay.files import FilePath, Progress, plain_name
-from clob.replay.level_trades import NOBODY
-from clob.replay.levels import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
-from clob.replay.problems import Ignored, Policy, Problems
-from clob.replay.readers.betfair_odds import LADDER, TICKS, tick_of
-from clob.replay.readers.json_lines import BROKEN, Message, messages
-from clob.replay.recording import Records
-from clob.replay.streams import Instrument, Stream
+from clob.replay.io.files import FilePath, Progress, plain_name
+from clob.replay.io.problems import Ignored, Policy, Problems
+from clob.replay.io.recording import Records
+from clob.replay.io.streams import Instrument, Stream
+from clob.replay.io.text import lots_of, time_ns, units
+from clob.replay.readers.kalshi import BROKEN, Message, messages
+from clob.replay.readers.l2 import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
+from clob.replay.readers.l2.trades import NOBODY
+
+STEPS = (
+    (101, 200, 1),
+    (200, 300, 2),
+    (300, 400, 5),
+    (400, 600, 10),
+    (600, 1_000, 20),
+    (1_000, 2_000, 50),
+    (2_000, 3_000, 100),
+    (3_000, 5_000, 200),
+    (5_000, 10_000, 500),
+    (10_000, 100_000, 1_000),
+)
+"""From which odds, to below which, and how far apart, in hundredths."""
+
+LADDER = (*(odds for lo, hi, step in STEPS for odds in range(lo, hi, step)), 100_000)
+"""The odds of tick 1, 2, ..., 350, in hundredths."""
+
+TICKS = {odds: tick for tick, odds in enumerate(LADDER, 1)}
+"""The tick of odds, in hundredths."""
+
+
+def tick_of(odds: str | int) -> int:
+    """Give the tick of odds.
+
+    >>> tick_of("1.01"), tick_of(2), tick_of("3.05"), tick_of(1000)
+    (1, 100, 151, 350)
+
+    Args:
+        odds: as they are written.
+
+    Returns:
+        The tick, 1 to 350.
+
+    Raises:
+        ValueError: there is no such step.
+    """
+    hundredths = units(odds, 2)
+    if hundredths not in TICKS:
+        raise ValueError(f"{odds} is no step of the odds")
+    return TICKS[hundredths]
+
+
+def odds_of(tick: int) -> str:
+    """Write the odds of a tick.
+
+    >>> odds_of(151)
+    '3.05'
+
+    Args:
+        tick: 1 to 350.
+
+    Returns:
+        The odds with two digits behind the point.
+
+    Raises:
+        IndexError: there is no such tick.
+    """
+    if tick < 1:
+        raise IndexError(f"there is no tick {tick}")
+    return f"{LADDER[tick - 1] // 100}.{LADDER[tick - 1] % 100:02}"
+
 
 LOT_WEI = 5 * 10**15
 """A lot is half a penny, since half of a traded penny may be one."""
@@ -273,3 +334,8 @@ def _lots(size: str | int) -> int:
 
 STATUSES = frozenset({"INACTIVE", "OPEN", "SUSPENDED", "CLOSED"})
 """The states of a market."""
+
+# MERGED clob.replay.readers.betfair: The 350 steps of the odds of Betfair, and their ticks.
+#
+# The step 1.01 is tick 1, 1.02 tick 2, 2.00 tick 100, and so on to 1000, which is tick 350. The steps
+# widen with the odds, so ticks are places in the ladder and say nothing of probabilities.

@@ -10,11 +10,11 @@ import struct
 import numpy as np
 
 from clob.replay.errors import ReplayFormatError
-from clob.replay.files import FilePath, byte_blocks, plain_name
-from clob.replay.problems import Policy, Problems
+from clob.replay.io.files import FilePath, byte_blocks, plain_name
+from clob.replay.io.problems import Policy, Problems
+from clob.replay.io.recording import Records
+from clob.replay.io.streams import Stream
 from clob.replay.readers.mbo import stream_of
-from clob.replay.recording import Records
-from clob.replay.streams import Stream
 
 PREFIX = struct.Struct("<3sBI")
 """The letters, the version, and how many bytes of metadata follow."""

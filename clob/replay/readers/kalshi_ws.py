@@ -18,14 +18,14 @@ cents as before 2026; the answers to subscriptions only count. Read so:
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from clob.replay.digits import SIZE_MAX, date_ns, lots_of, places_of, time_ns, units
 from clob.replay.errors import ReplayFormatError
-from clob.replay.files import FilePath, Progress, plain_name
-from clob.replay.levels import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
-from clob.replay.problems import Ignored, Policy, Problems
-from clob.replay.readers.json_lines import BROKEN, Message, messages
-from clob.replay.recording import Records
-from clob.replay.streams import Instrument, Stream
+from clob.replay.io.files import FilePath, Progress, plain_name
+from clob.replay.io.problems import Ignored, Policy, Problems
+from clob.replay.io.recording import Records
+from clob.replay.io.streams import Instrument, Stream
+from clob.replay.io.text import SIZE_MAX, date_ns, lots_of, places_of, time_ns, units
+from clob.replay.readers.kalshi import BROKEN, Message, messages
+from clob.replay.readers.l2 import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
 
 LOT_WEI = 10**16
 """A lot is a hundredth of a contract."""

@@ -23,14 +23,14 @@ from pathlib import Path
 
 import numpy as np
 
-from clob.replay.arrays import read_arrays
-from clob.replay.digits import TIME_NS_MAX
 from clob.replay.errors import ReplayFormatError
-from clob.replay.files import FilePath, plain_name
-from clob.replay.problems import Policy, Problems
+from clob.replay.io.files import FilePath, plain_name
+from clob.replay.io.npz import read_arrays
+from clob.replay.io.problems import Policy, Problems
+from clob.replay.io.recording import Records, ticks_of
+from clob.replay.io.streams import INVENTED_ID, Instrument, Stream
+from clob.replay.io.text import TIME_NS_MAX
 from clob.replay.readers.mbo_book import BLOCK_ROWS, LAST, NOBODY, SNAPSHOT, Reader, Row
-from clob.replay.recording import Records, ticks_of
-from clob.replay.streams import INVENTED_ID, Instrument, Stream
 
 FIELDS = ("ts_recv", "ts_event", "action", "side", "price", "size", "order_id", "flags")
 """The fields of a record that matter; prices are money times 10**9."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from clob.records import EVENT, Flag, Kind
-from clob.replay.digits import TIME_NS_MAX
-from clob.replay.files import FilePath
-from clob.replay.problems import Problems
-from clob.replay.recording import Records
-from clob.replay.streams import INVENTED_ID
+from clob.replay.io.files import FilePath
+from clob.replay.io.problems import Problems
+from clob.replay.io.recording import Records
+from clob.replay.io.streams import INVENTED_ID
+from clob.replay.io.text import TIME_NS_MAX
 
 LAST, SNAPSHOT = 128, 32
 """The flags of the last record of what happened at once, and of a snapshot."""

@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from clob.records import EVENT, Kind
-from clob.replay.cells import Cells
-from clob.replay.errors import ReplayFormatError
-from clob.replay.files import FilePath, Progress, line_blocks, plain_name
-from clob.replay.numerals import Integers
-from clob.replay.optional import need
-from clob.replay.problems import Ignored, Policy, Problems
-from clob.replay.recording import CENTS, Records, ticks_of
-from clob.replay.streams import OWN, OWN_ID, Instrument, Stream
+from clob.replay.errors import ReplayFormatError, need
+from clob.replay.io.files import FilePath, Progress, line_blocks, plain_name
+from clob.replay.io.numerals import Integers
+from clob.replay.io.problems import Ignored, Policy, Problems
+from clob.replay.io.recording import CENTS, Records, ticks_of
+from clob.replay.io.streams import OWN, OWN_ID, Instrument, Stream
+from clob.replay.io.text import Cells
 
 Columns: TypeAlias = Mapping[str, str | int]
 """The column of each field, by its name or its place from 0."""

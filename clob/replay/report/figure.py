@@ -8,11 +8,19 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from clob.replay.report import strokes
-from clob.replay.report.axes import HEIGHT, Mark, Scale, multiples, round_step, time_marks
-from clob.replay.report.columns import Columns, Span
+from clob.replay.report import lines as strokes
+from clob.replay.report.lines import (
+    HEIGHT,
+    Columns,
+    Mark,
+    Scale,
+    Span,
+    multiples,
+    round_step,
+    time_marks,
+)
+from clob.replay.report.tables import has_date
 from clob.replay.report.tags import Markup, tag
-from clob.replay.report.words import has_date
 
 LEVELS = 5
 """How many horizontal lines a tall panel has at most."""

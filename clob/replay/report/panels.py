@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clob.replay.report import strokes
-from clob.replay.report.axes import Scale, scale_of
-from clob.replay.report.columns import Columns, Span, add_up, reduce_steps
-from clob.replay.report.facts import Money, drawdowns
+from clob.replay.report import lines as strokes
 from clob.replay.report.figure import Key, Panel, Told, summary_of, texts_of
-from clob.replay.report.flow import Flow, top
-from clob.replay.report.heat import Heat
+from clob.replay.report.heatmap import Heat
+from clob.replay.report.lines import Columns, Scale, Span, add_up, reduce_steps, scale_of
+from clob.replay.report.summary import Flow, Money, drawdowns, top
+from clob.replay.report.tables import amount, change, number
 from clob.replay.report.tags import Markup
-from clob.replay.report.words import amount, change, number
 
 if TYPE_CHECKING:
     from clob.replay.results import Backtest

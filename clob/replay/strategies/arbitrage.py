@@ -1,8 +1,8 @@
 """Arbitrage between the outcomes of one market: together YES and NO are worth exactly one."""
 
 from clob.order import TimeInForce
-from clob.replay.seats import PriceSize, Seat
-from clob.replay.strategy import Strategy
+from clob.replay.sim.market_view import PriceSize, Seat
+from clob.replay.sim.strategy import Strategy
 
 
 class Arbitrage(Strategy):

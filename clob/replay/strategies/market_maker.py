@@ -1,9 +1,9 @@
 """A market maker: one bid below the middle of the book, one ask above it."""
 
 from clob.order import Side
-from clob.replay.orders import OwnOrder
-from clob.replay.seats import Seat
-from clob.replay.strategy import Strategy
+from clob.replay.sim.market_view import Seat
+from clob.replay.sim.orders import OwnOrder
+from clob.replay.sim.strategy import Strategy
 
 # Looking a member of an enum up takes a tenth of a microsecond.
 BUY, SELL = Side.BUY, Side.SELL
@@ -87,3 +87,56 @@ class MarketMaker(Strategy):
         if wanted:
             send = market.buy if side is BUY else market.sell
             self._quotes[market.number, side] = send(price, self.size, post_only=True)
+
+
+class InventoryAverse(MarketMaker):
+    """Quotes around a middle that moves against its own position.
+
+    At the limit the quotes stand ``aversion`` ticks lower than the book's middle says, if it has
+    tokens, or higher, if it owes some; in between they move in proportion, by half ticks. So the
+    side that would reduce the position is filled first.
+
+    Args:
+        aversion: how far the quotes move at the limit, in ticks.
+        half_spread: as for :class:`~clob.replay.strategies.MarketMaker`.
+        size: as there.
+        limit: as there, 1 or more.
+        split: as there.
+
+    Raises:
+        ValueError: the limit is below 1.
+    """
+
+    def __init__(
+        self,
+        aversion: int = 3,
+        half_spread: int = 1,
+        size: int = 100,
+        limit: int = 1_000,
+        split: int = 0,
+    ) -> None:
+        super().__init__(half_spread, size, limit, split)
+        if limit < 1:
+            raise ValueError(f"limit must be 1 or more, not {limit}")
+        self.aversion: int = aversion
+        """How far the quotes move at the limit, in ticks."""
+
+    def prices(self, market: Seat) -> tuple[int, int] | None:
+        """Say where to quote.
+
+        Args:
+            market: the seat at it.
+
+        Returns:
+            The prices of bid and ask, in ticks; None leaves everything as it is.
+        """
+        bid, ask = market.best_of_others(Side.BUY), market.best_of_others(Side.SELL)
+        if bid is None or ask is None:
+            return None
+        position = market.position - self.opening
+        moved = 2 * self.aversion * abs(position) // self.limit
+        middle = bid + ask - (moved if position > 0 else -moved)
+        return middle // 2 - self.half_spread, -(-middle // 2) + self.half_spread
+
+
+# MERGED clob.replay.strategies.market_maker: A market maker that does not like to hold anything: the more it has, the lower it quotes.

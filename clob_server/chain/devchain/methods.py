@@ -9,11 +9,11 @@ from eth_typing import Address
 from eth_utils.crypto import keccak
 
 import clob
-from clob_server.chain.devchain.calls import Call, call, estimate_gas
 from clob_server.chain.devchain.chain import DevelopmentChain
 from clob_server.chain.devchain.errors import RefusedError, invalid
+from clob_server.chain.devchain.eth_call import Call, call, estimate_gas
 from clob_server.chain.devchain.evm import TIP_WEI
-from clob_server.chain.devchain.fees import fee_history
+from clob_server.chain.devchain.fee_history import fee_history
 from clob_server.chain.devchain.logs import find_logs
 from clob_server.chain.devchain.params import (
     ZERO_ADDRESS,
@@ -28,9 +28,9 @@ from clob_server.chain.devchain.params import (
     whole_number,
     word,
 )
-from clob_server.chain.devchain.records import data as as_data
-from clob_server.chain.devchain.records import pending_record, transaction_record
-from clob_server.chain.devchain.records import word as as_word
+from clob_server.chain.devchain.views import data as as_data
+from clob_server.chain.devchain.views import pending_record, transaction_record
+from clob_server.chain.devchain.views import word as as_word
 
 Method: TypeAlias = Callable[[DevelopmentChain, list[Any]], Any]
 """Does what a request asks for, with its parameters, and gives what JSON shows."""

@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final
 
-from clob_server.chain.devchain.calls import Call
 from clob_server.chain.devchain.errors import invalid
+from clob_server.chain.devchain.eth_call import Call
 from clob_server.chain.devchain.evm import GAS_LIMIT
 
 ADDRESS_BYTES: Final = 20

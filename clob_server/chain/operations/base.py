@@ -6,14 +6,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from clob_server.chain.addresses import Addresses
-from clob_server.chain.estimates import Call
+from clob_server.chain.config import Addresses
 from clob_server.chain.messages import Hashes
-from clob_server.chain.node import Node
-from clob_server.chain.operations.promises import Promise, Promises
-from clob_server.chain.outbox import Outbox
-from clob_server.chain.rows import Operation, Step
-from clob_server.chain.sender import Sender
+from clob_server.chain.operations.reserved import Promise, Promises
+from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.tx.node import Node
+from clob_server.chain.tx.outbox import Outbox
+from clob_server.chain.tx.sender import Sender
+from clob_server.chain.tx.steps import Operation, Step
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 
@@ -22,7 +22,7 @@ class RefusalError(Exception):
     """An operation is refused before anything is done.
 
     Args:
-        code: one of ``clob_server.problems.PROBLEMS``.
+        code: one of ``clob_server.api.problems.PROBLEMS``.
         detail: the rule, the value and the limit.
         more: what the answer has besides, by the names of JSON.
     """

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from clob_server.chain.abi import Event, Function
-from clob_server.chain.addresses import Addresses
-from clob_server.chain.estimates import Call
-from clob_server.chain.exchange import REGISTER
-from clob_server.chain.positions import NO, YES
+from clob_server.chain.config import Addresses
+from clob_server.chain.eth.abi import Event, Function
+from clob_server.chain.eth.exchange_abi import REGISTER
+from clob_server.chain.eth.token_ids import NO, YES
+from clob_server.chain.tx.gas_limits import Call
 
 GAS_OUT: Final = 250_000
 """How much gas the transfer of a token to a wallet may take: 70,000, and what its code does."""

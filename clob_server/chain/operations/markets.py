@@ -4,10 +4,11 @@ from typing import Final
 
 import msgspec
 
-from clob_server.chain.bodies import PrepareAnswer, PrepareBody, ReportAnswer, ReportBody
+from clob_server.chain.eth.token_ids import condition_id, token_ids
+from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportAnswer, ReportBody
 from clob_server.chain.operations.base import RefusalError, Run, Work, World, hash_of
 from clob_server.chain.operations.calls import CONDITION_OF, SLOTS, Calls
-from clob_server.chain.operations.reading import (
+from clob_server.chain.operations.preconditions import (
     Read,
     ask,
     check_condition,
@@ -15,7 +16,6 @@ from clob_server.chain.operations.reading import (
     look,
     payout_reads,
 )
-from clob_server.chain.positions import condition_id, token_ids
 
 NO_CONDITION: Final = bytes(32)
 """What the exchange answers for tokens that it does not know."""

@@ -6,8 +6,7 @@ here would make up for one that is missing.
 
 import msgspec
 
-from clob_server.chain.bodies import MergeAnswer, MergeBody
-from clob_server.chain.estimates import Call
+from clob_server.chain.operation_bodies import MergeAnswer, MergeBody
 from clob_server.chain.operations.base import (
     Lock,
     Run,
@@ -17,9 +16,7 @@ from clob_server.chain.operations.base import (
     hash_of,
 )
 from clob_server.chain.operations.calls import Calls
-from clob_server.chain.operations.owing import PULLS, REFUNDS, give_back
-from clob_server.chain.operations.promises import Promise
-from clob_server.chain.operations.reading import (
+from clob_server.chain.operations.preconditions import (
     check_approved,
     check_condition,
     check_gas,
@@ -29,6 +26,9 @@ from clob_server.chain.operations.reading import (
     look_and_estimate,
     token_reads,
 )
+from clob_server.chain.operations.refund import PULLS, REFUNDS, give_back
+from clob_server.chain.operations.reserved import Promise
+from clob_server.chain.tx.gas_limits import Call
 
 
 class Merge(Work):

@@ -7,7 +7,8 @@ operations that are stuck, and is noted for them.
 
 import msgspec
 
-from clob_server.chain.bodies import RedeemAnswer, RedeemBody
+from clob_server.chain.eth.token_ids import token_ids
+from clob_server.chain.operation_bodies import RedeemAnswer, RedeemBody
 from clob_server.chain.operations.base import (
     Lock,
     RefusalError,
@@ -22,8 +23,7 @@ from clob_server.chain.operations.calls import (
     TOKEN_FROM,
     Calls,
 )
-from clob_server.chain.operations.owing import PULLS, REFUNDS, give_back, was_burnt
-from clob_server.chain.operations.reading import (
+from clob_server.chain.operations.preconditions import (
     ask,
     check_approved,
     check_condition,
@@ -34,7 +34,7 @@ from clob_server.chain.operations.reading import (
     token_reads,
     worth,
 )
-from clob_server.chain.positions import token_ids
+from clob_server.chain.operations.refund import PULLS, REFUNDS, give_back, was_burnt
 
 
 class Redeem(Work):

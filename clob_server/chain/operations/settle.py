@@ -8,15 +8,14 @@ from typing import Final
 
 import msgspec
 
-from clob_server.chain.bodies import SettleAnswer, SettleBody
-from clob_server.chain.estimates import Call
-from clob_server.chain.exchange import (
+from clob_server.chain.eth.exchange_abi import (
     FILL_GAS,
     FILLS_MAX,
     IS_PAUSED,
     OPERATOR,
     settle_bodies,
 )
+from clob_server.chain.operation_bodies import SettleAnswer, SettleBody
 from clob_server.chain.operations.base import (
     RefusalError,
     Run,
@@ -25,7 +24,8 @@ from clob_server.chain.operations.base import (
     World,
     hash_of,
 )
-from clob_server.chain.operations.reading import Read, check_gas, look
+from clob_server.chain.operations.preconditions import Read, check_gas, look
+from clob_server.chain.tx.gas_limits import Call
 
 STEP: Final = "settleTx"
 """The one step."""

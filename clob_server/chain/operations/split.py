@@ -2,8 +2,7 @@
 
 import msgspec
 
-from clob_server.chain.bodies import Permit, SplitAnswer, SplitBody
-from clob_server.chain.estimates import Call
+from clob_server.chain.operation_bodies import Permit, SplitAnswer, SplitBody
 from clob_server.chain.operations.base import (
     Lock,
     RefusalError,
@@ -15,9 +14,7 @@ from clob_server.chain.operations.base import (
     hash_of,
 )
 from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, SLOTS, Calls
-from clob_server.chain.operations.owing import owed
-from clob_server.chain.operations.promises import Promise
-from clob_server.chain.operations.reading import (
+from clob_server.chain.operations.preconditions import (
     Read,
     ask,
     check_condition,
@@ -28,7 +25,10 @@ from clob_server.chain.operations.reading import (
     look_and_estimate,
     try_out,
 )
-from clob_server.chain.rows import Step
+from clob_server.chain.operations.refund import owed
+from clob_server.chain.operations.reserved import Promise
+from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.tx.steps import Step
 
 UNDO = ("mergeBackTx", "refundTx")
 """The steps that undo it."""

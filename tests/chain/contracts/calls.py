@@ -1,6 +1,6 @@
 """The functions and events of the contracts that the tests call."""
 
-from clob_server.chain.abi import Event, Function
+from clob_server.chain.eth.abi import Event, Function
 
 MINT = Function("mint(address,uint256)")
 MINTER = Function("minter()", returns="address")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from clob_server.chain.abi import AbiError, encode, revert_reason
-from clob_server.chain.accounts import ACCOUNTS, ETHER_WEI, OPERATOR, create_address
-from clob_server.chain.addresses import Addresses
+from clob_server.chain.config import Addresses
 from clob_server.chain.contracts import artifact
+from clob_server.chain.eth.abi import AbiError, encode, revert_reason
+from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI, OPERATOR, create_address
 
 GAS = 20_000_000
 GAS_PRICE = 10**10

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from clob.signing import keccak256
 from clob.signing.secp import checksummed
-from clob_server.chain import abi
-from clob_server.chain.abi import AbiError, Event, Function
-from clob_server.chain.accounts import OPERATOR, WALLETS
 from clob_server.chain.contracts import NAMES, artifact
-from clob_server.chain.signatures import parse
+from clob_server.chain.eth import abi
+from clob_server.chain.eth.abi import AbiError, Event, Function, parse
+from clob_server.chain.eth.accounts import OPERATOR, WALLETS
 from tests.chain.contracts import calls
 from tests.chain.contracts.calls import BALANCE, MINT, SPLIT, TRANSFER, TRANSFERRED
 

@@ -7,9 +7,16 @@ from hypothesis import strategies as st
 
 from clob.signing import InvalidAddressError
 from clob_server import settings
-from clob_server.chain import accounts
-from clob_server.chain.accounts import ACCOUNTS, BOTS, DEPLOYER, OPERATOR, WALLETS, create_address
-from clob_server.chain.addresses import DEVELOPMENT, deployed_by
+from clob_server.chain.config import DEVELOPMENT, deployed_by
+from clob_server.chain.eth import accounts
+from clob_server.chain.eth.accounts import (
+    ACCOUNTS,
+    BOTS,
+    DEPLOYER,
+    OPERATOR,
+    WALLETS,
+    create_address,
+)
 from tests.chain.contracts.evm import raw
 
 

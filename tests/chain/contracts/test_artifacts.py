@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS
 from clob_server.chain.contracts import NAMES, artifact
+from clob_server.chain.eth.accounts import ACCOUNTS
 
 FOLDER = resources.files("clob_server.chain.contracts")
 OURS = ("TestDollar", "WrappedCollateral", "Exchange")

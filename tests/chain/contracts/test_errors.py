@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob_server.chain.abi import AbiError, Function, encode, revert_reason
-from clob_server.chain.accounts import OPERATOR, WALLETS
 from clob_server.chain.contracts import NAMES, artifact
+from clob_server.chain.eth.abi import AbiError, Function, encode, revert_reason
+from clob_server.chain.eth.accounts import OPERATOR, WALLETS
 from tests.chain.contracts.calls import (
     APPROVE,
     CONDITION_ID,

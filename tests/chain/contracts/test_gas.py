@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from clob_server.chain import positions
-from clob_server.chain.abi import encode
-from clob_server.chain.accounts import OPERATOR, WALLETS
-from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
+from clob_server.chain.eth import token_ids
+from clob_server.chain.eth.abi import encode
+from clob_server.chain.eth.accounts import OPERATOR, WALLETS
 from tests.chain.contracts import calls
 from tests.chain.people import Person
 
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "contracts.md"
 BOSS, ALICE = OPERATOR.address, WALLETS[0].address
-QUESTION = positions.question_id("What does it cost?")
-CONDITION = positions.condition_id(BOSS, QUESTION)
-YES, NO = positions.token_ids(DEVELOPMENT.collateral, CONDITION)
+QUESTION = token_ids.question_id("What does it cost?")
+CONDITION = token_ids.condition_id(BOSS, QUESTION)
+YES, NO = token_ids.token_ids(DEVELOPMENT.collateral, CONDITION)
 # No byte of the amounts is zero, since a zero byte of a call is cheaper.
 AMOUNT, UNITS = 0x0101010101010101, 0x01010101
 OPERATOR_CREATES = (

@@ -4,8 +4,8 @@ import random  # noqa: TID251  # the draws of a test, from a seed
 
 import pytest
 
-from clob_server.chain import positions
-from clob_server.chain.accounts import OPERATOR, WALLETS
+from clob_server.chain.eth import token_ids
+from clob_server.chain.eth.accounts import OPERATOR, WALLETS
 from tests.chain.contracts.calls import (
     APPROVE,
     APPROVE_ALL,
@@ -46,9 +46,9 @@ class Market:
         self.addresses = self.evm.deploy_all()
         self.tokens = self.addresses.conditional_tokens
         self.wrapped = self.addresses.collateral
-        self.question = positions.question_id(question)
-        self.condition = positions.condition_id(BOSS, self.question)
-        self.ids = positions.token_ids(self.wrapped, self.condition)
+        self.question = token_ids.question_id(question)
+        self.condition = token_ids.condition_id(BOSS, self.question)
+        self.ids = token_ids.token_ids(self.wrapped, self.condition)
         dollar = self.addresses.stablecoin
         self.do(BOSS, self.tokens, PREPARE, BOSS, self.question, 2)
         self.do(BOSS, dollar, APPROVE, self.wrapped, MAX)

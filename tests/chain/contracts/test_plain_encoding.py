@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob.signing.secp import checksummed
-from clob_server.chain.abi import AbiError, encode, plainly
+from clob_server.chain.eth.abi import AbiError, encode, plainly
 
 VALUES = {
     "uint256": st.integers(0, 2**256 - 1),

@@ -5,7 +5,7 @@ from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR, WALLETS
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, WALLETS
 from tests.chain.contracts.calls import (
     ALLOWANCE,
     APPROVE,

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("eth", reason="py-evm is not installed; the extra `devchain` has it")
 
 from clob_server.chain.devchain.chain import DevelopmentChain
-from clob_server.chain.devchain.requests import answer
+from clob_server.chain.devchain.server import answer
 from clob_server.chain.devchain.state import Store
 from tests.chain.nodes import NodeError
 

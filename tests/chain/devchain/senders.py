@@ -3,7 +3,7 @@
 from eth_account import Account
 from eth_utils import to_checksum_address
 
-from clob_server.chain.accounts import ACCOUNTS
+from clob_server.chain.eth.accounts import ACCOUNTS
 
 CHAIN_ID = 31337
 GAS = 1_000_000

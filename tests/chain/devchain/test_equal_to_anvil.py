@@ -5,9 +5,9 @@ import random  # noqa: TID251 - only seeded
 import pytest
 from eth_account import Account
 
-from clob_server.chain import abi
-from clob_server.chain.accounts import ACCOUNTS, create_address
 from clob_server.chain.contracts import artifact
+from clob_server.chain.eth import abi
+from clob_server.chain.eth.accounts import ACCOUNTS, create_address
 from tests.chain.devchain.senders import DYNAMIC, LEGACY, LISTED, Sender, creation_of
 from tests.chain.nodes import running, start_anvil, start_devchain
 from tests.chain.people import calldata, mined_of, receipt_of

@@ -4,8 +4,8 @@ from contextlib import closing
 
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS
 from clob_server.chain.contracts import artifact
+from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.devchain.conftest import Asked
 from tests.chain.devchain.senders import Sender, creation_of
 from tests.chain.people import calldata

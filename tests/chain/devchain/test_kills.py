@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS, GENESIS_WEI
+from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
 from tests.chain.devchain.senders import Sender
 from tests.chain.nodes import result_of, running, start_devchain
 

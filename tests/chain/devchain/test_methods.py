@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from eth_utils import keccak
 
-from clob_server.chain.accounts import ACCOUNTS, GENESIS_WEI
 from clob_server.chain.contracts import artifact
 from clob_server.chain.devchain.methods import METHODS
+from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
 from tests.chain.devchain.conftest import BEGIN_S
 from tests.chain.devchain.senders import FEE_WEI, LEGACY, TIP_WEI, Sender, creation_of
 from tests.chain.people import calldata

@@ -13,7 +13,7 @@ from eth.vm.message import Message
 from eth.vm.transaction_context import BaseTransactionContext
 
 from clob_server.chain.devchain.evm import DevelopmentComputation, DevelopmentState
-from clob_server.chain.devchain.instructions import OTHER, TABLE
+from clob_server.chain.devchain.interpreter import OTHER, TABLE
 
 QUICK = [code for code in PRAGUE_OPCODES if TABLE[code].kind != OTHER]
 WORDS = [0, 1, 2, 31, 32, 255, 256, 2**64, 2**160, 2**255, 2**256 - 1, 2**256 - 2]

@@ -4,8 +4,8 @@ from contextlib import closing
 
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS, GENESIS_WEI
-from clob_server.chain.devchain.queue import QUEUE_MAX
+from clob_server.chain.devchain.chain import QUEUE_MAX
+from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
 from tests.chain.devchain.conftest import Asked
 from tests.chain.devchain.senders import DYNAMIC, FEE_WEI, TIP_WEI, Sender
 

@@ -3,9 +3,9 @@
 import apsw
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS
 from clob_server.chain.devchain.methods import METHODS
-from clob_server.chain.devchain.requests import BATCH_MAX
+from clob_server.chain.devchain.server import BATCH_MAX
+from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.devchain.senders import Sender
 
 ASK = {"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"}

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS
+from clob_server.chain.eth.accounts import ACCOUNTS
 from tests.chain.devchain.senders import Sender
 from tests.chain.nodes import running, start_devchain
 from tests.server.live import environment

@@ -4,14 +4,14 @@ from msgspec.structs import asdict
 
 from clob import AddMarket, ClobError, Funds, Market, SetBalance, Settled
 from clob.signing import SignedOrder, sign
-from clob_server.chain.abi import Function
-from clob_server.chain.exchange import FAILED, SETTLED, settle_bodies
-from clob_server.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
-from clob_server.exchange import Exchange
-from clob_server.ids import KEY_BYTES, Ids
+from clob_server.chain.eth.abi import Function
+from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, settle_bodies
+from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
+from clob_server.core.ids import KEY_BYTES, Ids
+from clob_server.core.state import Exchange
+from clob_server.orders.place import check_signature, read_order
 from clob_server.service import Service
 from clob_server.settings import Settings
-from clob_server.trading import check_signature, read_order
 from tests.chain.contracts.evm import NOW_S
 from tests.chain.exchange.venue import BOSS, BUY, FEES, KEYS, MAKERS, START, Venue
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clob import ClobError, MatchType, Side, Trade
 from clob.signing import ZERO_ADDRESS, SignedOrder, order_hash
-from clob_server.chain.exchange import USED
+from clob_server.chain.eth.exchange_abi import USED
 from tests.chain.contracts.evm import NOW_S
 from tests.chain.exchange.beside import (
     ALICE,

@@ -7,12 +7,12 @@ import pytest
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
-from clob_server.chain import positions
-from clob_server.chain.abi import encode
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR, create_address
-from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
-from clob_server.chain.exchange import REGISTER, SETTLED, Fill, Party, settle
+from clob_server.chain.eth import token_ids
+from clob_server.chain.eth.abi import encode
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
+from clob_server.chain.eth.exchange_abi import REGISTER, SETTLED, Fill, Party, settle
 from tests.chain.contracts import calls
 from tests.chain.exchange.venue import CREATION_TYPES, creation_args
 from tests.chain.people import Person
@@ -20,9 +20,9 @@ from tests.chain.people import Person
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "exchange.md"
 BOSS, OWNER = OPERATOR, ACCOUNTS[0]
 EXCHANGE = create_address(OWNER.address, 0)
-QUESTION = positions.question_id("What does it cost?")
-CONDITION = positions.condition_id(BOSS.address, QUESTION)
-YES, NO = positions.token_ids(DEVELOPMENT.collateral, CONDITION)
+QUESTION = token_ids.question_id("What does it cost?")
+CONDITION = token_ids.condition_id(BOSS.address, QUESTION)
+YES, NO = token_ids.token_ids(DEVELOPMENT.collateral, CONDITION)
 SIZE, PRICE, GIVEN_WEI, NUM_FILLS = 100 * 0x0101010101010101, 50, 10**17, 25
 DOMAIN = Domain("clob", "1", 31337, EXCHANGE)
 

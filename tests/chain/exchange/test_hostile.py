@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clob_server.chain.exchange import settle
+from clob_server.chain.eth.exchange_abi import settle
 from tests.chain.contracts.calls import APPROVE, APPROVE_ALL, MAX, TRANSFER
 from tests.chain.exchange.venue import BOSS, BUY, MAKERS, ONE, SELL, START, Venue
 from tests.chain.people import BURNS, REVERTS

@@ -3,8 +3,8 @@
 import pytest
 
 from clob.signing import SignedOrder
-from clob_server.chain.abi import Function
-from clob_server.chain.exchange import CANCEL, DELAY_S, NONCE_OF, Party, order_values
+from clob_server.chain.eth.abi import Function
+from clob_server.chain.eth.exchange_abi import CANCEL, DELAY_S, NONCE_OF, Party, order_values
 from tests.chain.contracts.evm import NOW_S
 from tests.chain.exchange.venue import BUY, MAKERS, ONE, SELL, Venue
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from clob.signing import ZERO_ADDRESS, sign
-from clob_server.chain.abi import Function
 from clob_server.chain.contracts import artifact
-from clob_server.chain.exchange import (
+from clob_server.chain.eth.abi import Function
+from clob_server.chain.eth.exchange_abi import (
     AUTHORISED,
     CANCEL,
     DELAY_S,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clob_server.chain.abi import Function
-from clob_server.chain.exchange import IS_SETTLED, USED, Party
+from clob_server.chain.eth.abi import Function
+from clob_server.chain.eth.exchange_abi import IS_SETTLED, USED, Party
 from tests.chain.contracts.calls import APPROVE, MAX, TRANSFER
 from tests.chain.exchange.venue import BOSS, BUY, FEES, MAKERS, ONE, SELL, START, Venue
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from clob.errors import ClobError
 from clob.signing import Domain, SignedOrder, order_hash, personal_hash, secp, sign, verify
-from clob_server.chain.abi import revert_reason
 from clob_server.chain.contracts import artifact
-from clob_server.chain.exchange import AUTHORISED, HASH_ORDER, order_values, signature_bytes
+from clob_server.chain.eth.abi import revert_reason
+from clob_server.chain.eth.exchange_abi import AUTHORISED, HASH_ORDER, order_values, signature_bytes
 from tests.chain.contracts.evm import CHAIN_ID, Evm
 from tests.chain.exchange.venue import (
     BUY,

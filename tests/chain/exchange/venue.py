@@ -2,10 +2,10 @@
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, order_hash, sign
-from clob_server.chain import positions
-from clob_server.chain.abi import Function, revert_reason
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR, WALLETS
-from clob_server.chain.exchange import (
+from clob_server.chain.eth import token_ids
+from clob_server.chain.eth.abi import Function, revert_reason
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, WALLETS
+from clob_server.chain.eth.exchange_abi import (
     FAILED,
     REGISTER,
     SETTLED,
@@ -59,9 +59,9 @@ class Venue:
         args = creation_args("clob", "1", self.addresses)
         self.exchange = self.evm.deploy(OWNER, "Exchange", CREATION_TYPES, args)
         self.domain = Domain("clob", "1", CHAIN_ID, self.exchange)
-        self.question = positions.question_id("Will it be so?")
-        self.condition = positions.condition_id(BOSS, self.question)
-        self.yes, self.no = positions.token_ids(self.wrapped, self.condition)
+        self.question = token_ids.question_id("Will it be so?")
+        self.condition = token_ids.condition_id(BOSS, self.question)
+        self.yes, self.no = token_ids.token_ids(self.wrapped, self.condition)
         self.trades = 0
         self.salt = 0
         self._begin()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from clob_server.chain.accounts import OPERATOR
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.estimates import Call, Estimates
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth.accounts import OPERATOR
+from clob_server.chain.eth.rpc import NodeNonsenseError, NodeRefusedError
 from clob_server.chain.operations.calls import Calls
-from clob_server.chain.rpc import NodeNonsenseError, NodeRefusedError
+from clob_server.chain.tx.gas_limits import Call, Estimates
 from tests.chain.people import UNIT
 from tests.chain.proxy import Delay
 from tests.chain.worlds import behind_a_proxy, done, hashes_of, merge, split

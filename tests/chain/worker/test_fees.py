@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob_server.chain.fees import Fees, more_than, raised, suggested
-from clob_server.chain.rpc import NodeNonsenseError, NodeRefusedError
+from clob_server.chain.eth.rpc import NodeNonsenseError, NodeRefusedError
+from clob_server.chain.tx.gas_fees import Fees, more_than, raised, suggested
 
 LIMIT = 500 * 10**9
 FEES = st.integers(0, 2 * LIMIT)

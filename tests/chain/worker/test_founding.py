@@ -3,11 +3,11 @@
 import pytest
 from eth_abi import decode
 
-from clob_server.chain.accounts import DEPLOYER, WALLETS
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.bodies import PrepareBody
+from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
+from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
 from clob_server.chain.messages import Contracts
+from clob_server.chain.operation_bodies import PrepareBody
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
 from tests.chain.people import Person, calldata, read
 from tests.chain.proxy import SEND, DropAnswer, Refuse, Swallow

@@ -4,7 +4,7 @@ it was dropped: its nonce is used for nothing, so that ours can happen."""
 import pytest
 from eth_account import Account
 
-from clob_server.chain.accounts import OPERATOR
+from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.messages import Pending
 from tests.chain.nodes import running, start_anvil
 from tests.chain.people import UNIT

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from clob_server.chain.accounts import ACCOUNTS, OPERATOR
-from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
 from clob_server.chain.messages import (
     Begin,
     Config,

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from clob_server.chain.locks import Locks
-from clob_server.chain.operations.promises import Promise, Promises
+from clob_server.chain.operations.reserved import Promise, Promises
+from clob_server.chain.worker.operations import Locks
 
 
 def in_order(*wanted):

@@ -7,14 +7,14 @@ import sys
 import apsw
 import pytest
 
-from clob_server.chain.outbox import FILE, Outbox, OutboxError
-from clob_server.chain.rows import Draft, Offer
+from clob_server.chain.tx.outbox import FILE, Outbox, OutboxError
+from clob_server.chain.tx.steps import Draft, Offer
 
 NOW_MS = 1_700_000_000_000
 HOLD = """
 import os, sys
 from pathlib import Path
-from clob_server.chain.outbox import Outbox
+from clob_server.chain.tx.outbox import Outbox
 outbox = Outbox(Path(sys.argv[1]))
 outbox.begin("kept", "faucet", b"{}", 1)
 outbox.commit()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clob_server.chain.bodies import RedeemBody, ReportBody
 from clob_server.chain.messages import Refused
+from clob_server.chain.operation_bodies import RedeemBody, ReportBody
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.people import UNIT, ZERO
 from tests.chain.worlds import World, done, faucet, merge, redeem, report, split

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from clob_server.chain.rpc import (
+from clob_server.chain.eth.rpc import (
     NodeNonsenseError,
     NodeRefusedError,
     NodeUnreachableError,

@@ -5,14 +5,10 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from clob_server.chain.accounts import OPERATOR
-from clob_server.chain.bodies import SettleBody
-from clob_server.chain.exchange import (
-    FILL_GAS,
-    FILLS_MAX,
-    settle_bodies,
-)
+from clob_server.chain.eth.accounts import OPERATOR
+from clob_server.chain.eth.exchange_abi import FILL_GAS, FILLS_MAX, settle_bodies
 from clob_server.chain.messages import Failed, Refused
+from clob_server.chain.operation_bodies import SettleBody
 from clob_server.chain.operations.settle import gas_limit
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
 from tests.chain.people import REVERTS, UNIT, Person, read, receipt_of

@@ -8,9 +8,9 @@ from eth_account import Account
 from eth_utils import keccak
 from msgspec.structs import replace
 
-from clob_server.chain.blame import Failure
-from clob_server.chain.bodies import SettleBody
-from clob_server.chain.exchange import CANCEL, DELAY_S, body_values
+from clob_server.chain.eth.exchange_abi import CANCEL, DELAY_S, body_values
+from clob_server.chain.operation_bodies import SettleBody
+from clob_server.chain.watcher.failures import Failure
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
 from tests.chain.people import BURNS, REVERTS, UNIT, calldata, receipt_of
 from tests.chain.settlements import (

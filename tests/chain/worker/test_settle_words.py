@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob.signing import SignedOrder, salt_number
-from clob_server.chain.abi import AbiError
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.bodies import FillBody, PartyBody
+from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.contracts import artifact
-from clob_server.chain.exchange import (
+from clob_server.chain.eth.abi import AbiError
+from clob_server.chain.eth.exchange_abi import (
     FILL_GAS,
     FILLS_MAX,
     SETTLE,
@@ -24,9 +23,17 @@ from clob_server.chain.exchange import (
     settle,
     settle_bodies,
 )
+from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.chain.operations.settle import gas_limit
-from clob_server.chain.reasons import REASON_MAX, TEXTS, WORDS, pays, read_reason, sentence
-from clob_server.chain.suspects import Places, suspects
+from clob_server.chain.watcher.failure_checks import Places, suspects
+from clob_server.chain.watcher.failure_reasons import (
+    REASON_MAX,
+    TEXTS,
+    WORDS,
+    pays,
+    read_reason,
+    sentence,
+)
 from tests.chain.settlements import party_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "exchange.md"

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from clob_server.chain.accounts import WALLETS
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.news import Permission
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth.accounts import WALLETS
+from clob_server.chain.eth.rpc import NodeNonsenseError
+from clob_server.chain.events import Permission
 from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
-from clob_server.chain.rpc import NodeNonsenseError
-from clob_server.chain.sightings import (
+from clob_server.chain.watcher.logs import (
     APPROVED_ALL,
     CANCELLED,
     DELEGATE_SET,
@@ -22,7 +22,7 @@ from clob_server.chain.sightings import (
     who,
     word_of,
 )
-from clob_server.chain.trail import ASKED, KEPT, Block, Trail
+from clob_server.chain.watcher.watcher import ASKED, KEPT, Block, Trail
 
 ONE, TWO, THREE = (wallet.address for wallet in WALLETS[:3])
 EXCHANGE, COLLATERAL = DEVELOPMENT.exchange, DEVELOPMENT.collateral

@@ -6,10 +6,10 @@ from eth_account import Account
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob_server.chain import rlp
-from clob_server.chain.fees import Fees
-from clob_server.chain.rows import Draft
-from clob_server.chain.signer import Signer
+from clob_server.chain.eth import accounts
+from clob_server.chain.tx.gas_fees import Fees
+from clob_server.chain.tx.sender import Signer
+from clob_server.chain.tx.steps import Draft
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 """How many points secp256k1 has: keys are below."""
@@ -63,8 +63,8 @@ def test_what_is_signed_is_what_eth_account_signs(key, chain_id, draft, fees):
 def test_rlp_is_as_another_library_writes_it(value):
     def written(each):
         if isinstance(each, list):
-            return rlp.listed(map(written, each))
-        return rlp.integer(each) if isinstance(each, int) else rlp.string(each)
+            return accounts.listed(map(written, each))
+        return accounts.integer(each) if isinstance(each, int) else accounts.string(each)
 
     assert written(value) == other.encode(value)
 

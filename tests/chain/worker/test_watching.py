@@ -4,10 +4,10 @@ import pytest
 
 from clob.order import Side
 from clob.signing import order_hash
-from clob_server.chain.bodies import SettleBody
-from clob_server.chain.exchange import CANCEL, order_values
+from clob_server.chain.eth.exchange_abi import CANCEL, order_values
+from clob_server.chain.events import Holding, News
 from clob_server.chain.messages import Done
-from clob_server.chain.news import Holding, News
+from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.watched import ONE, Mirror, Venue
 from tests.chain.worlds import World, done, split

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from clob_server.chain.bodies import SettleBody
 from clob_server.chain.messages import Done
+from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.watched import ONE, Mirror, Venue
 from tests.chain.worlds import World, done, split

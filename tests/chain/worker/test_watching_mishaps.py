@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from clob_server.chain.bodies import SettleBody
+from clob_server.chain.events import News
 from clob_server.chain.messages import Done
-from clob_server.chain.news import News
+from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.nodes import running, start_anvil
 from tests.chain.people import UNIT, calldata, receipt_of
 from tests.chain.proxy import Delay, Drop, Fault, Raw, Refuse, Result, in_front_of

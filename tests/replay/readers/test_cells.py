@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob.replay.cells import Cells, excerpt
 from clob.replay.errors import ReplayFormatError, ReplayWarning
-from clob.replay.problems import Problems
+from clob.replay.io.problems import Problems
+from clob.replay.io.text import Cells, excerpt
 
 
 def cells_of(text, columns, policy="raise"):

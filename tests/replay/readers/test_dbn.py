@@ -8,8 +8,8 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import ReplayFormatError
-from clob.replay.detect import detect, open_stream
 from clob.replay.errors import ReplayWarning
+from clob.replay.io.detect import detect, open_stream
 from clob.replay.readers.dbn import MBO, read_dbn
 from clob.replay.readers.mbo_book import LAST, SNAPSHOT
 

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from clob.replay.errors import PackageMissingError, ReplayFormatError, ReplayWarning
-from clob.replay.files import Progress, byte_blocks, line_blocks, lines, plain_name
-from clob.replay.optional import need
-from clob.replay.problems import KEPT, Problems
+from clob.replay.errors import PackageMissingError, ReplayFormatError, ReplayWarning, need
+from clob.replay.io.files import Progress, byte_blocks, line_blocks, lines, plain_name
+from clob.replay.io.problems import KEPT, Problems
 
 TEXT = b"".join(b"line %d\n" % number for number in range(1, 2_001))
 PACKED = {".csv": bytes, ".csv.gz": gzip.compress, ".csv.bz2": bz2.compress}

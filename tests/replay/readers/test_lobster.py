@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from clob.records import Flag, Kind
 from clob.replay import ReplayFormatError
 from clob.replay.errors import ReplayWarning
-from clob.replay.readers import lobster_lines
+from clob.replay.io.streams import INVENTED_ID
 from clob.replay.readers.lobster import INCOMING_ID, read_lobster
-from clob.replay.streams import INVENTED_ID
+from clob.replay.readers.lobster import lines as lobster_lines
 
 MESSAGES = """\
 34200.1,1,100,30,5000,1
@@ -150,7 +150,7 @@ def test_chunks_and_blocks_change_nothing(write, monkeypatch, size, block):
     path, book = write(MESSAGES), write(BOOK, "b.csv")
     whole = events_of(read_lobster(path, book))
     monkeypatch.setattr(lobster_lines, "BLOCK_BYTES", block)
-    monkeypatch.setattr("clob.replay.readers.lobster_survey.KEPT_ROWS", 0)
+    monkeypatch.setattr("clob.replay.readers.lobster.survey.KEPT_ROWS", 0)
     stream = read_lobster(path, book)
     for _ in range(2):
         chunks = list(stream.chunks(size))

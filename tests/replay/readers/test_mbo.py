@@ -6,10 +6,10 @@ import pytest
 from clob.records import Flag, Kind
 from clob.replay import ReplayFormatError
 from clob.replay.errors import ReplayWarning
+from clob.replay.io.streams import INVENTED_ID
 from clob.replay.readers import mbo_book
 from clob.replay.readers.mbo import read_mbo
 from clob.replay.readers.mbo_book import LAST, SNAPSHOT
-from clob.replay.streams import INVENTED_ID
 
 RECORD = np.dtype(
     [

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clob.replay import _numerals_py as plain
-from clob.replay import numerals
+from clob.replay.io import _numerals_py as plain
+from clob.replay.io import numerals
 
-compiled = pytest.importorskip("clob.replay._numerals_c", reason="the numerals are not built")
+compiled = pytest.importorskip("clob.replay.io._numerals_c", reason="the numerals are not built")
 
 HEAD = bytes(plain.MARGIN - 1) + b"\n"
 TEXTS = st.text(st.sampled_from("0123456789" * 3 + ".-,\n0x "), max_size=120) | st.lists(

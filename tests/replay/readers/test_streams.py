@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob.records import EVENT, FILL, Kind
-from clob.replay.recording import Recording, join, split_fills
-from clob.replay.streams import Instrument, Stream, fill_records, merge
+from clob.replay.io.recording import Recording, join, split_fills
+from clob.replay.io.streams import Instrument, Stream, fill_records, merge
 
 
 def same(one, other):

@@ -7,13 +7,13 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import ReplayFormatError, read_npz, write_npz
-from clob.replay.detect import detect, open_stream
 from clob.replay.errors import ReplayWarning
+from clob.replay.io.detect import detect, open_stream
+from clob.replay.io.recording import join
+from clob.replay.io.streams import Instrument, Stream
+from clob.replay.io.write import write_stream
 from clob.replay.readers import tables
 from clob.replay.readers.tables import read_table
-from clob.replay.recording import join
-from clob.replay.streams import Instrument, Stream
-from clob.replay.write import write_stream
 
 TABLE = """\
 when,what,who,way,at,amount,note

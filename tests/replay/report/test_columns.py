@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob.replay.report.columns import Span, add_up, reduce_steps
+from clob.replay.report.lines import Span, add_up, reduce_steps
 
 spans = st.builds(
     lambda start, width, columns: Span(start, start + width, columns),

@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob.replay import backtest
-from clob.replay.report.facts import (
+from clob.replay.io.streams import OWN_ID
+from clob.replay.report.summary import (
     FATES,
     drawdowns,
+    flows,
     groups,
+    instruments_of_fills,
     money_of,
     own_orders,
     ranks,
     waits_of,
 )
-from clob.replay.report.flow import flows, instruments_of_fills
-from clob.replay.streams import OWN_ID
 from tests.replay.report.runs import several, several_parts
 
 

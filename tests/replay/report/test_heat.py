@@ -10,10 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob.records import LOTS_MAX
-from clob.replay.report.columns import Span
-from clob.replay.report.heat import OPACITIES, SHADES, heat, logarithm, palette, shade, size_of
-from clob.replay.report.png import SIGNATURE, png
-from clob.replay.sampling import LEVEL, Depths
+from clob.replay.modes.sampling import LEVEL, Depths
+from clob.replay.report.heatmap import (
+    OPACITIES,
+    SHADES,
+    SIGNATURE,
+    heat,
+    logarithm,
+    palette,
+    png,
+    shade,
+    size_of,
+)
+from clob.replay.report.lines import Span
 
 sizes = st.integers(1, LOTS_MAX)
 

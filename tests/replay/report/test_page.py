@@ -10,10 +10,11 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import Instrument, Stream, backtest, merge, read_npz
-from clob.replay.divergence import EXPLANATIONS
-from clob.replay.report import notebook, page, write_report
-from clob.replay.report.facts import FATES, money_of, own_orders
+from clob.replay.check.divergence import EXPLANATIONS
+from clob.replay.report import page, write_report
+from clob.replay.report import page as notebook
 from clob.replay.report.sections import DRAWN_MAX
+from clob.replay.report.summary import FATES, money_of, own_orders
 from tests.books import ask, bid, row
 from tests.replay.report.reading import Page, text_of, walk
 from tests.replay.report.runs import NAME, run, stream_of

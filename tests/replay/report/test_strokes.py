@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob.replay.report.axes import HEIGHT, Scale, multiples, round_step, scale_of, time_marks
-from clob.replay.report.columns import Columns, Span
-from clob.replay.report.strokes import dots, steps, thin
-from clob.replay.report.words import DAY_NS, HOUR_NS, percent
+from clob.replay.report.lines import (
+    HEIGHT,
+    Columns,
+    Scale,
+    Span,
+    dots,
+    multiples,
+    round_step,
+    scale_of,
+    steps,
+    thin,
+    time_marks,
+)
+from clob.replay.report.tables import DAY_NS, HOUR_NS, percent
 
 values = st.none() | st.lists(st.integers(-(10**24), 10**24), min_size=1, max_size=3)
 

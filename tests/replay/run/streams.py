@@ -1,7 +1,7 @@
 """Small streams for the tests of a run, written as rows."""
 
 from clob.records import Kind
-from clob.replay.streams import Instrument, Stream
+from clob.replay.io.streams import Instrument, Stream
 from tests.books import batch, row
 
 ONE = (Instrument(0, "m"),)

@@ -14,13 +14,13 @@ from clob import Side
 from clob.records import Kind
 from clob.replay.backtest import backtest
 from clob.replay.errors import PortfolioError, ReplayFormatError
-from clob.replay.latency import Latency
-from clob.replay.npz import read_npz
-from clob.replay.recording import join
+from clob.replay.io.npz import read_npz
+from clob.replay.io.recording import join
+from clob.replay.io.streams import OWN_ID, Instrument, Stream, merge
+from clob.replay.samples.synthetic import synthetic_day
+from clob.replay.sim.latency import Latency
+from clob.replay.sim.strategy import Strategy
 from clob.replay.strategies.market_maker import MarketMaker
-from clob.replay.strategy import Strategy
-from clob.replay.streams import OWN_ID, Instrument, Stream, merge
-from clob.replay.synthetic import synthetic_day
 from tests.books import ask, batch, bid, load, row
 from tests.replay.run.streams import TWO, best, filled, stream_of, taker
 
@@ -87,7 +87,7 @@ PROGRAM = """
 from clob.replay import synthetic_day
 from clob.replay.backtest import backtest
 from clob.replay.strategies.market_maker import MarketMaker
-from clob.replay.streams import Stream
+from clob.replay.io.streams import Stream
 stream = Stream.of(synthetic_day(seed=3, orders=300))
 print(backtest(stream, strategy=MarketMaker(size=50), every_ns=600 * 10**9).digest)
 """

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob.records import BEST, EVENT, FILL, Kind
-from clob.replay import _comparing_py
-from clob.replay.comparing import Sides
-from clob.replay.played import RECORDED, Played, whole
-from clob.replay.recording import join
-from clob.replay.streams import OWN_ID
+from clob.replay.check import fill_diff
+from clob.replay.check.fill_diff import Sides
+from clob.replay.io.chunk import RECORDED, Played, whole
+from clob.replay.io.recording import join
+from clob.replay.io.streams import OWN_ID
 
 ids = st.sampled_from([1, 2, 3, 2**62 - 1])
 row = st.tuples(ids, st.integers(1, 2), st.integers(-1, 1))
@@ -38,7 +38,7 @@ def chunk(told):
     return Played(BASE, events, marks, filled, np.zeros(0, BEST), events["kind"].copy(), {}, marks)
 
 
-@pytest.mark.parametrize("kind", [Sides, _comparing_py.Sides])
+@pytest.mark.parametrize("kind", [Sides, fill_diff.Sides])
 @given(commands)
 def test_what_both_have(kind, told):
     played = chunk(told)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from clob.records import EVENT, FILL
-from clob.replay.packing import ONE_EVENT, ONE_FILL, fill_rows, last_rows
-from clob.replay.streams import OWN, OWN_ID
+from clob.replay.io.streams import OWN, OWN_ID
+from clob.replay.modes.rows import ONE_EVENT, ONE_FILL, fill_rows, last_rows
 
 
 def test_an_event():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clob.records import EVENT, Kind
-from clob.replay.played import seeds_of
+from clob.replay.io.chunk import seeds_of
 
 
 @pytest.mark.parametrize("seeds", [0, 1, 63, 64, 65, 191, 192, 193, 1_000])

@@ -5,7 +5,7 @@ import pytest
 from clob import Side
 from clob.records import Flag, Kind
 from clob.replay.backtest import backtest
-from clob.replay.rematch import Command, put_right
+from clob.replay.io.repair import Command, put_right
 from tests.books import ask, batch, bid, row
 from tests.replay.run.streams import best, filled, queue, stream_of, taker
 

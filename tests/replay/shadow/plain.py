@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from clob import SelfTrade, Side
 from clob.errors import FokNotFillableError, PostOnlyWouldCrossError
 from clob.records import SELF_TRADE_SHIFT, Flag, Kind
-from clob.replay.driver import OwnFill, Stop
-from clob.replay.played import recorded_behind
+from clob.replay.io.chunk import recorded_behind
+from clob.replay.sim.driver import OwnFill, Stop
 
 
 class Entry:

@@ -6,9 +6,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clob.records import EVENT, SELF_TRADE_SHIFT, Flag, Kind
-from clob.replay.driver import NEVER, Stop
-from clob.replay.shadow import ShadowDriver
-from clob.replay.streams import OWN_ID, Instrument, Stream
+from clob.replay.io.streams import OWN_ID, Instrument, Stream
+from clob.replay.modes.shadow import ShadowDriver
+from clob.replay.sim.driver import NEVER, Stop
 from tests import books
 from tests.replay.shadow.flows import flow_of, flows
 from tests.replay.shadow.plain import PlainDriver

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clob.records import SELF_TRADE_SHIFT, Kind
-from clob.replay.driver import NEVER, Stop
-from clob.replay.driving import StreamDriver
-from clob.replay.shadow import ShadowDriver
-from clob.replay.streams import OWN_ID, Instrument, Stream
+from clob.replay.io.streams import OWN_ID, Instrument, Stream
+from clob.replay.modes.rematch import StreamDriver
+from clob.replay.modes.shadow import ShadowDriver
+from clob.replay.sim.driver import NEVER, Stop
 from tests.replay.shadow.flows import KINDS, flow_of, flows
 
 PLAIN_KINDS = tuple(kind for kind in KINDS if kind is not Kind.SEED)

@@ -10,11 +10,11 @@ import pytest
 from clob import SelfTrade, Side
 from clob.records import SELF_TRADE_SHIFT, Flag, Kind
 from clob.replay.backtest import backtest
-from clob.replay.driver import NEVER, OwnFill, Stop
-from clob.replay.shadow import ShadowDriver
+from clob.replay.io.streams import OWN_ID, Stream
+from clob.replay.modes.shadow import ShadowDriver
+from clob.replay.sim.driver import NEVER, OwnFill, Stop
+from clob.replay.sim.strategy import Strategy
 from clob.replay.strategies.market_maker import MarketMaker
-from clob.replay.strategy import Strategy
-from clob.replay.streams import OWN_ID, Stream
 from tests.books import ask, bid, load, row
 from tests.replay.run.streams import filled, stream_of, taker
 
@@ -272,7 +272,7 @@ PROGRAM = """
 from clob.replay import synthetic_day
 from clob.replay.backtest import backtest
 from clob.replay.strategies.market_maker import MarketMaker
-from clob.replay.streams import Stream
+from clob.replay.io.streams import Stream
 stream = Stream.of(synthetic_day(seed=3, orders=300))
 maker = MarketMaker(size=50)
 print(backtest(stream, mode="shadow", strategy=maker, every_ns=600 * 10**9).digest)

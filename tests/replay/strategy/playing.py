@@ -1,8 +1,8 @@
 """Small recordings and strategies that do what they are told, for the tests of the scheduler."""
 
 from clob.records import Kind
-from clob.replay.scheduling import Session
-from clob.replay.strategy import Strategy
+from clob.replay.sim.session import Session
+from clob.replay.sim.strategy import Strategy
 from tests.books import batch, bid, row
 from tests.replay.strategy.slow import SlowDriver
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from clob import Book
 from clob.records import EVENT, Kind
-from clob.replay.driver import OwnFill, Stop
-from clob.replay.streams import OWN, OWN_ID
+from clob.replay.io.streams import OWN, OWN_ID
+from clob.replay.sim.driver import OwnFill, Stop
 
 
 class SlowDriver:

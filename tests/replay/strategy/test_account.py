@@ -4,12 +4,12 @@ import pytest
 
 from clob import SelfTrade, TimeInForce
 from clob.records import Kind
-from clob.replay.fees import RateFees
-from clob.replay.latency import Latency
-from clob.replay.orders import OrderState
-from clob.replay.portfolio import Portfolio
-from clob.replay.strategy import Strategy
-from clob.replay.streams import Instrument
+from clob.replay.io.streams import Instrument
+from clob.replay.sim.fees import RateFees
+from clob.replay.sim.latency import Latency
+from clob.replay.sim.orders import OrderState
+from clob.replay.sim.portfolio import Portfolio
+from clob.replay.sim.strategy import Strategy
 from tests.books import ask, bid, row
 from tests.replay.strategy.playing import BOOK, END, Diary, Silent, at, play, seed, take
 

@@ -5,25 +5,18 @@ import os
 
 import pytest
 
-from clob.replay import (
-    comparing,
-    driver,
-    driving,
-    latency,
-    orders,
-    portfolio,
-    scheduling,
-    seats,
-)
+from clob.replay.check import fill_diff
+from clob.replay.modes import rematch
+from clob.replay.sim import driver, latency, market_view, orders, portfolio, session
 
 CHOSEN = {
-    "comparing": comparing.Sides,
-    "driving": driving.StreamDriver,
+    "comparing": fill_diff.Sides,
+    "driving": rematch.StreamDriver,
     "fills": driver.OwnFill,
     "orders": orders.OwnOrder,
     "portfolio": portfolio.Portfolio,
-    "scheduling": scheduling.Session,
-    "seats": seats.Seat,
+    "scheduling": session.Session,
+    "seats": market_view.Seat,
     "ways": latency.Connection,
 }
 

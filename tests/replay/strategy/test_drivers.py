@@ -6,14 +6,14 @@ import pytest
 from clob import SelfTrade, TimeInForce
 from clob.records import EVENT, Kind
 from clob.replay import synthetic_day
-from clob.replay.driving import StreamDriver
-from clob.replay.fees import RateFees
-from clob.replay.latency import Latency, between
-from clob.replay.portfolio import Portfolio
-from clob.replay.scheduling import Session
-from clob.replay.strategy import Strategy
-from clob.replay.streams import Instrument, Stream
-from clob.replay.synthetic import Draws
+from clob.replay.io.streams import Instrument, Stream
+from clob.replay.modes.rematch import StreamDriver
+from clob.replay.samples.synthetic import Draws
+from clob.replay.sim.fees import RateFees
+from clob.replay.sim.latency import Latency, between
+from clob.replay.sim.portfolio import Portfolio
+from clob.replay.sim.session import Session
+from clob.replay.sim.strategy import Strategy
 from tests import books
 from tests.replay.strategy.slow import SlowDriver
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob import Side
-from clob._ledger import buyer_fee, seller_fee
-from clob.replay.fees import Charge, CurveFees, RateFees, Traded, no_fees
-from clob.replay.portfolio import Portfolio
+from clob.matcher.amounts import buyer_fee, seller_fee
+from clob.replay.sim.fees import Charge, CurveFees, RateFees, Traded, no_fees
+from clob.replay.sim.portfolio import Portfolio
 
 cents = st.integers(1, 99)
 wei = st.integers(1, 10**24)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob.replay.latency import Latency, between
+from clob.replay.sim.latency import Latency, between
 
 
 def arrivals(connection, times):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clob import Side
-from clob.replay.fees import Charge, CurveFees, RateFees, no_fees
-from clob.replay.portfolio import Holding, Portfolio, PortfolioError, share
+from clob.replay.sim.fees import Charge, CurveFees, RateFees, no_fees
+from clob.replay.sim.portfolio import Holding, Portfolio, PortfolioError, share
 from clob.units import WEI_PER_TOKEN
 
 TOKEN = WEI_PER_TOKEN

@@ -3,11 +3,11 @@
 import numpy as np
 
 from clob import Side, TimeInForce
-from clob.replay.latency import Latency, between
-from clob.replay.orders import OrderState
-from clob.replay.scheduling import Session
-from clob.replay.strategy import Strategy
-from clob.replay.streams import OWN_ID
+from clob.replay.io.streams import OWN_ID
+from clob.replay.sim.latency import Latency, between
+from clob.replay.sim.orders import OrderState
+from clob.replay.sim.session import Session
+from clob.replay.sim.strategy import Strategy
 from tests.books import bid
 from tests.replay.strategy.playing import BOOK, END, Diary, Silent, at, play, take
 from tests.replay.strategy.slow import SlowDriver

@@ -9,13 +9,13 @@ from clob import Side
 from clob.records import Kind
 from clob.replay import read_npz, sample_path
 from clob.replay.backtest import backtest
-from clob.replay.driving import StreamDriver
-from clob.replay.fees import RateFees
-from clob.replay.latency import Latency, between
-from clob.replay.portfolio import Portfolio
-from clob.replay.scheduling import Session
+from clob.replay.io.streams import Instrument, Stream, merge
+from clob.replay.modes.rematch import StreamDriver
+from clob.replay.sim.fees import RateFees
+from clob.replay.sim.latency import Latency, between
+from clob.replay.sim.portfolio import Portfolio
+from clob.replay.sim.session import Session
 from clob.replay.strategies import Arbitrage, InventoryAverse, MarketMaker
-from clob.replay.streams import Instrument, Stream, merge
 from tests.books import ask, batch, bid, row
 from tests.replay.strategy.slow import SlowDriver
 

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from clob.records import Kind
-from clob.replay import Instrument, ReplayFormatError, ReplayWarning, backtest, detect, open_stream
-from clob.replay.readers.betfair import read_betfair
-from clob.replay.readers.betfair_odds import LADDER, odds_of, tick_of
+from clob.replay import Instrument, ReplayFormatError, ReplayWarning, backtest, open_stream
+from clob.replay.io import detect
+from clob.replay.readers.betfair import LADDER, odds_of, read_betfair, tick_of
 
 MARKET, RUNNER, OTHER = "1.1668", 60424, 237478
 T = 1_577_499_783_086

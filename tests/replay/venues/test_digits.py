@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob.replay.digits import date_ns, lots_of, places_of, time_ns, units
+from clob.replay.io.text import date_ns, lots_of, places_of, time_ns, units
 
 
 @given(st.decimals(-(10**9), 10**9, places=9), st.integers(9, 12))

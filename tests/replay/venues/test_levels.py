@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from clob.records import Flag, Kind
 from clob.replay import Instrument, Problems, ReplayFormatError, ReplayWarning, Stream, backtest
-from clob.replay.level_orders import ORDERS_MAX
-from clob.replay.level_trades import Pairing
-from clob.replay.levels import Levels, LevelTrade, LevelUpdate, Moment
-from clob.replay.recording import join
+from clob.replay.io.recording import join
+from clob.replay.readers.l2 import Levels, LevelTrade, LevelUpdate, Moment
+from clob.replay.readers.l2.orders import ORDERS_MAX
+from clob.replay.readers.l2.trades import Pairing
 from tests.replay.venues.following import followed
 
 RULES = ("tail", "pro-rata", "head")

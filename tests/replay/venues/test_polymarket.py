@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from clob.records import Flag, Kind
-from clob.replay import Instrument, backtest, detect, open_stream
+from clob.replay import Instrument, backtest, open_stream
+from clob.replay.io import detect
 from clob.replay.readers.polymarket import read_polymarket
 from tests.replay.venues.polymarket import (
     GONE,

@@ -8,9 +8,8 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import ReplayFormatError, ReplayWarning, backtest
-from clob.replay.readers.exports import read_export
-from clob.replay.readers.exports_lines import is_export, table_of
-from clob.replay.streams import INVENTED_ID
+from clob.replay.io.streams import INVENTED_ID
+from clob.replay.readers.exports import is_export, read_export, table_of
 
 ADDED = {
     "commandSeq": 1,

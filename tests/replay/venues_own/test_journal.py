@@ -23,8 +23,8 @@ from clob.errors import RejectedError
 from clob.journal import Recorder, encode_frame, read_frames, verify
 from clob.records import Kind
 from clob.replay import ReplayFormatError, ReplayWarning, backtest
+from clob.replay.io.streams import INVENTED_ID
 from clob.replay.readers.journal import read_journal
-from clob.replay.streams import INVENTED_ID
 from tests.matcher_model.worlds import SMALL, TIGHT
 from tests.replay.venues_own.journals import depth_of, recorded, told
 

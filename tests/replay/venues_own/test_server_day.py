@@ -13,10 +13,10 @@ from clob.replay import backtest
 from clob.replay.readers.exports import read_export
 from clob.replay.readers.journal import read_journal
 from clob_server import cli
-from clob_server.archive import export_journal, export_tables
-from clob_server.ids import Ids
+from clob_server.cli.export import export_journal, export_tables
+from clob_server.core.ids import Ids
+from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
-from clob_server.recovery import recover
 from tests.replay.venues_own.journals import depth_of
 from tests.server.history.logs import told
 from tests.server.live import live_server

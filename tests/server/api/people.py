@@ -16,7 +16,7 @@ from clob.signing import (
     sign,
 )
 from clob.signing.wallet import accounts
-from clob_server.problems import CONTENT_TYPE, PROBLEMS
+from clob_server.api.problems import CONTENT_TYPE, PROBLEMS
 from tests.signings import DOMAIN
 
 ONE = 10**18

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.problems import PROBLEMS
+from clob_server.api.problems import PROBLEMS
 from tests.server.api.people import (
     BUY,
     ONE,

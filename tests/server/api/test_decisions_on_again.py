@@ -10,9 +10,9 @@ import time
 import pytest
 
 from clob.errors import OrderAlreadyUsedError
-from clob_server.exchange import Exchange
-from clob_server.problems import PROBLEMS
-from clob_server.trading import first_answer
+from clob_server.api.problems import PROBLEMS
+from clob_server.core.state import Exchange
+from clob_server.orders.place import first_answer
 from tests.server.api.people import (
     BUY,
     LONG_AGO,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from clob import Side
-from clob_server.routes import gasless, orders
+from clob_server.http.routes import gasless, orders
 from tests.server.api.people import ONE, Person, Place, Shop, delete, good, problem
 from tests.server.live import live_server
 

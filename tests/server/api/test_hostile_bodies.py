@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from clob_server.problems import PROBLEMS
+from clob_server.api.problems import PROBLEMS
 from tests.server.api.people import ONE, good, raw
 
 JSON = {"content-type": "application/json"}

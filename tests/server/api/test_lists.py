@@ -18,9 +18,9 @@ from clob import (
     Side,
     Submit,
 )
-from clob_server.engine import Done
-from clob_server.exchange import Exchange, outcome_of
-from clob_server.resting import Resting
+from clob_server.core.sequencer import Done
+from clob_server.core.state import Exchange, outcome_of
+from clob_server.http.pagination import Resting
 from tests.matchers import market
 from tests.server.api.people import good
 

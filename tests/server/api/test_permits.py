@@ -6,11 +6,11 @@ import pytest
 
 from clob.errors import InsufficientBalanceError, PriceOutOfRangeError, UnknownMarketError
 from clob.signing import SignerNotAuthorisedError, TakerNotSupportedError
-from clob_server.chain.accounts import OPERATOR
-from clob_server.commands import FollowChain, SetDelegate
-from clob_server.problems import ApiError
-from clob_server.trading import check_signature, read_order, read_signed
-from clob_server.trying import simulate
+from clob_server.api.problems import ApiError
+from clob_server.chain.eth.accounts import OPERATOR
+from clob_server.core.commands import FollowChain, SetDelegate
+from clob_server.orders.place import check_signature, read_order, read_signed
+from clob_server.orders.preview import simulate
 from tests.chain.exchange.beside import ALICE, BOB, CAROL, SAFE, Beside, amounts
 from tests.chain.exchange.venue import BUY, ONE, SELL
 from tests.signings import DOMAIN, EXCHANGE

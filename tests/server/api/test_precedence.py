@@ -12,7 +12,7 @@ import pytest
 from clob import RejectedError
 from clob.signing import SignedOrder
 from clob.units import SIZE_MAX
-from clob_server.problems import PROBLEMS
+from clob_server.api.problems import PROBLEMS
 from tests.server.api.people import BUY, ONE, SELL, Person, Place, Shop, problem
 
 LONG_AGO = 1_700_000_000

@@ -1,10 +1,10 @@
 """A guard without a server: a service of just what it asks for, and clocks that tests set."""
 
-from clob_server.calls import Call, Route
-from clob_server.commands import AddKey, Key
-from clob_server.exchange import Exchange
-from clob_server.guard import Guard
-from clob_server.keys import new_key
+from clob_server.api.request import Call, Route
+from clob_server.auth.api_keys import new_key
+from clob_server.auth.guard import Guard
+from clob_server.core.commands import AddKey, Key
+from clob_server.core.state import Exchange
 from clob_server.settings import Settings
 
 NOW_MS = 1_800_000_000_000

@@ -8,9 +8,9 @@ import pytest
 import websockets.exceptions
 import websockets.sync.client
 
+from clob_server.api.problems import PROBLEMS
 from clob_server.app import ROUTES
-from clob_server.authority import AUTHORITY, CHANNELS, REFUSED, Needs
-from clob_server.problems import PROBLEMS
+from clob_server.auth.policy import AUTHORITY, CHANNELS, REFUSED, Needs
 from tests.server.auth.bare import MAKER
 from tests.server.auth.people import town
 
@@ -69,7 +69,7 @@ BODIES = {
     "gasless_faucet": {"user": MAKER},
 }
 BY_NAME = {route.name: route for route in ROUTES}
-DOC = Path(__file__).parents[3] / "docs" / "concepts" / "authority.md"
+DOC = Path(__file__).parents[3] / "docs" / "concepts" / "access-control.md"
 
 
 @pytest.fixture(scope="module")
@@ -234,14 +234,23 @@ def test_decision_49_authority():
 
 
 def table_of_routes():
-    """The table of the documentation, drawn from the code."""
-    rows = ["| request | in test | in production | counts as |", "|---|---|---|---|"]
+    """The table of the documentation, drawn from the code; routes with equal rules share a row."""
+    groups = {}
     for name, row in AUTHORITY.items():
-        request = (
-            "anything else" if name == REFUSED else "`{0.method} {0.path}`".format(BY_NAME[name])
-        )
-        rows.append(f"| {request} | {row.test.text} | {row.production.text} | {row.budget.value} |")
-    return rows
+        if name == REFUSED:
+            request = "any other request"
+        elif BY_NAME[name].path.startswith("/api/admin/"):
+            request = "every route under `/api/admin/`"
+        else:
+            request = "`{0.method} {0.path}`".format(BY_NAME[name])
+        requests = groups.setdefault(row, [])
+        if request not in requests:
+            requests.append(request)
+    rows = ["| request | in test | in production | counts as |", "|---|---|---|---|"]
+    return rows + [
+        f"| {', '.join(requests)} | {row.test.text} | {row.production.text} | {row.budget.value} |"
+        for row, requests in groups.items()
+    ]
 
 
 def table_of_channels():

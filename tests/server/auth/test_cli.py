@@ -11,10 +11,11 @@ from pathlib import Path
 import jwt
 import pytest
 
-from clob_server import cli, cli_keys
-from clob_server.audit import audit
+from clob_server import cli
+from clob_server.cli import keys
+from clob_server.cli.verify import audit
+from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
-from clob_server.recovery import recover
 from tests.server.auth.bare import MAKER
 from tests.server.auth.people import town
 from tests.server.auth.spending import place
@@ -31,7 +32,7 @@ def run(capsys, monkeypatch):
 
     def command(*words, **environ):
         parser = argparse.ArgumentParser()
-        cli_keys.add_commands(parser.add_subparsers())
+        keys.add_commands(parser.add_subparsers())
         arguments = parser.parse_args([str(word) for word in words])
         code = arguments.act(arguments, environ)
         return (code, *capsys.readouterr())

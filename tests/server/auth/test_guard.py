@@ -2,11 +2,11 @@
 
 import pytest
 
-from clob_server.authority import AUTHORITY, Needs
-from clob_server.commands import Budgets, Charge, DeactivateKey, SetBudgets
-from clob_server.exchange import Exchange
-from clob_server.limits import MINUTE_MS
-from clob_server.problems import PROBLEMS, ApiError
+from clob_server.api.problems import PROBLEMS, ApiError
+from clob_server.auth.policy import AUTHORITY, Needs
+from clob_server.auth.rate_limit import MINUTE_MS
+from clob_server.core.commands import Budgets, Charge, DeactivateKey, SetBudgets
+from clob_server.core.state import Exchange
 from tests.server.auth.bare import MAKER, NOW_MS, OTHER, Bare
 
 TINY = Budgets(anonymous_per_minute=2, key_per_minute=3, orders_per_minute=4, cancels_per_minute=1)

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from clob_server.commands import Key
-from clob_server.keys import find_key, new_key
+from clob_server.auth.api_keys import find_key, new_key
+from clob_server.core.commands import Key
 
 
 def kept(key_id, hashed):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob_server.limits import MINUTE_MS, PAYER_BYTES, Windows, exceeded, network, payer
+from clob_server.auth.rate_limit import MINUTE_MS, PAYER_BYTES, Windows, exceeded, network, payer
 
 
 class Naive:

@@ -11,9 +11,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from clob_server.problems import ApiError
+from clob_server.api.problems import ApiError
+from clob_server.auth.tokens import KNOWN_MAX, LEEWAY_S, Tokens, mint, public_key, tokens_of
 from clob_server.settings import Settings, SettingsError
-from clob_server.tokens import KNOWN_MAX, LEEWAY_S, Tokens, mint, public_key, tokens_of
 
 SECRET = b"s" * 32
 RSA = rsa.generate_private_key(65537, 2048)

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from clob_server.demo.market import MARKET
-from clob_server.problems import PROBLEMS
+from clob_server.api.problems import PROBLEMS
+from clob_server.demo.bots import MARKET
 from tests.chain.settling_venues import SettlingVenue
 from tests.server.live import live_server
 from tests.server.meta.operators import authority_of, token_of

@@ -2,10 +2,9 @@
 
 import pytest
 
-from clob_server.chain.accounts import OPERATOR
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.chain.choice import contracts_of, operator_key, operator_of, shown
-from clob_server.options import read_settings
+from clob_server.chain.config import DEVELOPMENT, contracts_of, operator_key, operator_of, shown
+from clob_server.chain.eth.accounts import OPERATOR
+from clob_server.cli.options import read_settings
 from clob_server.settings import SettingsError
 
 ONE, TWO, THREE = (f"0x{number:040x}" for number in (1, 2, 3))

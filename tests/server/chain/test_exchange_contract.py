@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.chain.addresses import DEVELOPMENT
+from clob_server.chain.config import DEVELOPMENT
 from tests.chain.people import read
 from tests.chain.venues import Venue
 from tests.server.api.people import good

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from clob_server.chain import choice
-from clob_server.chain.choice import free_port
-from clob_server.chain.link import Link, Stage
-from clob_server.chain.link_child import PAUSE_S, Child
-from clob_server.chain.link_talk import Talk
+from clob_server.api.problems import ApiError
+from clob_server.chain import config
+from clob_server.chain.client import Link, Stage
+from clob_server.chain.config import free_port
 from clob_server.chain.messages import Begin, Done, Failed, Known, Look, NotKnown, Unknown
-from clob_server.problems import ApiError
+from clob_server.chain.subprocess import PAUSE_S, Child
+from clob_server.chain.worker_client import Talk
 from clob_server.settings import Settings
 
 MODULE = "tests.server.chain.parrot"
@@ -191,7 +191,7 @@ def link(settings, folder):
 
 
 def test_a_missing_package_is_said_with_what_installs_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(choice.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(config.importlib.util, "find_spec", lambda name: None)
     made = link(Settings(chain="embedded"), tmp_path)
     made.begin()
     assert made.stage is Stage.MISSING

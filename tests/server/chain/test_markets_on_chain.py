@@ -3,10 +3,10 @@
 import pytest
 
 from clob.signing import keccak256
-from clob_server.chain import positions
-from clob_server.chain.accounts import OPERATOR, WALLETS
-from clob_server.chain.addresses import DEVELOPMENT
-from clob_server.demo.market import CONDITION, MARKET
+from clob_server.chain.config import DEVELOPMENT
+from clob_server.chain.eth import token_ids
+from clob_server.chain.eth.accounts import OPERATOR, WALLETS
+from clob_server.demo.bots import CONDITION, MARKET
 from tests.chain.venues import Venue, wait_until
 from tests.server.api.people import good, problem
 from tests.server.live import live_server
@@ -23,8 +23,8 @@ def create(live, **body):
 def test_a_market_with_a_question_and_no_tokens_has_those_of_the_question(venue):
     made = good(create(venue.live, marketId="warm", question=QUESTION))
     question_id = keccak256(f"warm\n{QUESTION}".encode())
-    condition_id = positions.condition_id(OPERATOR.address, question_id)
-    tokens = positions.token_ids(DEVELOPMENT.collateral, condition_id)
+    condition_id = token_ids.condition_id(OPERATOR.address, question_id)
+    tokens = token_ids.token_ids(DEVELOPMENT.collateral, condition_id)
     assert made["questionId"] == f"0x{question_id.hex()}"
     assert made["conditionId"] == f"0x{condition_id.hex()}"
     assert (int(made["yesTokenId"]), int(made["noTokenId"])) == tokens

@@ -4,8 +4,8 @@ from contextlib import closing
 
 import pytest
 
+from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
-from clob_server.recovery import recover
 from tests.chain.people import UNIT
 from tests.chain.venues import Venue
 from tests.server.api.people import good, problem

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from clob_server.chain.accounts import WALLETS
+from clob_server.chain.eth.accounts import WALLETS
 from tests.chain.nodes import running, start_devchain
 from tests.chain.people import STABLE_UNIT, UNIT
 from tests.chain.venues import Venue, wait_until

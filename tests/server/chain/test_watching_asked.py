@@ -3,8 +3,8 @@
 import pytest
 
 from clob.units import UINT256_MAX
-from clob_server.chain.link_talk import NAMES_MAX, Talk
 from clob_server.chain.messages import LINE_BYTES_MAX, encode, read_asked
+from clob_server.chain.worker_client import NAMES_MAX, Talk
 
 HASH = f"0x{'ab' * 32}"
 

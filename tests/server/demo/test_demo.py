@@ -11,16 +11,14 @@ import websockets.sync.client
 
 from clob import Cancel, Matcher, Trade
 from clob.signing import SignedOrder, sign
-from clob_server.chain.accounts import DEPLOYER, WALLETS
-from clob_server.demo import bots, make_anew
-from clob_server.demo.bots import Bots
-from clob_server.demo.folder import MARK
-from clob_server.demo.market import CONDITION, MARKET, NO, YES, opening
-from clob_server.exchange import Exchange
-from clob_server.ids import Ids
+from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
+from clob_server.core.ids import Ids
+from clob_server.core.state import Exchange
+from clob_server.demo import MARK, bots, make_anew
+from clob_server.demo.bots import CONDITION, MARKET, NO, YES, Bots, opening
+from clob_server.http.openapi import common
+from clob_server.http.openapi.orders import SIGNED_EXAMPLE
 from clob_server.log import LogLockedError, SqliteLog
-from clob_server.openapi import described
-from clob_server.openapi.orders import SIGNED_EXAMPLE
 from clob_server.settings import Settings, SettingsError
 from tests.server.live import live_server
 
@@ -112,9 +110,9 @@ def test_the_demo_is_made_anew_at_each_start(tmp_path):
 
 
 def test_the_examples_of_the_documentation_are_of_the_market():
-    assert (described.DEMO_YES, described.DEMO_NO) == (YES, NO)
-    assert f"0x{CONDITION.condition_id.hex()}" == described.DEMO_CONDITION
-    assert WALLETS[0].address == described.DEMO_USER
+    assert (common.DEMO_YES, common.DEMO_NO) == (YES, NO)
+    assert f"0x{CONDITION.condition_id.hex()}" == common.DEMO_CONDITION
+    assert WALLETS[0].address == common.DEMO_USER
     wish, key = SignedOrder.from_json(dict(SIGNED_EXAMPLE)), DEPLOYER.private_key
     assert sign(wish, Settings().domain, key).to_json()["signature"] == SIGNED_EXAMPLE["signature"]
     assert YES in PAGE.read_text()

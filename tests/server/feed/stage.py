@@ -11,14 +11,14 @@ from types import SimpleNamespace
 import msgspec
 
 from clob.errors import RejectedError
-from clob_server.engine import Engine
-from clob_server.exchange import Exchange
+from clob_server.core.ids import Ids
+from clob_server.core.sequencer import Engine
+from clob_server.core.state import Exchange
 from clob_server.feed import Feed
-from clob_server.feed.sinks import texts_in
-from clob_server.ids import Ids
+from clob_server.feed.broadcast import texts_in
 from clob_server.log import MemoryLog
-from clob_server.metrics import Metrics
 from clob_server.settings import Settings
+from clob_server.telemetry.metrics import Metrics
 from clob_server.transport import PUSH
 
 START_MS = 1_700_000_000_000

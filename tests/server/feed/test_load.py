@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clob_server.feed.sinks import texts_in
+from clob_server.feed.broadcast import texts_in
 from tests.server.feed.readers import BookReader, book_in
 from tests.server.feed.talk import BUY, SELL, Market
 from tests.server.live import live_server

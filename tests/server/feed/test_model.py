@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from clob import AddMarket, Matcher, Mode, RejectedError, RemovalReason, SetMode
-from clob_server.commands import ENGINE
-from clob_server.feed import fanout
+from clob_server.core.commands import ENGINE
+from clob_server.feed import broadcast
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.server.feed.readers import BookReader, book_of
@@ -181,6 +181,6 @@ class Story:
 def test_books_rebuilt_from_the_stream_are_the_engines_at_every_number(
     world, writes_max, monkeypatch
 ):
-    monkeypatch.setattr(fanout, "WRITES_MAX", writes_max)
+    monkeypatch.setattr(broadcast, "WRITES_MAX", writes_max)
     counts = played(Story(WORLDS[world], writes_max).tell())
     assert counts.keys() >= {*EVENTS, *RemovalReason}

@@ -3,8 +3,8 @@
 import pytest
 
 from clob import AddMarket
-from clob_server.feed import settlements
-from clob_server.feed.settlements import WRITES_MAX
+from clob_server.feed import settlement_channel
+from clob_server.feed.settlement_channel import WRITES_MAX
 from tests.matchers import buy, market, sell
 from tests.server.feed.stage import Stage, played, turns, until
 from tests.server.settled import (
@@ -298,7 +298,7 @@ def test_many_are_told_some_at_a_time_and_who_left_meanwhile_is_not(monkeypatch)
         assert [len(client.messages) for client in clients] == [1, 1, 1, 1, 0]
 
     assert WRITES_MAX > 2
-    monkeypatch.setattr(settlements, "WRITES_MAX", 2)
+    monkeypatch.setattr(settlement_channel, "WRITES_MAX", 2)
     story(tell)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 from clob import AddMarket
-from clob_server.feed import fanout
+from clob_server.feed import broadcast
 from tests.matchers import buy, market, sell
 from tests.server.feed.readers import BookReader, book_of
 from tests.server.feed.stage import Stage, played, turns, until
@@ -127,7 +127,7 @@ def test_a_resume_that_is_long_is_served_as_the_client_reads():
             await trade_on(stage, 400)
             client = await stage.client(reads=False, high=SOFT)
             await client.subscribe(extended=True, resume={"seq": 0})
-            assert client.buffered() < SOFT + fanout.EVENTS_MAX * 600
+            assert client.buffered() < SOFT + broadcast.EVENTS_MAX * 600
             reader = BookReader()
             reader.seq = 0
             while client.buffered():
@@ -175,7 +175,7 @@ def test_of_the_user_channel_nothing_is_left_out_and_who_has_too_much_waiting_is
 
 
 def test_while_many_are_told_others_get_their_turn(monkeypatch):
-    monkeypatch.setattr(fanout, "WRITES_MAX", 1)
+    monkeypatch.setattr(broadcast, "WRITES_MAX", 1)
 
     async def story():
         async with Stage() as stage:
@@ -203,7 +203,7 @@ def test_while_many_are_told_others_get_their_turn(monkeypatch):
 
 
 def test_a_heartbeat_comes_after_all_that_it_counts(monkeypatch):
-    monkeypatch.setattr(fanout, "WRITES_MAX", 1)
+    monkeypatch.setattr(broadcast, "WRITES_MAX", 1)
 
     async def story():
         async with Stage() as stage:
@@ -229,8 +229,8 @@ def test_what_is_put_in_line_while_many_are_told_goes_out_in_one_write(monkeypat
         slow = SimpleNamespace(
             sleep=lambda _: gate.wait(), get_running_loop=asyncio.get_running_loop
         )
-        monkeypatch.setattr(fanout, "WRITES_MAX", 1)
-        monkeypatch.setattr(fanout, "asyncio", slow)
+        monkeypatch.setattr(broadcast, "WRITES_MAX", 1)
+        monkeypatch.setattr(broadcast, "asyncio", slow)
         async with Stage() as stage:
             await stage.do(AddMarket(market=market(), now_ms=1))
             clients = [await stage.client() for _ in range(50)]

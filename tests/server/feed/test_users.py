@@ -17,8 +17,8 @@ from clob import (
     TimeInForce,
     Trade,
 )
-from clob_server.commands import AddKey, DeactivateKey, Key
-from clob_server.feed import users
+from clob_server.core.commands import AddKey, DeactivateKey, Key
+from clob_server.feed import user_channel
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import SMALL
 from tests.matchers import buy, market, sell
@@ -155,7 +155,7 @@ def test_where_the_engine_has_let_go_of_an_order_all_that_are_open_are_told_agai
 
 
 def test_orders_that_are_too_many_to_be_told_at_once_are_refused(monkeypatch):
-    monkeypatch.setattr(users, "ORDERS_MAX", 2)
+    monkeypatch.setattr(user_channel, "ORDERS_MAX", 2)
 
     async def tell(stage):
         await stage.do(*(sell(f"a{n}", 60, 5, **ME, now_ms=2) for n in range(3)))

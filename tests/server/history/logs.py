@@ -8,9 +8,9 @@ import msgspec
 
 from clob import Limits, Submit
 from clob.journal import ZERO_HASH, event_hash
-from clob_server.commands import ENGINE, encode
-from clob_server.exchange import Exchange, outcome_of
-from clob_server.history.replica import Replica
+from clob_server.core.commands import ENGINE, encode
+from clob_server.core.state import Exchange, outcome_of
+from clob_server.history.follower import Replica
 from clob_server.history.store import FILE, Store
 from clob_server.log import SqliteLog
 from tests.matcher_model.flow import Flow

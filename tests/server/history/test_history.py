@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from clob_server.history.replica import catch_up
+from clob_server.history.follower import catch_up
 from clob_server.history.store import Store
 from clob_server.log import SqliteLog
 from tests.server.crash import begun, follower_of, prepared

@@ -23,12 +23,12 @@ from clob import (
     Trade,
 )
 from clob.errors import UnknownOrderError
-from clob_server.commands import encode
-from clob_server.exchange import Exchange, outcome_of
-from clob_server.history.projection import Rows
+from clob_server.api.schemas import OrderBody
+from clob_server.core.commands import encode
+from clob_server.core.serialize import order_body
+from clob_server.core.state import Exchange, outcome_of
+from clob_server.history.rows import Rows
 from clob_server.history.store import traded
-from clob_server.views import order_body
-from clob_server.wire import OrderBody
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.matchers import buy, sell

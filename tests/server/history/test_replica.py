@@ -10,13 +10,12 @@ import pytest
 
 from clob.errors import ReplayDiffersError
 from clob.journal import encode_frame, read_frames
-from clob_server.history.follower import Frames, follow
-from clob_server.history.pipe import NUMBER, Pipe
-from clob_server.history.replica import Replica, catch_up, open_store
+from clob_server.core.recovery import recover
+from clob_server.history.follower import Frames, Replica, catch_up, follow, open_store
 from clob_server.history.store import ASIDE, DAY_MS, FILE, ForeignHistoryError, Reader, Store
+from clob_server.history.supervisor import NUMBER, Pipe
 from clob_server.log import Folder, LogDamagedError, SqliteLog, Tail
-from clob_server.log.beside import snapshot_names
-from clob_server.recovery import recover
+from clob_server.log.files import snapshot_names
 from tests.server.history.logs import dump, followed, told
 
 

@@ -3,9 +3,9 @@
 import asyncio
 from contextlib import asynccontextmanager, closing
 
-from clob_server.history import scribe
-from clob_server.history.scribe import Scribe
+from clob_server.history import thread_writer
 from clob_server.history.store import Store
+from clob_server.history.thread_writer import Scribe
 from clob_server.log import SqliteLog
 from tests.matchers import buy, sell
 from tests.server.engines import NOW_MS, PATIENCE_S, engine_over, played, working
@@ -40,7 +40,7 @@ async def scribbled(folder):
 
 
 def test_batches_are_written_together_and_nothing_of_them_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(scribe, "WRITE_AFTER_S", NEVER_S)
+    monkeypatch.setattr(thread_writer, "WRITE_AFTER_S", NEVER_S)
 
     async def story():
         async with scribbled(tmp_path) as (made, trade, reached):
@@ -64,13 +64,13 @@ def test_what_nobody_asks_for_is_written_soon(tmp_path):
         async with scribbled(tmp_path) as (_, trade, reached), asyncio.timeout(PATIENCE_S):
             await trade(1)
             while reached != [3]:
-                await asyncio.sleep(scribe.WRITE_AFTER_S / 10)
+                await asyncio.sleep(thread_writer.WRITE_AFTER_S / 10)
 
     played(story())
 
 
 def test_who_asks_does_not_wait_for_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(scribe, "WRITE_AFTER_S", NEVER_S)
+    monkeypatch.setattr(thread_writer, "WRITE_AFTER_S", NEVER_S)
 
     async def story():
         async with venue(tmp_path) as here:

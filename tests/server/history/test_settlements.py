@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from clob_server.app import App
-from clob_server.commands import FollowChain
-from clob_server.fates import Fates
+from clob_server.core.commands import FollowChain
+from clob_server.core.settlement_status import Fates
 from clob_server.history import history
 from clob_server.history.store import DAY_MS, Reader, Store
 from clob_server.service import Service, wall_clock_ms

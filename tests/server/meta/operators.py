@@ -2,9 +2,9 @@
 
 import time
 
-from clob_server.authority import ADMIN
-from clob_server.secrets import TOKENS, secret
-from clob_server.tokens import mint
+from clob_server.auth.api_keys import TOKENS, secret
+from clob_server.auth.policy import ADMIN
+from clob_server.auth.tokens import mint
 
 
 def token_of(live):

@@ -5,11 +5,11 @@
 
 from pathlib import Path
 
+from clob_server.api.problems import PROBLEMS
 from clob_server.app import ROUTES
-from clob_server.authority import AUTHORITY
-from clob_server.openapi import DESCRIBED
-from clob_server.options import descriptions, option_of, text_of
-from clob_server.problems import PROBLEMS
+from clob_server.auth.policy import AUTHORITY
+from clob_server.cli.options import descriptions, option_of, text_of
+from clob_server.http.openapi import DESCRIBED
 from clob_server.settings import Settings
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-from clob_server import logs
+from clob_server.telemetry import logging as logs
 from tests.server.live import END_S, environment
 
 

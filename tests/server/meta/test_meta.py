@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import clob
-from clob_server import routes
+from clob_server.http import routes
 from clob_server.settings import Settings
 from tests.server.live import live_server
 from tests.server.meta.operators import authority_of

@@ -3,8 +3,8 @@
 import pytest
 
 from clob_server.app import ROUTES
-from clob_server.authority import AUTHORITY, REFUSED
-from clob_server.openapi import DESCRIBED
+from clob_server.auth.policy import AUTHORITY, REFUSED
+from clob_server.http.openapi import DESCRIBED
 from tests.server.meta.tables import PAGES, REFERENCE, table_in
 
 TABLES = [(name, make) for name, makes in PAGES.items() for make in makes]

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from clob_server import cli
+from clob_server.cli.options import environment_of, option_of, read_settings
 from clob_server.log.sqlite import DATABASE
-from clob_server.options import environment_of, option_of, read_settings
 from clob_server.settings import Settings
 from tests.server.live import END_S, environment, live_server
 

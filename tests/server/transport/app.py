@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import msgspec
 
-from clob_server.serving import Server, config_for
 from clob_server.transport import PUSH, REPLY, TransportLimits, text_frame
+from clob_server.transport.server import Server, config_for
 
 PIECE = text_frame(b"x" * 8_000)
 

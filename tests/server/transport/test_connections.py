@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from clob_server.serving import config_for
 from clob_server.transport import Gate, TransportLimits
+from clob_server.transport.server import config_for
 from tests.server.transport.conftest import LOOPS
 from tests.server.transport.process import Process, problem, until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.transport.heads import HEAD_MAX, HEADS_MAX, Heads
+from clob_server.transport.head_cache import HEAD_MAX, HEADS_MAX, Heads
 from tests.server.transport.conftest import LOOPS
 from tests.server.transport.process import Process
 

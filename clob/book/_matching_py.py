@@ -1,0 +1,359 @@
+"""The queues of the plain-Python Book and the matching in them: all that changes a book is here.
+
+Nothing here checks a command; by the time one arrives it has passed. Sizes are wei.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from operator import neg
+from typing import Protocol
+
+from sortedcontainers import SortedDict
+
+from clob.book import rejections
+from clob.events import Event, OrderAdded, OrderReduced, OrderRemoved, RemovalReason, Trade
+from clob.order import SelfTrade, Side
+from clob.units import ORDER_ID_MAX
+
+
+class Queued:
+    """An order inside the book, incoming or resting; ``remaining`` is what changes."""
+
+    __slots__ = ("expiration_s", "id", "maker", "number", "price", "remaining", "side")
+
+    def __init__(
+        self, order_id: str | int, maker: str, side: Side, price: int, size: int, expiration_s: int
+    ) -> None:
+        """Take over what an order says; a text id gets its number when the order rests."""
+        self.id: str | int = order_id
+        self.number: int = order_id if isinstance(order_id, int) else 0
+        self.maker: str = maker
+        self.side: Side = side
+        self.price: int = price
+        self.remaining: int = size
+        self.expiration_s: int = expiration_s
+
+    def copy(self) -> "Queued":
+        """Make an independent one."""
+        twin = Queued(self.id, self.maker, self.side, self.price, self.remaining, self.expiration_s)
+        twin.number = self.number
+        return twin
+
+    def accepts(self, resting_price: int) -> bool:
+        """Say whether its limit allows a trade at a resting order's price."""
+        return resting_price <= self.price if self.side is Side.BUY else resting_price >= self.price
+
+    def expired(self, now_s: int) -> bool:
+        """Say whether its expiration has passed; the second it names is still good."""
+        return 0 < self.expiration_s < now_s
+
+
+Queue = OrderedDict[str | int, Queued]
+
+
+class Recorder(Protocol):
+    """Who hears of trades and departures during a run."""
+
+    def reserve(self, trades: int) -> None:
+        """Hear how many trades are to come, and object if they are too many."""
+
+    def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
+        """Hear of a trade."""
+
+    def departure(self, order: Queued) -> None:
+        """Hear of an order that left."""
+
+
+class Queues:
+    """Both sides of a book, price-time priority, and the sequence of its events."""
+
+    def __init__(self, token: str, market: str) -> None:
+        self._token, self._market = token, market
+        self._seq = 0
+        self._orders: dict[str | int, Queued] = {}
+        self._named: dict[int, Queued] = {}
+        self._next_number = ORDER_ID_MAX + 1
+        # Keyed so that the best price of either side comes first: the highest bid, the lowest ask.
+        self._sides: tuple[SortedDict[int, Queue], SortedDict[int, Queue]] = (
+            SortedDict(neg),
+            SortedDict(),
+        )
+        self._recorder: Recorder | None = None
+
+    # ----- looking -------------------------------------------------------------------------
+
+    def _queued(self) -> Iterator[Queued]:
+        """Go over all resting orders: bids first, best price first, oldest first."""
+        for levels in self._sides:
+            for queue in levels.values():
+                yield from queue.values()
+
+    def _opposite(self, incoming: Queued) -> Iterator[Queued]:
+        """Go over the resting orders that the limit of an order reaches, as it would meet them."""
+        for price, queue in self._sides[1 - incoming.side].items():
+            if not incoming.accepts(price):
+                return
+            yield from queue.values()
+
+    def _refuse_duplicate(self, order_id: str | int) -> None:
+        """Refuse the id of an order that rests."""
+        if order_id in self._orders:
+            raise rejections.duplicate(order_id)
+
+    def _refuse_post_only(self, incoming: Queued, now_s: int) -> None:
+        """Refuse an order that would trade; expired resting orders do not count."""
+        for resting in self._opposite(incoming):
+            if not resting.expired(now_s):
+                raise rejections.would_cross(incoming.side, incoming.price, resting.price)
+
+    def _refuse_seed(self, incoming: Queued) -> None:
+        """Refuse an order to be rested whose limit reaches the other side."""
+        for resting in self._opposite(incoming):
+            raise rejections.seed_would_cross(incoming.side, incoming.price, resting.price)
+
+    def _refuse_elsewhere(self, order: Queued, following: Queued | None) -> None:
+        """Refuse to rest an order in front of one that stands in another queue."""
+        if following and (following.side, following.price) != (order.side, order.price):
+            raise rejections.other_queue(following.id)
+
+    def _refuse_unfillable(self, incoming: Queued, policy: SelfTrade, now_s: int) -> None:
+        """Refuse an order that does not find all of its size."""
+        found = 0
+        for resting in self._opposite(incoming):
+            if resting.expired(now_s):
+                continue
+            if policy and _same_maker(incoming, resting):
+                if policy is SelfTrade.CANCEL_RESTING:
+                    continue
+                break
+            found += resting.remaining
+            if found >= incoming.remaining:
+                return
+        raise rejections.not_fillable(incoming.price, found, incoming.remaining)
+
+    # ----- matching ------------------------------------------------------------------------
+
+    def _execute(
+        self, incoming: Queued, policy: SelfTrade, now_s: int, *, rests: bool
+    ) -> list[Event]:
+        """Match an order and rest what is left, if it may."""
+        self._foretell(incoming, policy, now_s)
+        events: list[Event] = []
+        self._match(incoming, policy, now_s, events)
+        if incoming.remaining and rests:
+            self._add(incoming, events)
+        return events
+
+    def _refuse_too_many(
+        self, incoming: Queued, policy: SelfTrade, now_s: int, trades_max: int | None
+    ) -> None:
+        """Refuse an order that would make more trades than are allowed."""
+        if trades_max is None:
+            return
+        taken = list(self._foresee(incoming, policy, now_s))
+        if len(taken) > trades_max:
+            raise rejections.too_many_trades(len(taken), trades_max, taken[trades_max - 1])
+
+    def _foretell(self, incoming: Queued, policy: SelfTrade, now_s: int) -> None:
+        """Tell the recorder of a run how many trades an order will get, before anything changes."""
+        if self._recorder:
+            self._recorder.reserve(sum(1 for _ in self._foresee(incoming, policy, now_s)))
+
+    def _foresee(self, incoming: Queued, policy: SelfTrade, now_s: int) -> Iterator[int]:
+        """Go over the trades an order will get: how much of it is gone after each."""
+        left = incoming.remaining
+        for resting in self._opposite(incoming):
+            if resting.expired(now_s):
+                continue
+            own = policy and _same_maker(incoming, resting)
+            if not left or (own and policy in (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH)):
+                return
+            if own and policy is SelfTrade.CANCEL_RESTING:
+                continue
+            left -= min(left, resting.remaining)
+            if not own:
+                yield incoming.remaining - left
+
+    def _match(self, incoming: Queued, policy: SelfTrade, now_s: int, events: list[Event]) -> None:
+        """Meet the best resting order as long as there is one within the limit.
+
+        "Best price matches first: highest bid, lowest ask. At the same price, the older order
+        matches first." -- specification, What the service does, 2
+        """
+        levels = self._sides[1 - incoming.side]
+        while incoming.remaining and levels:
+            price, queue = levels.peekitem(0)
+            if not incoming.accepts(price):
+                return
+            resting = next(iter(queue.values()))
+            if resting.expired(now_s):
+                self._remove(resting, RemovalReason.EXPIRED, events)
+            elif policy and _same_maker(incoming, resting):
+                self._prevent(incoming, resting, policy, events)
+            else:
+                self._trade(incoming, resting, events)
+
+    def _trade(self, incoming: Queued, resting: Queued, events: list[Event]) -> None:
+        """Trade as much as both have, at the resting order's price."""
+        size = min(incoming.remaining, resting.remaining)
+        incoming.remaining -= size
+        resting.remaining -= size
+        buys = incoming.side is Side.BUY
+        events.append(
+            Trade(
+                seq=self._next_seq(),
+                market=self._market,
+                token=self._token,
+                resting_order_id=resting.id,
+                incoming_order_id=incoming.id,
+                price=resting.price,
+                size=size,
+                buyer=(incoming if buys else resting).maker,
+                seller=(resting if buys else incoming).maker,
+                resting_remaining=resting.remaining,
+                incoming_remaining=incoming.remaining,
+                incoming_side=incoming.side,
+            )
+        )
+        if self._recorder:
+            self._recorder.trade(resting, incoming, size)
+        if not resting.remaining:
+            self._remove(resting, RemovalReason.FILLED, events)
+
+    def _prevent(
+        self, incoming: Queued, resting: Queued, policy: SelfTrade, events: list[Event]
+    ) -> None:
+        """Keep two orders of one maker from trading, as the policy says."""
+        if policy is SelfTrade.DECREMENT:
+            size = min(incoming.remaining, resting.remaining)
+            incoming.remaining -= size
+            if size < resting.remaining:
+                events.extend(self._shrink(resting, resting.remaining - size))
+            else:
+                self._remove(resting, RemovalReason.SELF_TRADE, events)
+            return
+        if policy in (SelfTrade.CANCEL_RESTING, SelfTrade.CANCEL_BOTH):
+            self._remove(resting, RemovalReason.SELF_TRADE, events)
+        if policy in (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH):
+            incoming.remaining = 0
+
+    def _replace(
+        self,
+        order: Queued,
+        price: int,
+        size: int,
+        now_s: int,
+        *,
+        post_only: bool,
+        policy: SelfTrade,
+        trades_max: int | None = None,
+    ) -> list[Event]:
+        """Shrink an order where it stands, or take it out and bring it in again."""
+        if order.expired(now_s):
+            raise rejections.expired(order.expiration_s, now_s)
+        if price == order.price and size < order.remaining:
+            return self._shrink(order, size)
+        renewed = order.copy()
+        renewed.price, renewed.remaining = price, size
+        if post_only:
+            self._refuse_post_only(renewed, now_s)
+        self._refuse_too_many(renewed, policy, now_s, trades_max)
+        self._foretell(renewed, policy, now_s)
+        events: list[Event] = []
+        self._remove(order, RemovalReason.REPLACED, events)
+        events += self._execute(renewed, policy, now_s, rests=True)
+        if self._recorder and not renewed.remaining:
+            self._recorder.departure(renewed)
+        return events
+
+    # ----- changing the queues -------------------------------------------------------------
+
+    def _next_seq(self) -> int:
+        """Take the number of the next event."""
+        self._seq += 1
+        return self._seq
+
+    def _add(self, order: Queued, events: list[Event]) -> None:
+        """Rest an order, last in its queue."""
+        if not order.number and isinstance(order.id, str):
+            order.number = self._next_number
+            self._next_number += 1
+        if isinstance(order.id, str):
+            self._named[order.number] = order
+        self._orders[order.id] = order
+        levels = self._sides[order.side]
+        if order.price not in levels:
+            levels[order.price] = OrderedDict()
+        levels[order.price][order.id] = order
+        events.append(
+            OrderAdded(
+                seq=self._next_seq(),
+                market=self._market,
+                token=self._token,
+                order_id=order.id,
+                side=order.side,
+                price=order.price,
+                remaining=order.remaining,
+            )
+        )
+
+    def _move(self, order: Queued, following: Queued | None) -> None:
+        """Let the last order of a queue stand in front of another of it, if one is named."""
+        if following is None:
+            return
+        queue = self._sides[order.side][order.price]
+        names = list(queue)
+        for order_id in names[names.index(following.id) : -1]:
+            queue.move_to_end(order_id)
+
+    def _remove(self, order: Queued, reason: RemovalReason, events: list[Event]) -> None:
+        """Take an order out of its queue."""
+        levels = self._sides[order.side]
+        queue = levels[order.price]
+        del queue[order.id], self._orders[order.id]
+        self._named.pop(order.number, None)
+        if not queue:
+            del levels[order.price]
+        if self._recorder and reason is not RemovalReason.REPLACED:
+            self._recorder.departure(order)
+        events.append(
+            OrderRemoved(
+                seq=self._next_seq(),
+                market=self._market,
+                token=self._token,
+                order_id=order.id,
+                reason=reason,
+                remaining=order.remaining,
+            )
+        )
+
+    def _remove_all(self, orders: list[Queued], reason: RemovalReason) -> list[Event]:
+        """Take several orders out, in the order given."""
+        events: list[Event] = []
+        for order in orders:
+            self._remove(order, reason, events)
+        return events
+
+    def _reduce(self, order: Queued, size: int) -> list[Event]:
+        """Make an order smaller where it stands, or refuse to if that is not smaller."""
+        if size >= order.remaining:
+            raise rejections.not_reduced(size, order.remaining)
+        return self._shrink(order, size)
+
+    def _shrink(self, order: Queued, size: int) -> list[Event]:
+        """Make an order smaller where it stands."""
+        order.remaining = size
+        return [
+            OrderReduced(
+                seq=self._next_seq(),
+                market=self._market,
+                token=self._token,
+                order_id=order.id,
+                remaining=size,
+            )
+        ]
+
+
+def _same_maker(incoming: Queued, resting: Queued) -> bool:
+    """Say whether two orders have one maker; nobody is never the same as nobody."""
+    return bool(incoming.maker) and incoming.maker == resting.maker

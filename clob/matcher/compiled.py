@@ -1,0 +1,46 @@
+"""Checks that the compiled entities read the fields of Structs; else the Python source is used."""
+
+import importlib
+from itertools import chain
+from typing import Any, Final
+
+from clob import _build
+from clob.commands import Cancel, Submit
+from clob.events import Trade
+from clob.matcher.state_records import OrderState
+from clob.order import Order
+
+
+def layout_matches(entities: Any, source: Any) -> bool:
+    """Return whether compiled entities read the same fields of Structs as their source.
+
+    The compiled module reads fields at fixed offsets, those of the msgspec it was built with. All
+    fields have the same C type, so another layout would read another field without an error.
+
+    Args:
+        entities: the module to check.
+        source: the module loaded from its Python source.
+    """
+    kinds: tuple[Any, ...] = (Order, Submit, Cancel, Trade, OrderState)
+    trials = [kind(**{name: object() for name in kind.__struct_fields__}) for kind in kinds]
+    seen, expected = entities.fields_seen(*trials), source.fields_seen(*trials)
+    return list(map(id, chain(*seen))) == list(map(id, chain(*expected)))
+
+
+def _is_compiled() -> bool:
+    """Import the compiled entities, or switch to the source of all modules."""
+    name = "clob.matcher.entities"
+    if _build.SOURCE_ONLY:
+        return False
+    try:
+        # Another msgspec: a Struct of another size is an error of its own.
+        if layout_matches(importlib.import_module(name), _build.load_source(name)):
+            return True
+    except (ImportError, TypeError, ValueError):
+        pass
+    _build.use_source()
+    return False
+
+
+COMPILED: Final = _is_compiled()
+"""Whether the matcher runs compiled."""

@@ -1,7 +1,0 @@
-"""``python -m clob.replay`` makes the bundled recording anew and writes it into the package."""
-
-from clob.replay.npz import write_npz
-from clob.replay.synthetic import SAMPLE_ORDERS, sample_path, synthetic_day
-
-if __name__ == "__main__":
-    write_npz(sample_path(), synthetic_day(orders=SAMPLE_ORDERS))

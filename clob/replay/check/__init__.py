@@ -1,0 +1,1 @@
+"""Comparison of a replay with the fills and best prices that the venue recorded."""

@@ -1,0 +1,335 @@
+"""Cuts delimited text into cells and reads exact integers out of them, a whole block at a time."""
+
+import re
+from datetime import UTC, datetime
+
+import numpy as np
+import numpy.typing as npt
+
+from clob.replay.io.numerals import (
+    MARGIN,
+    NEWLINE,
+    Integers,
+    Mask,
+    decimal_fractions,
+    marks_of,
+    whole_numbers,
+)
+from clob.replay.io.problems import Problems
+
+
+class Cells:
+    """A block of lines with the same number of cells each; others are reported and left out.
+
+    Args:
+        text: whole lines; the last may lack its end.
+        columns: how many cells a line has.
+        file: the file, for reports.
+        first: the number of the first line, counted from 1.
+        problems: where lines of another shape and cells that are no numbers are reported.
+        separator: what stands between cells, one byte.
+
+    Raises:
+        ReplayFormatError: a line has another number of cells, and the policy is to raise.
+    """
+
+    def __init__(
+        self,
+        text: bytes,
+        columns: int,
+        *,
+        file: str,
+        first: int,
+        problems: Problems,
+        separator: bytes = b",",
+    ) -> None:
+        if b"\r" in text:
+            text = text.replace(b"\r", b"")
+        self._whole = text.endswith(b"\n")
+        self._file, self._problems = file, problems
+        padded = b"".join((bytes(MARGIN - 1), b"\n", text, b"" if self._whole else b"\n", bytes(8)))
+        self._text = padded
+        self._bytes = np.frombuffer(padded, np.uint8)
+        marks, ends = marks_of(padded, separator[0])
+        count = ends - 1
+        if len(marks) == count * columns + 1 and (self._bytes[marks[::columns]] == NEWLINE).all():
+            # As it should be: every so many marks a line ends.
+            rows = np.arange(count)
+            stop = count * columns
+            self._marks = [
+                marks[column : column + stop - columns + 1 : columns]
+                for column in range(columns + 1)
+            ]
+        else:
+            lines = np.flatnonzero(self._bytes[marks] == NEWLINE)
+            rows = self._well_shaped(marks, lines, columns, first)
+        self.line: Integers = rows + first
+        """The number of each row's line."""
+        self.sound: Mask = np.ones(len(rows), np.bool_)
+        """Which rows have had no bad cell so far; :meth:`rows` reports and drops the others."""
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.line)
+
+    def _well_shaped(self, marks: Integers, ends: Integers, columns: int, first: int) -> Integers:
+        """Find the cells of the lines that have as many as they should, and report the others."""
+        fits = np.diff(ends) == columns
+        self._report_shapes(marks, ends, fits, columns, first)
+        last = ends[1:][fits]
+        self._marks = [marks[last - columns + column] for column in range(columns + 1)]
+        return np.flatnonzero(fits)
+
+    def _report_shapes(
+        self, marks: Integers, ends: Integers, fits: Mask, columns: int, first: int
+    ) -> None:
+        """Report the lines with another number of cells; empty lines are nobody's fault."""
+        for place in np.flatnonzero(~fits).tolist():
+            start, end = int(marks[ends[place]]) + 1, int(marks[ends[place + 1]])
+            if start == end:
+                continue
+            cut = place == len(fits) - 1 and not self._whole
+            kind = "truncated line" if cut else "wrong number of cells"
+            found = int(ends[place + 1] - ends[place])
+            said = excerpt(self._text[start:end])
+            self._problems.report(
+                kind,
+                f"{found} cells instead of {columns}: {said}",
+                self._file,
+                first + place,
+            )
+
+    def text(self, column: int, row: int) -> bytes:
+        """Give one cell as it stands."""
+        before, behind = self._bounds(column)
+        return self._text[int(before[row]) + 1 : int(behind[row])]
+
+    def _bounds(self, column: int) -> tuple[Integers, Integers]:
+        """Find the marks in front of the cells of a column and behind them."""
+        return self._marks[column], self._marks[column + 1]
+
+    def _noted(self, value: Integers, bad: Mask | None) -> Integers:
+        """Mark the rows of bad cells, and give the numbers."""
+        if bad is not None:
+            self.sound &= ~bad
+        return value
+
+    def integers(self, column: int, *, signed: bool = False) -> Integers:
+        """Read a column of whole numbers; the value of a bad cell means nothing.
+
+        Args:
+            column: which one, from 0.
+            signed: whether a minus may stand before the digits.
+
+        Returns:
+            The numbers, up to 9,219,999,999,999,999,999.
+        """
+        return self._noted(*whole_numbers(self._text, *self._bounds(column), signed))
+
+    def decimals(self, column: int, places: int, *, signed: bool = False) -> Integers:
+        """Read a column of decimal fractions as whole numbers of a unit, exactly.
+
+        Args:
+            column: which one, from 0.
+            places: how many digits behind the point a unit is; digits beyond must be zeros, else
+                the cell is bad.
+            signed: whether a minus may stand before the digits.
+
+        Returns:
+            The numbers: with two places ``"0.5"`` is 50.
+        """
+        return self._noted(*decimal_fractions(self._text, *self._bounds(column), places, signed))
+
+    def words(self, column: int) -> npt.NDArray[np.bytes_]:
+        """Read a column of short words, of up to 16 bytes; longer ones are bad cells.
+
+        Args:
+            column: which one, from 0.
+
+        Returns:
+            Array of ``S16``.
+        """
+        before, end = self._bounds(column)
+        start = before + 1
+        length = end - start
+        self.sound &= length <= 16
+        words = np.ndarray(len(self._text) - 7, "<u8", self._text, strides=(1,))
+        halves = np.zeros((len(start), 2), np.uint64)
+        for half in range(2):
+            count = np.clip(length - 8 * half, 0, 8)
+            place = np.where(count > 0, start + 8 * half, 0)
+            shift = (np.uint64(64) - (count * 8).astype(np.uint64)) & np.uint64(63)
+            halves[:, half] = np.where(count > 0, words[place] << shift >> shift, 0)
+        return halves.view("S16")[:, 0]
+
+    def refuse(self, bad: Mask) -> None:
+        """Mark rows as bad, for what the caller knows about their cells."""
+        self.sound &= ~bad
+
+    def rows(self) -> npt.NDArray[np.intp] | None:
+        """Report the bad rows, and give the places of the others; None means all.
+
+        Raises:
+            ReplayFormatError: there is a bad row, and the policy is to raise.
+        """
+        if self.sound.all():
+            return None
+        for row in np.flatnonzero(~self.sound).tolist():
+            start, end = int(self._marks[0][row]) + 1, int(self._marks[-1][row])
+            said, line = excerpt(self._text[start:end]), int(self.line[row])
+            self._problems.report("unreadable line", said, self._file, line)
+        return np.flatnonzero(self.sound)
+
+
+def excerpt(text: bytes, length: int = 80) -> str:
+    """Show the beginning of a line, so that it cannot steer a terminal.
+
+    >>> excerpt(b"34200.1,1,16113575")
+    "'34200.1,1,16113575'"
+    """
+    shown = ascii(text[:length].decode("latin-1"))
+    return shown + "..." if len(text) > length else shown
+
+
+DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
+DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|\+00:?00)?", re.ASCII)
+
+DIGITS_MAX = 60
+"""What is longer is no number."""
+
+SECOND_NS = 10**9
+
+SIZE_MAX, TIME_NS_MAX = 2**53 - 1, 2**63 - 1
+"""The largest size in lots, a thousand of which fit 63 bits; the latest time, in the year 2262."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def units(text: str | int, places: int) -> int:
+    """Read a decimal number as a whole number of units.
+
+    >>> units("585.3300", 2), units(".5", 3), units("1.5E3", 0), units(-2, 1)
+    (58533, 500, 1500, -20)
+
+    Args:
+        text: digits with a point or without, perhaps with an exponent; or a whole number.
+        places: how many digits behind the point a unit is.
+
+    Returns:
+        How many units it is.
+
+    Raises:
+        ValueError: it is no number, or no whole number of units.
+    """
+    if isinstance(text, bool) or not isinstance(text, str | int):
+        raise ValueError(f"{text!r} is no decimal number")
+    found = DECIMAL.fullmatch(str(text)) if len(str(text)) <= DIGITS_MAX else None
+    whole, fraction = (found[2], found[3] or "") if found else ("", "")
+    if found is None or not whole + fraction:
+        raise ValueError(f"{text!r} is no decimal number")
+    digits = int(whole + fraction)
+    shift = places - len(fraction) + int(found[4] or 0)
+    scale: int = 10 ** abs(shift)
+    if shift >= 0:
+        digits *= scale
+    elif digits % scale:
+        raise ValueError(f"{text} is no whole number of units of {places} decimal places")
+    else:
+        digits //= scale
+    return -digits if found[1] == "-" else digits
+
+
+def lots_of(text: str | int, places: int) -> int:
+    """Read a size as lots.
+
+    >>> lots_of("60.5", 6)
+    60500000
+
+    Args:
+        text: as :func:`units` takes it.
+        places: how many digits behind the point a lot is.
+
+    Returns:
+        The lots, 0 to ``SIZE_MAX``.
+
+    Raises:
+        ValueError: it is no number, no whole number of lots, or out of range.
+    """
+    lots = units(text, places)
+    if not 0 <= lots <= SIZE_MAX:
+        raise ValueError(f"a size of {text}")
+    return lots
+
+
+def time_ns(count: int, unit_ns: int) -> int:
+    """Give a time that is counted from 1970 in nanoseconds.
+
+    >>> time_ns(1757908892000, 10**6)
+    1757908892000000000
+
+    Args:
+        count: of units.
+        unit_ns: how many nanoseconds a unit is.
+
+    Returns:
+        The nanoseconds, 0 to ``TIME_NS_MAX``.
+
+    Raises:
+        ValueError: it is out of range.
+    """
+    ns = count * unit_ns
+    if not 0 <= ns <= TIME_NS_MAX:
+        raise ValueError(f"a time of {count}")
+    return ns
+
+
+def places_of(text: str | int) -> int:
+    """Count the decimal places that a number needs.
+
+    >>> places_of("0.420"), places_of("7"), places_of("0.999")
+    (2, 0, 3)
+
+    Args:
+        text: digits with a point or without.
+
+    Returns:
+        The number of digits behind the point, without the zeros at its end.
+
+    Raises:
+        ValueError: it is no number, or one of more than twelve places.
+    """
+    value = units(text, 12)
+    places = 12
+    while places and value % 10 == 0:
+        value //= 10
+        places -= 1
+    return places
+
+
+def date_ns(text: str) -> int:
+    """Read a date and time; one without a zone is taken for UTC.
+
+    >>> date_ns("1970-01-02T00:00:00.25")
+    86400250000000
+
+    Args:
+        text: as ``2025-12-13T07:02:38.351386``, with ``Z`` behind it or without.
+
+    Returns:
+        Nanoseconds since 1970.
+
+    Raises:
+        ValueError: it is none, of another zone, or more than 292 years away from 1970.
+    """
+    found = DATE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:40]!r} is no date and time of UTC")
+    since = datetime.fromisoformat(found[1]).replace(tzinfo=UTC) - EPOCH
+    seconds = since.days * 86_400 + since.seconds
+    ns = seconds * SECOND_NS + int((found[2] or "").ljust(9, "0"))
+    if abs(ns) > TIME_NS_MAX:
+        raise ValueError(f"a time of {text[:40]!r}")
+    return ns
+
+
+# MERGED clob.replay.io.text: Reads decimal numbers and dates out of text exactly: digits become integers.

@@ -1,0 +1,47 @@
+# The types of clob/replay/modes/rows.py, from which the compiled module is made; see setup.py.
+cimport cython
+
+from clob.replay.sim.orders cimport OwnFill
+from clob.replay.sim.orders cimport OwnOrder
+
+cdef Py_ssize_t WORDS
+cdef long long OWN
+cdef long long UPPER
+
+
+cpdef write_event(
+    long long[::1] words, long long ts_ns, long long instrument, long long order_id,
+    long long kind, long long side, long long price, long long size, long long flags
+)
+
+
+@cython.locals(price="long long")
+cdef long long price_of(const long long[::1] words, Py_ssize_t start) except? -1
+
+
+@cython.locals(place=Py_ssize_t, start=Py_ssize_t)
+cpdef list met_fills(
+    const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
+    long long own_id
+)
+
+
+@cython.locals(place=Py_ssize_t, start=Py_ssize_t)
+cpdef list came_fills(
+    const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
+    long long own_id
+)
+
+
+@cython.locals(fill=OwnFill)
+cdef OwnFill own_fill(
+    const long long[::1] words, Py_ssize_t start, long long instrument, bint resting
+)
+
+
+@cython.locals(at=Py_ssize_t, order=OwnOrder)
+cpdef write_orders(long long[::1] words, list orders)
+
+
+@cython.locals(at=Py_ssize_t, fill=OwnFill)
+cpdef write_fills(long long[::1] words, list fills)

@@ -1,0 +1,259 @@
+"""Keeps the synthetic orders of levels, and writes the events that make them what they must be."""
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from clob.records import EventRow, Flag, Kind
+from clob.replay.io.files import FilePath
+from clob.replay.io.problems import Problems
+from clob.replay.io.streams import INVENTED_ID
+from clob.replay.readers.l2.trades import Key, Step, Telling
+
+LevelRule: TypeAlias = Literal["tail", "pro-rata", "head"]
+"""Whose order it was that left a level without a trade."""
+
+RULES = ("tail", "pro-rata", "head")
+
+ORDERS_MAX = 256
+"""At most so many orders stand at a level; what comes then joins the youngest."""
+
+INCOMING_ID = INVENTED_ID + 2**40
+"""The ids of the incoming orders begin here."""
+
+REPORTED_NS = 2**62
+"""Since when a level crosses that was reported already: it never becomes too long again."""
+
+Order: TypeAlias = list[int]
+"""Id and what remains, in lots."""
+
+
+class LevelOrders:
+    """The orders of all levels of all books of a source.
+
+    Args:
+        lo: the lowest price of the grid.
+        hi: the highest price of the grid.
+        rule: whose order an unexplained loss is.
+        window_ns: how long a level may cross the other side before that is a problem.
+        file: the file, for reports.
+        problems: where they go.
+
+    Raises:
+        ValueError: there is no such rule.
+    """
+
+    def __init__(
+        self,
+        lo: int,
+        hi: int,
+        rule: LevelRule,
+        window_ns: int,
+        file: FilePath,
+        problems: Problems,
+    ) -> None:
+        if rule not in RULES:
+            raise ValueError(f"the rule must be one of {', '.join(RULES)}, not {rule!r}")
+        self.out: list[EventRow] = []
+        """The events that were not fetched so far."""
+        self._lo, self._hi = lo, hi
+        self._rule, self._window_ns = rule, window_ns
+        self._file, self._problems = file, problems
+        self._queues: dict[tuple[int, int], dict[int, list[Order]]] = {}
+        self._held: dict[Key, tuple[int, int, int]] = {}
+        self._next_id = INVENTED_ID
+        self._next_incoming = INCOMING_ID
+        self._ts_ns = self._line = 0
+
+    # ----- what happens ------------------------------------------------------------------------
+
+    def play(self, telling: Telling) -> None:
+        """Write the events of a moment whose window has passed.
+
+        Args:
+            telling: the moment.
+
+        Raises:
+            ReplayFormatError: a level crosses the other side for too long, and the policy is to
+                raise.
+        """
+        moment = telling.moment
+        self._ts_ns, self._line = moment.ts_ns, moment.line
+        if self._held:
+            self._expire()
+        for instrument in moment.fresh:
+            self._clear(instrument)
+        sizes = {step.key: step.size for step in telling.steps}
+        for step in sorted(telling.steps, key=_sequence):
+            for size in step.traded:
+                self._trade(step.key, size)
+            self._held.pop(step.key, None)
+            self._lose(step.key, sizes[step.key])
+        for key, size in sizes.items():
+            self._gain(key, size - self._size(key), fresh=key[0] in moment.fresh)
+        if self._held:
+            self._retry()
+        for one in telling.trades:
+            if one.left and one.trade.told:
+                self._problems.remark("trade that no level shows")
+                instrument, side, price, _, _ = one.trade
+                key = (instrument, 1 - side if side >= 0 else 0, price)
+                self._emit(Kind.TRADE, 0, key, one.left)
+        for best in telling.bests:
+            self._emit(Kind.BBO, 0, (best.instrument, best.side, best.price), best.size)
+        for instrument, worth in moment.outcomes:
+            self._emit(Kind.SETTLE, 0, (instrument, 0, worth), 0)
+
+    def end(self) -> None:
+        """Report what still crosses when the source has ended."""
+        for key, (_, since_ns, line) in self._held.items():
+            if since_ns < REPORTED_NS:
+                self._report_crossed(key, line)
+
+    def _clear(self, instrument: int) -> None:
+        """Take all orders out of a book, if there are any."""
+        gone = [self._queues.pop((instrument, side), None) for side in (0, 1)]
+        for key in [key for key in self._held if key[0] == instrument]:
+            del self._held[key]
+        if any(gone):
+            self._emit(Kind.CLEAR, 0, (instrument, 0, self._lo), 0)
+
+    def _trade(self, key: Key, size: int) -> None:
+        """Let an incoming order take from the head of a level."""
+        queue = self._queues.get(key[:2], {}).get(key[2], [])
+        fills = list(_from(queue, size))
+        if fills:
+            instrument, side, price = key
+            total = sum(filled for _, filled in fills)
+            self._emit(Kind.IOC, self._next_incoming, (instrument, 1 - side, price), total)
+            self._next_incoming += 1
+            for order_id, filled in fills:
+                self._emit(Kind.FILL, order_id, key, filled, 0)
+            self._tidy(key)
+
+    def _size(self, key: Key) -> int:
+        """Tell how much rests at a level."""
+        queues = self._queues.get(key[:2], {})
+        return sum(order[1] for order in queues.get(key[2], ()))
+
+    def _lose(self, key: Key, left: int) -> None:
+        """Cancel orders of a level, or parts of them, by the rule, until no more is left."""
+        size = self._size(key) - left
+        if size <= 0:
+            return
+        queue = self._queues[key[:2]][key[2]]
+        if self._rule == "pro-rata":
+            before = [order[1] for order in queue]
+            _share(queue, size)
+            changed = [order for order, had in zip(queue, before, strict=True) if order[1] < had]
+        else:
+            ends = queue if self._rule == "head" else queue[::-1]
+            touched = {order_id for order_id, _ in _from(ends, size)}
+            changed = [order for order in queue if order[0] in touched]
+        for order_id, rests in changed:
+            self._emit(Kind.REDUCE if rests else Kind.CANCEL, order_id, key, rests)
+        self._tidy(key)
+
+    def _tidy(self, key: Key) -> None:
+        """Forget the orders of a level that have nothing left."""
+        queues = self._queues[key[:2]]
+        kept = [order for order in queues[key[2]] if order[1]]
+        if kept:
+            queues[key[2]] = kept
+        else:
+            del queues[key[2]]
+
+    def _gain(self, key: Key, size: int, *, fresh: bool) -> None:
+        """Rest a new order at the tail of a level, unless it crosses the other side."""
+        if size <= 0:
+            return
+        if self._crosses(key):
+            self._problems.remark("level held back because it crosses the other side")
+            self._held[key] = (size, self._ts_ns, self._line)
+            return
+        queue = self._queues.setdefault(key[:2], {}).setdefault(key[2], [])
+        if len(queue) >= ORDERS_MAX:
+            order_id, left = queue.pop()
+            self._emit(Kind.CANCEL, order_id, key, 0)
+            size += left
+        kind, flags = (
+            (Kind.SEED, Flag.SNAPSHOT | Flag.SYNTHETIC) if fresh else (Kind.LIMIT, Flag.SYNTHETIC)
+        )
+        self._emit(kind, self._next_id, key, size, flags)
+        queue.append([self._next_id, size])
+        self._next_id += 1
+
+    # ----- levels that cross -------------------------------------------------------------------
+
+    def _crosses(self, key: Key) -> bool:
+        """Tell whether an order at that price would trade."""
+        instrument, side, price = key
+        others = self._queues.get((instrument, 1 - side))
+        if not others:
+            return False
+        return price <= max(others) if side else price >= min(others)
+
+    def _expire(self) -> None:
+        """Report what has crossed for too long, once."""
+        for key, (size, since_ns, line) in self._held.items():
+            if since_ns + self._window_ns < self._ts_ns:
+                self._held[key] = (size, REPORTED_NS, line)
+                self._report_crossed(key, line)
+
+    def _retry(self) -> None:
+        """Rest what was held back and no longer crosses."""
+        for key, (size, _, _) in list(self._held.items()):
+            if not self._crosses(key):
+                del self._held[key]
+                self._gain(key, size, fresh=False)
+
+    def _report_crossed(self, key: Key, line: int) -> None:
+        """Report a level that crosses the other side."""
+        instrument, side, price = key
+        others = self._queues[instrument, 1 - side]
+        said = f"{('bid', 'ask')[side]} {price}, {('ask', 'bid')[side]} "
+        said += f"{max(others) if side else min(others)} in ticks, of instrument {instrument}"
+        self._problems.report("crossed book", said, self._file, line)
+
+    def _emit(
+        self, kind: Kind, order_id: int, key: Key, size: int, flags: int = Flag.SYNTHETIC
+    ) -> None:
+        """Write an event; records of the source are not synthetic."""
+        instrument, side, price = key
+        if kind >= Kind.TRADE:
+            flags = 0
+        self.out.append(
+            EventRow(
+                *(self._ts_ns, self._ts_ns, self._line, order_id, size, 0, price),
+                *(instrument, kind, side, int(flags)),
+            )
+        )
+
+
+def _sequence(step: Step) -> tuple[int, int]:
+    """Order the losses of a moment: the best price of a side before the others."""
+    _, side, price = step.key
+    return side, price if side else -price
+
+
+def _from(orders: list[Order], size: int) -> Iterator[tuple[int, int]]:
+    """Take a size from orders, one after the other; give the id and the size of each taking."""
+    for order in orders:
+        if not size:
+            return
+        taken = min(size, order[1])
+        order[1] -= taken
+        size -= taken
+        yield order[0], taken
+
+
+def _share(orders: list[Order], size: int) -> None:
+    """Take a size from orders by their shares, and what is left over from the youngest."""
+    total = sum(order[1] for order in orders)
+    rest = size
+    for order in orders:
+        taken = size * order[1] // total
+        order[1] -= taken
+        rest -= taken
+    # Each of them has a lot left: its share was rounded down, and is not all of it.
+    for order in orders[len(orders) - rest :]:
+        order[1] -= 1

@@ -1,0 +1,1 @@
+"""A packaged sample day, and the generator of synthetic order flow."""

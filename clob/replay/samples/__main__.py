@@ -1,0 +1,7 @@
+"""``python -m clob.replay`` makes the bundled recording anew and writes it into the package."""
+
+from clob.replay.io.npz import write_npz
+from clob.replay.samples.synthetic import SAMPLE_ORDERS, sample_path, synthetic_day
+
+if __name__ == "__main__":
+    write_npz(sample_path(), synthetic_day(orders=SAMPLE_ORDERS))

@@ -1,0 +1,1 @@
+"""Simulated trading of one strategy: orders, latency, fees, portfolio, views of the market."""

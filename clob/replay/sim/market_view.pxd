@@ -1,0 +1,45 @@
+# The types of clob/replay/sim/market_view.py, from which the compiled module is made; see setup.py.
+cimport cython
+
+from clob.replay.sim.orders cimport OwnOrder
+from clob.replay.sim.portfolio cimport Portfolio
+
+cdef object BUY
+cdef object SELL
+cdef object GTC
+
+
+cdef class Leg:
+    cdef public Seat seat
+    cdef public object instrument
+    cdef public object name
+    cdef object _book
+    cdef dict _open
+    cdef dict __dict__
+
+    @cython.locals(order=OwnOrder)
+    cpdef best_of_others(self, side)
+
+
+cdef class Acts:
+    cdef public object now_ns
+
+    cpdef OwnOrder send(self, Leg leg, side, price, size, time_in_force, bint post_only)
+    cpdef cancel(self, OwnOrder order)
+    cpdef exchange(self, Seat seat, size, merges)
+
+
+cdef class Seat:
+    cdef public object number
+    cdef public object name
+    cdef public object lot_wei
+    cdef public Portfolio portfolio
+    cdef public Leg yes
+    cdef public Leg no
+    cdef public Leg first
+    cdef public object lo
+    cdef public object hi
+    cdef public object exchanging
+    cdef public tuple markets
+    cdef Acts _act
+    cdef dict __dict__

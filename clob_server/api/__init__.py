@@ -1,0 +1,1 @@
+"""Shared by every interface: problem documents, schemas of bodies, options of orders."""

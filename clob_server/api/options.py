@@ -1,0 +1,116 @@
+"""What a body may say about an order beside what is signed, all of it optional."""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from clob import SelfTrade, TimeInForce
+from clob.units import TIME_MAX
+from clob_server.api.problems import ApiError, Fault
+
+MARKET_ID_MAX: Final = 64
+"""How long the id of a market may be."""
+CLIENT_ID_MAX: Final = 64
+"""How long the id may be that a client gives to an order."""
+
+_OPTIONAL: Final = frozenset(
+    ("timeInForce", "postOnly", "selfTrade", "clientOrderId", "deadlineMs")
+)
+_MARKET_ID: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
+_Word = TypeVar("_Word", TimeInForce, SelfTrade)
+
+
+class Instructions(msgspec.Struct, frozen=True, gc=False):
+    """What somebody wants done with an order."""
+
+    market: str
+    """The market it is for."""
+    time_in_force: TimeInForce = TimeInForce.GTC
+    """What becomes of the part that does not trade at once."""
+    post_only: bool = False
+    """Refused if it would trade at once."""
+    self_trade: SelfTrade | None = None
+    """What happens where it meets its maker's own orders; None leaves it to the market."""
+    client_id: str | None = None
+    """What its maker calls it."""
+    deadline_ms: int | None = None
+    """The last Unix millisecond at which it is welcome."""
+
+
+def read_instructions(body: Mapping[str, Any]) -> Instructions:
+    """Read what is said about an order; ``null`` is as good as absent.
+
+    The names are ``marketId``, ``timeInForce``, ``postOnly``, ``selfTrade``, ``clientOrderId`` and
+    ``deadlineMs``.
+
+    Raises:
+        ApiError: INVALID_FIELD, the first of them that is wrong.
+    """
+    market = market_id(body.get("marketId"))
+    if _OPTIONAL.isdisjoint(body):  # most orders
+        return Instructions(market)
+    time_in_force = body.get("timeInForce")
+    post_only = body.get("postOnly")
+    self_trade = body.get("selfTrade")
+    client_id = body.get("clientOrderId")
+    deadline_ms = body.get("deadlineMs")
+    tif = TimeInForce.GTC
+    if time_in_force is not None:
+        tif = word("timeInForce", time_in_force, TimeInForce)
+    if post_only is not None and type(post_only) is not bool:
+        raise wrong("postOnly", "must be true or false", post_only)
+    policy = None if self_trade is None else word("selfTrade", self_trade, SelfTrade)
+    if client_id is not None and (type(client_id) is not str or not is_client_id(client_id)):
+        raise wrong(
+            "clientOrderId", f"must be 1 to {CLIENT_ID_MAX} printable characters", client_id
+        )
+    if deadline_ms is not None and (
+        type(deadline_ms) is not int or not 0 <= deadline_ms <= TIME_MAX
+    ):
+        raise wrong("deadlineMs", "must be Unix milliseconds, an integer", deadline_ms)
+    return Instructions(
+        market=market,
+        time_in_force=tif,
+        post_only=bool(post_only),
+        self_trade=policy,
+        client_id=client_id,
+        deadline_ms=deadline_ms,
+    )
+
+
+def market_id(value: object) -> str:
+    """Read the id of a market.
+
+    Raises:
+        ApiError: INVALID_FIELD, it is not 1 to 64 of ``[A-Za-z0-9._:-]`` (decision 25).
+    """
+    if type(value) is str and 0 < len(value) <= MARKET_ID_MAX and _MARKET_ID.issuperset(value):
+        return value
+    raise wrong("marketId", f"must be 1 to {MARKET_ID_MAX} of A-Z a-z 0-9 . _ : -", value)
+
+
+def is_client_id(text: str) -> bool:
+    """Say whether a client may call an order so."""
+    return 0 < len(text) <= CLIENT_ID_MAX and text.isprintable()
+
+
+def word(path: str, value: object, kind: type[_Word]) -> _Word:
+    """Read one of the words of an enumeration, as JSON writes it."""
+    if type(value) is str and value in kind.__members__:
+        return kind[value]
+    raise wrong(path, f"must be one of {', '.join(kind.__members__)}", value)
+
+
+def wrong(path: str, rule: str, value: object) -> ApiError:
+    """Refuse a field."""
+    if value is None:
+        return missing(path, rule)
+    told = f"{path} {rule}, not {value!r:.80}"
+    return ApiError("INVALID_FIELD", told, faults=(Fault(path, told),))
+
+
+def missing(path: str, rule: str) -> ApiError:
+    """Refuse that a field is missing."""
+    told = f"{path} is missing; it {rule}"
+    return ApiError("INVALID_FIELD", told, faults=(Fault(path, told),))

@@ -1,0 +1,1 @@
+"""Identity and limits of callers: API keys, tokens, permissions, rate limits."""

@@ -1,0 +1,1 @@
+"""Ethereum primitives: ABI encoding, accounts, JSON-RPC, token ids."""

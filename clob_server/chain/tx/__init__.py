@@ -1,0 +1,1 @@
+"""Transactions of the operator: outbox, gas, sending, tracking to confirmation."""

@@ -1,0 +1,1 @@
+"""The chain watcher: logs, balances, and the reasons of failed settlements."""

@@ -1,0 +1,213 @@
+"""Settings from the command line and the environment, and what makes them unfit to start with.
+
+Every field of :class:`~clob_server.settings.Settings` is an option: ``trades_kept`` is
+``--trades-kept`` and ``CLOB_TRADES_KEPT``. Of a setting that is a tuple the values are separated by
+commas, one that is true or false is ``on`` or ``off``.
+"""
+
+import argparse
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, get_type_hints
+
+import msgspec
+
+from clob.signing import InvalidDomainError
+from clob_server.auth.tokens import public_key
+from clob_server.chain.config import check_chain
+from clob_server.core.registry import DAY_UNITS
+from clob_server.http.openapi.common import field_texts
+from clob_server.settings import (
+    EMBEDDED,
+    NO_CHAIN,
+    PRODUCTION,
+    SECRET_BYTES_MIN,
+    TEST,
+    Settings,
+    SettingsError,
+)
+
+PREFIX: Final = "CLOB_"
+"""What the names in the environment begin with."""
+
+DEMO_DIR: Final = "clob-demo"
+"""The data folder of the demo, where no other is named."""
+
+NUMBER_MAX: Final = 2**62
+"""The largest number that a setting may be, where nothing less is said."""
+
+_MAY_BE_0: Final = {
+    "port", "chain_port", "chain_from_block", "history_days", "connections_per_address_max",
+    "drain_s",
+}  # fmt: skip
+_MOST: Final = {
+    "port": 65_535,
+    "chain_port": 65_535,
+    "headers_max_bytes": 2**20,
+    "body_max_bytes": 2**24,
+    "faucet_units": DAY_UNITS,
+    "settle_trades_max": 25,
+}
+_WORDS: Final = {
+    "environment": (TEST, PRODUCTION),
+    "history": ("process", "thread"),
+    "price_policy": ("nearest", "strict"),
+    "log_level": ("debug", "info", "warning", "error"),
+}
+_SHAPES: Final = {"chain": f"{NO_CHAIN}|{EMBEDDED}|URL"}
+_DOMAIN: Final = ("eip712_name", "eip712_version", "chain_id", "verifying_contract")
+_SWITCH: Final = {"on": True, "off": False}
+
+
+def add_options(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
+    """Add an option for every setting, or for those that are named."""
+    for name, text in descriptions().items():
+        if names is not None and name not in names:
+            continue
+        default = getattr(Settings(), name)
+        if name == "demo":
+            parser.add_argument("--demo", action="store_const", const="on", help=text)
+            continue
+        shown = text_of(default)
+        parser.add_argument(
+            option_of(name),
+            metavar=metavar_of(name, default),
+            help=f"{text} (default: {shown})" if shown else text,
+        )
+
+
+def metavar_of(name: str, default: object) -> str:
+    """Say what an option takes, in a word."""
+    if type(default) is bool:
+        return "|".join(_SWITCH)
+    if name in _SHAPES:
+        return _SHAPES[name]
+    if name in _WORDS:
+        return "|".join(_WORDS[name])
+    return {int: "N", float: "SECONDS", tuple: "A,B,.."}.get(type(default), "TEXT")
+
+
+def text_of(value: object) -> str:
+    """Write a value as the command line has it."""
+    if type(value) is tuple:
+        return ",".join(value)
+    if type(value) is bool:
+        return "on" if value else "off"
+    return str(value)
+
+
+def option_of(name: str) -> str:
+    """Give the option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def descriptions() -> dict[str, str]:
+    """Give what each setting is, as its documentation says it."""
+    return {name: text.replace("``", "") for name, text in field_texts(Settings).items()}
+
+
+def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
+    """Make the settings of what was given; what was not has its default.
+
+    Args:
+        given: by the name of the setting, as the command line has it; None is not given.
+        environ: the environment.
+
+    Raises:
+        SettingsError: a value is not what the setting takes, or the settings are unfit to start.
+    """
+    values = read_values(given, environ)
+    if values.get("demo"):
+        values.setdefault("data_dir", DEMO_DIR)
+    settings = Settings(**values)
+    check(settings, values)
+    return settings
+
+
+def read_values(
+    given: Mapping[str, str | None],
+    environ: Mapping[str, str],
+    names: Iterable[str] = Settings.__struct_fields__,
+) -> dict[str, Any]:
+    """Read what was given of some settings, by itself.
+
+    Args:
+        given: as for :func:`read_settings`.
+        environ: the environment.
+        names: the settings.
+
+    Raises:
+        SettingsError: a value is not what the setting takes.
+    """
+    hints = get_type_hints(Settings)
+    values: dict[str, Any] = {}
+    for name in names:
+        text = given.get(name)
+        source = option_of(name)
+        if text is None:
+            source = PREFIX + name.upper()
+            text = environ.get(source)
+        if text is not None:
+            values[name] = read_value(source, name, text, hints[name])
+    return values
+
+
+def read_value(source: str, name: str, text: str, kind: Any) -> Any:
+    """Read one value.
+
+    Raises:
+        SettingsError: it is not what the setting takes.
+    """
+    allowed = _WORDS.get(name)
+    if allowed is not None and text not in allowed:
+        raise SettingsError(f"{source} must be {' or '.join(allowed)}, not {text!r}")
+    if kind is bool:
+        if text not in _SWITCH:
+            raise SettingsError(f"{source} must be on or off, not {text!r}")
+        return _SWITCH[text]
+    if kind == tuple[str, ...]:
+        return tuple(filter(None, (part.strip() for part in text.split(","))))
+    if kind is str:
+        return text
+    try:
+        number = kind(text)
+    except ValueError:
+        raise SettingsError(f"{source} must be a number, not {text!r}") from None
+    least = 0 if name in _MAY_BE_0 else 1 if kind is int else 0.001
+    most = _MOST.get(name, NUMBER_MAX)
+    if not least <= number <= most:
+        raise SettingsError(f"{source} must be from {least} to {most}, not {text!r}")
+    return number
+
+
+def check(settings: Settings, given: Mapping[str, Any]) -> None:
+    """Refuse settings that a server must not start with.
+
+    Raises:
+        SettingsError: which, and what is needed.
+    """
+    try:
+        domain = settings.domain
+    except InvalidDomainError as error:
+        raise SettingsError(f"the domain of EIP-712 cannot be: {error}") from None
+    if settings.jwt_secret and len(settings.jwt_secret.encode()) < SECRET_BYTES_MIN:
+        raise SettingsError(f"--jwt-secret must have {SECRET_BYTES_MIN} bytes or more")
+    if settings.jwt_public_key_file:
+        public_key(settings.jwt_public_key_file)
+    check_chain(settings)
+    if settings.is_test:
+        return
+    missing = [option_of(name) for name in _DOMAIN if name not in given]
+    if missing:
+        raise SettingsError(
+            f"production needs the domain that orders are signed for; missing: {', '.join(missing)}"
+        )
+    if domain.verifying_contract is None or not (domain.name and domain.version):
+        raise SettingsError("production needs a domain with name, version and contract")
+    if settings.demo:
+        raise SettingsError("--demo is for the test environment")
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """Give the environment that leads to the same settings, as for a process beside this one."""
+    values = msgspec.structs.asdict(settings)
+    return {PREFIX + name.upper(): text_of(value) for name, value in values.items()}

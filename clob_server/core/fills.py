@@ -1,0 +1,144 @@
+"""From trades as the engine tells them to fills as the exchange contract takes them.
+
+It keeps at hand the orders that rest in markets whose trades settle: many may finish in one
+command, more than the engine lets one read afterwards.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from clob import Event, Matcher, Order, OrderAdded, OrderRemoved, PairedTrade, Side, Trade
+from clob.events import RemovalReason
+from clob.market import Market
+from clob.signing import ZERO_ADDRESS, keccak256
+from clob.units import FEE_RATE_MAX_BPS, collateral_of
+from clob_server.chain.operation_bodies import FillBody, PartyBody
+from clob_server.core.commands import Papers
+from clob_server.core.registry import Registry
+from clob_server.core.settlement_ledger import Half, Held
+
+UNSIGNED: Final = "0x"
+"""What an order has for a signature that nobody signed."""
+UNSIGNED_TYPE: Final = 1
+"""The signature type of such an order."""
+
+_REPLACED: Final = RemovalReason.REPLACED
+
+
+def party_body(order: Order, papers: Papers | None, market_bps: int) -> PartyBody:
+    """Give an order as a fill has it: what was signed, to the last digit.
+
+    One that nobody signed has a salt made of its id, so that it has the same hash in all its fills.
+
+    Args:
+        order: the order as it was submitted.
+        papers: what came with it; None where nobody signed.
+        market_bps: what the market charges it, unless it allows less.
+    """
+    collateral = order.collateral
+    if collateral is None:
+        collateral = collateral_of(order.size, order.price)
+    buys = order.side is Side.BUY
+    allowed_bps = FEE_RATE_MAX_BPS if order.fee_rate_bps is None else order.fee_rate_bps
+    return PartyBody(
+        salt=papers.salt if papers else str(salt_of(order.id)),
+        maker=order.maker,
+        signer=papers.signer if papers else order.maker,
+        taker=papers.taker if papers else ZERO_ADDRESS,
+        token_id=order.token,
+        maker_amount=str(collateral if buys else order.size),
+        taker_amount=str(order.size if buys else collateral),
+        expiration=str(order.expiration_s),
+        nonce=str(order.nonce),
+        fee_rate_bps=str(allowed_bps),
+        side=int(order.side),
+        signature_type=papers.signature_type if papers else UNSIGNED_TYPE,
+        signature=f"0x{papers.signature.hex()}" if papers else UNSIGNED,
+        wallet=order.smart_wallet or ZERO_ADDRESS,
+        charged_bps=min(market_bps, allowed_bps),
+    )
+
+
+def salt_of(order_id: str | int) -> int:
+    """Give the salt of an order that nobody signed, of 256 bits."""
+    return int.from_bytes(keccak256(str(order_id).encode(errors="surrogatepass")))
+
+
+class Fills:
+    """Has each trade of a market that settles wait for it, as a fill that is complete.
+
+    Args:
+        matcher: whose trades.
+        registry: where the papers of the orders are, and where trades wait.
+    """
+
+    def __init__(self, matcher: Matcher, registry: Registry) -> None:
+        self._matcher: Final = matcher
+        self._registry: Final = registry
+        self.markets: Final[set[str]] = {market.id for market in matcher.markets if market.settles}
+        """The markets whose trades settle on a chain."""
+        self.orders: Final[dict[str | int, Order]] = {
+            record.order.id: record.order
+            for market in self.markets
+            for record in matcher.open_orders(market=market)
+        }
+        """The orders that rest there, as they were submitted, by their ids."""
+
+    def take(
+        self, events: Sequence[Event], incoming: Order | None, num_trades: int, now_ms: int
+    ) -> None:
+        """Take down what a command led to, while the papers of its orders are still there.
+
+        Args:
+            events: what happened, all of one command.
+            incoming: the order that came in, or gave up its place; None where none did.
+            num_trades: how many trades there are with those of the command.
+            now_ms: the time of the command, Unix milliseconds.
+        """
+        orders = self.orders
+        if incoming is not None:
+            if len(events) == 1 and type(events[0]) is OrderAdded:  # as most do
+                orders[incoming.id] = incoming
+                return
+            trades = [event for event in events if isinstance(event, Trade)]
+            if trades:
+                self._hold(trades, incoming, num_trades - len(trades), now_ms)
+        for event in events:
+            if type(event) is OrderRemoved and event.reason is not _REPLACED:
+                orders.pop(event.order_id, None)
+        if incoming is not None:
+            if type(events[-1]) is OrderAdded:
+                orders[incoming.id] = incoming
+            elif type(events[0]) is OrderRemoved and events[0].order_id == incoming.id:
+                orders.pop(incoming.id, None)  # it gave up its place, and got no other
+
+    def _hold(self, trades: Sequence[Trade], incoming: Order, num_before: int, now_ms: int) -> None:
+        """Have the trades of an order wait, the two of a mint or a merge as one."""
+        market = self._matcher.market(trades[0].market)
+        second = self._party(incoming, market.incoming_fee_rate_bps)
+        settling, place = self._registry.settling, 0
+        while place < len(trades):
+            count = 2 if type(trades[place]) is PairedTrade else 1
+            own = trades[place : place + count]
+            halves = tuple(
+                Half(num_before + at, trade.seq, trade.token, trade.buyer, trade.seller)
+                for at, trade in enumerate(own, place + 1)
+            )
+            fill = self._fill(own[-1], halves[0].number, market, second)
+            settling.hold(Held(market.id, halves, now_ms, fill))
+            place += count
+
+    def _fill(self, trade: Trade, number: int, market: Market, incoming: PartyBody) -> FillBody:
+        """Give the fill of a trade; of two, that for the token of the order that rested."""
+        order = self.orders[trade.resting_order_id]
+        return FillBody(
+            trade_id=str(self._registry.settling.trade_id(number)),
+            price=trade.price,
+            size=str(trade.size),
+            resting=self._party(order, market.resting_fee_rate_bps),
+            incoming=incoming,
+        )
+
+    def _party(self, order: Order, market_bps: int) -> PartyBody:
+        """Give an order as a fill has it."""
+        return party_body(order, self._registry.papers.get(order.id), market_bps)

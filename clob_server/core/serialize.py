@@ -1,0 +1,243 @@
+"""From what the engine knows to what the server says."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from clob import Event, Market, Mode, OrderStatus, PairedTrade, Refused, Side, Trade
+from clob.depth import Depth
+from clob.signing import ZERO_ADDRESS
+from clob.status import OrderRecord
+from clob_server.api.schemas import (
+    NO_SIGNATURE,
+    ContractsBody,
+    LevelBody,
+    OrderBody,
+    OrderbookBody,
+    TradeBody,
+    TradeSummary,
+)
+from clob_server.chain.config import Addresses
+from clob_server.core.commands import Condition, Papers
+from clob_server.core.ids import Ids
+from clob_server.core.registry import Words
+from clob_server.core.settlement_status import NONE, Fate
+
+MODES: Final = {
+    Mode.OPEN: "open",
+    Mode.CANCEL_ONLY: "cancelOnly",
+    Mode.HALTED: "halted",
+    Mode.RESOLVED: "resolved",
+}
+"""The modes of a market, as JSON writes them."""
+NOWHERE: Final = "none"
+"""What the settlement of a market is where its trades move nothing."""
+ON_CHAIN: Final = "chain"
+"""What it is where they move tokens and collateral on the chain."""
+
+
+def order_body(record: OrderRecord, papers: Papers | None) -> OrderBody:
+    """Describe an order.
+
+    Args:
+        record: what the engine knows.
+        papers: what came with it; None where nobody signed.
+    """
+    order = record.order
+    collateral = order.size * order.price // 100 if order.collateral is None else order.collateral
+    buys = order.side is Side.BUY
+    removal = record.removal if record.status is OrderStatus.CANCELLED else None
+    return OrderBody(
+        id=str(order.id),
+        market_id=record.market,
+        token_id=order.token,
+        maker=order.maker,
+        signer=papers.signer if papers else order.maker,
+        taker=papers.taker if papers else ZERO_ADDRESS,
+        side=int(order.side),
+        maker_amount=str(collateral if buys else order.size),
+        taker_amount=str(order.size if buys else collateral),
+        filled_amount=str(record.filled_amount),
+        salt=papers.salt if papers else "0",
+        expiration=order.expiration_s,
+        nonce=str(order.nonce),
+        fee_rate_bps=order.fee_rate_bps or 0,
+        signature_type=papers.signature_type if papers else 1,
+        signature=f"0x{papers.signature.hex()}" if papers else NO_SIGNATURE,
+        status=record.status.value,
+        timestamp=record.accepted_ms,
+        price=record.price,
+        size=str(record.size),
+        remaining=str(record.remaining),
+        filled_tokens=str(record.filled),
+        filled_collateral=str(record.filled_collateral),
+        average_price=average(record.filled_collateral, record.filled),
+        time_in_force=order.time_in_force.name,
+        post_only=order.post_only,
+        smart_wallet=order.smart_wallet or UNSET,
+        cancel_reason=UNSET if removal is None else removal.value,
+        order_hash=UNSET if record.order_hash is None else f"0x{record.order_hash.hex()}",
+        client_order_id=UNSET if record.client_id is None else record.client_id,
+    )
+
+
+def average(collateral: int, tokens: int) -> str | None:
+    """Give what a token cost on average, in cents with four digits at most, rounded down."""
+    if not tokens:
+        return None
+    whole, parts = divmod(collateral * 1_000_000 // tokens, 10_000)
+    return f"{whole}.{parts:04}".rstrip("0").rstrip(".")
+
+
+def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
+    """Describe a book.
+
+    Args:
+        market: the market.
+        depth: the book.
+        changed_ms: when the market last had an event.
+    """
+    bids, asks = (
+        [
+            LevelBody(
+                price=level.price,
+                size=str(level.size),
+                num_orders=level.num_orders,
+                orders=level.num_orders,
+            )
+            for level in levels
+        ]
+        for levels in (depth.bids, depth.asks)
+    )
+    return OrderbookBody(
+        market_id=market,
+        token_id=depth.token,
+        bids=bids,
+        asks=asks,
+        last_update=changed_ms,
+        seq=depth.seq,
+    )
+
+
+def trade_body(event: Trade, trade_id: str, now_ms: int, fate: Fate = NONE) -> TradeBody:
+    """Describe a trade.
+
+    Args:
+        event: the trade.
+        trade_id: what names it.
+        now_ms: when it was made.
+        fate: how its settlement stands.
+    """
+    settlement, tx_hash, reason = fate
+    return TradeBody(
+        id=trade_id,
+        market_id=event.market,
+        token_id=event.token,
+        price=event.price,
+        size=str(event.size),
+        buyer=event.buyer,
+        seller=event.seller,
+        match_type=event.match_type.value,
+        timestamp=now_ms,
+        tx_hash=tx_hash,
+        settlement=settlement,
+        seq=event.seq,
+        resting_order_id=str(event.resting_order_id),
+        incoming_order_id=str(event.incoming_order_id),
+        incoming_side=int(event.incoming_side),
+        buyer_fee=str(event.buyer_fee),
+        seller_fee=str(event.seller_fee),
+        settlement_reason=reason or UNSET,
+    )
+
+
+def summaries(
+    events: Sequence[Event | Refused],
+    ids: Ids,
+    now_ms: int,
+    num_trades: int,
+    tx_hash: str | None = None,
+) -> list[TradeSummary]:
+    """Describe the trades among the events of a command.
+
+    Args:
+        events: what came of the command.
+        ids: what names trades.
+        now_ms: the time of the command.
+        num_trades: how many trades there were before it.
+        tx_hash: the transaction that settled them; None where nothing has.
+    """
+    return [
+        TradeSummary(
+            id=ids.trade(now_ms, number), price=trade.price, size=str(trade.size), tx_hash=tx_hash
+        )
+        for number, trade in own_trades(events, num_trades)
+    ]
+
+
+def own_trades(events: Sequence[Event | Refused], num_trades: int) -> Iterator[tuple[int, Trade]]:
+    """Give the trades of the orders that came in, each with its number.
+
+    Of the two trades of a mint or a merge that is the one for the token of such an order; the other
+    one is that of the order that rested.
+    """
+    trades = (event for event in events if isinstance(event, Trade))
+    for number, trade in enumerate(trades, num_trades + 1):
+        if is_own(trade):
+            yield number, trade
+
+
+def is_own(trade: Trade) -> bool:
+    """Say whether a trade is for the token of the order that came in."""
+    return not isinstance(trade, PairedTrade) or trade.is_incoming
+
+
+def market_terms(market: Market, words: Words) -> dict[str, Any]:
+    """Give what all descriptions of a market have, a :class:`~clob_server.api.schemas.MarketTerms`."""
+    return {
+        "market_id": market.id,
+        "yes_token_id": market.yes,
+        "no_token_id": market.no or None,
+        "mode": MODES[market.mode],
+        "question": words.question,
+        "description": words.description,
+        "outcome": words.outcome or None,
+        "min_size": str(market.min_size),
+        "resting_fee_rate_bps": market.resting_fee_rate_bps,
+        "incoming_fee_rate_bps": market.incoming_fee_rate_bps,
+        "complementary": market.complementary,
+        "lot_wei": str(market.lot_wei),
+        "settlement": ON_CHAIN if market.settles else NOWHERE,
+    }
+
+
+def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any]:
+    """Give what all descriptions of a market say of its condition.
+
+    Args:
+        condition: its condition; None where it has none.
+        state: where it stands on the chain; None where there is none.
+    """
+    if condition is None:
+        return dict.fromkeys(("condition_id", "question_id", "collateral", "chain"))
+    return {
+        "condition_id": f"0x{condition.condition_id.hex()}",
+        "question_id": f"0x{condition.question_id.hex()}",
+        "collateral": condition.collateral,
+        "chain": state,
+    }
+
+
+def contracts_of(addresses: Addresses | None) -> ContractsBody:
+    """Describe the contracts; None where they are not known."""
+    if addresses is None:
+        return ContractsBody(
+            stablecoin=None, collateral=None, conditional_tokens=None, exchange=None
+        )
+    return ContractsBody(
+        stablecoin=addresses.stablecoin,
+        collateral=addresses.collateral,
+        conditional_tokens=addresses.conditional_tokens,
+        exchange=addresses.exchange or None,
+    )

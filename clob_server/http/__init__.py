@@ -1,0 +1,1 @@
+"""HTTP: endpoints, routes and the OpenAPI document."""

@@ -1,0 +1,225 @@
+"""The document itself, OpenAPI 3.1, put together from routes, tables and structs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+import clob
+from clob_server.api import problems
+from clob_server.api import schemas as wire
+from clob_server.api import schemas as wire_meta
+from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
+from clob_server.api.request import Route
+from clob_server.auth.policy import AUTHORITY
+from clob_server.chain import messages, operation_bodies
+from clob_server.http import admin_schemas
+from clob_server.http.openapi import admin, gasless, markets, meta, orders
+from clob_server.http.openapi.common import (
+    EVERYWHERE,
+    REF,
+    WITH_BODY,
+    Described,
+    Field,
+    Schema,
+    codes_of,
+    field_texts,
+    format_of,
+    refer,
+    security,
+)
+
+DESCRIBED: Final[Mapping[str, Described]] = {
+    **meta.DESCRIBED,
+    **markets.DESCRIBED,
+    **orders.DESCRIBED,
+    **gasless.DESCRIBED,
+    **admin.DESCRIBED,
+}
+"""Every route, described, by its name."""
+
+PROBLEM: Final = CONTENT_TYPE.decode()
+"""What a refusal is."""
+JSON: Final = "application/json"
+"""What most answers are."""
+TEXT: Final = """\
+Prices are integer cents, 1 to 99. Amounts are wei in decimal digits: 10^18 is one token. Times are
+Unix milliseconds, but `expiration`, which is seconds. Every refusal is a problem of RFC 9457 with a
+stable `code`; where several apply, the first of the table of codes is told. The stream of events is
+described in `/asyncapi.json`."""
+"""What there is to know of all routes."""
+
+KINDS: Final = {
+    name: kind
+    for module in (wire, wire_meta, problems, admin_schemas, operation_bodies, messages)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+}
+"""The structs that bodies are made of, by their names."""
+
+
+@cache
+def document(routes: tuple[Route, ...], environment: str) -> bytes:
+    """Write the document; it is made once. About 20 ms.
+
+    Args:
+        routes: every route that is served; a test sees to it that each is described.
+        environment: which of the two it is.
+    """
+    routes = tuple(route for route in routes if route.name in DESCRIBED)
+    types = types_of(DESCRIBED[route.name] for route in routes)
+    found, components = msgspec.json.schema_components(types, ref_template=REF)
+    schemas = dict(zip(types, found, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        described = DESCRIBED[route.name]
+        paths.setdefault(route.path, {})[route.method.lower()] = operation(
+            route, described, schemas, environment
+        )
+    made = {
+        "openapi": "3.1.0",
+        "info": {"title": "clob", "version": clob.__version__, "description": TEXT},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": {name: explained(name, schema) for name, schema in components.items()},
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            },
+        },
+        "x-environment": environment,
+        "x-codes": [{"code": code, **problem._asdict()} for code, problem in PROBLEMS.items()],
+    }
+    return msgspec.json.encode(made)
+
+
+def types_of(all_described: Iterable[Described]) -> list[Any]:
+    """Give the types of all bodies, in one order."""
+    found = {ProblemBody}
+    for described in all_described:
+        operation_bodies = (described.answer, described.body, *described.refers)
+        found |= {each for each in operation_bodies if is_type(each)}
+    return sorted(found, key=repr)
+
+
+def is_type(each: Any) -> bool:
+    """Say whether a body is described by a type, and not by a schema or a content type."""
+    return each is not None and not isinstance(each, str | dict)
+
+
+def operation(
+    route: Route, described: Described, schemas: Mapping[Any, Schema], environment: str
+) -> dict[str, Any]:
+    """Describe one route."""
+    content = content_of(described, schemas)
+    row = AUTHORITY[route.name]
+    made: dict[str, Any] = {
+        "operationId": route.name,
+        "tags": [described.tag],
+        "summary": described.summary,
+        "parameters": [
+            *(parameter("path", field) for field in path_fields(route.path)),
+            *(parameter("query", field) for field in described.query),
+            *(parameter("header", field) for field in described.headers),
+        ],
+        "responses": responses(described, content, codes_of(row, environment)),
+        "security": security(row.rule(environment)),
+        "x-authority": {"test": row.test.text, "production": row.production.text},
+    }
+    if described.text:
+        made["description"] = described.text
+    if described.body is not None:
+        made["requestBody"] = request_body(described, schemas)
+    return made
+
+
+def request_body(described: Described, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
+    """Describe the body of a request."""
+    schema = schemas[described.body] if is_type(described.body) else described.body
+    media: dict[str, Any] = {"schema": schema}
+    if described.example is not None:
+        media["example"] = described.example
+    return {"required": True, "content": {JSON: media}}
+
+
+def path_fields(path: str) -> list[Field]:
+    """Give the parameters of a path."""
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return [Field(name, format_of(name) or {"type": "string"}, "", True) for name in names]
+
+
+def parameter(place: str, field: Field) -> dict[str, Any]:
+    """Describe a parameter."""
+    made = {
+        "name": field.name,
+        "in": place,
+        "required": field.required,
+        "schema": field.schema,
+    }
+    return {**made, "description": field.text} if field.text else made
+
+
+# ----- answers -------------------------------------------------------------------------------
+
+
+def content_of(described: Described, schemas: Mapping[Any, Schema]) -> Schema:
+    """Say what the body of an answer is."""
+    if isinstance(described.answer, str):
+        return {described.answer: {"schema": {"type": "string"}}}
+    answer = described.answer
+    return {JSON: {"schema": schemas[answer] if is_type(answer) else answer}}
+
+
+def responses(described: Described, content: Schema, asked: Iterable[str]) -> dict[str, Any]:
+    """Describe the answers of a route by their status."""
+    made: dict[int, dict[str, Any]] = {200: {"description": "Done.", "content": content}}
+    with_body = () if described.body is None else WITH_BODY
+    codes = (*EVERYWHERE, *asked, *with_body, *described.codes)
+    for status, told in by_status(codes).items():
+        made[status] = {
+            "description": ", ".join(f"`{code}`" for code in told),
+            "content": {PROBLEM: {"schema": problem_schema(told)}},
+        }
+    for status, text in described.others.items():
+        found = made.setdefault(status, {"description": text})
+        if status >= 400:
+            found["content"] = {**found.get("content", {}), **content}
+            found["description"] = f"{text} Or {found['description']}"
+    return {str(status): made[status] for status in sorted(made)}
+
+
+def by_status(codes: Iterable[str]) -> dict[int, list[str]]:
+    """Group codes by the status they have, in the order of precedence."""
+    wanted, found = set(codes), dict[int, list[str]]()
+    assert wanted <= PROBLEMS.keys(), wanted - PROBLEMS.keys()
+    for code, problem in PROBLEMS.items():
+        if code in wanted:
+            found.setdefault(problem.status, []).append(code)
+    return found
+
+
+def problem_schema(codes: Sequence[str]) -> Schema:
+    """Give the schema of a refusal for one of some codes."""
+    return {
+        "allOf": [
+            refer(ProblemBody),
+            {"properties": {"code": {"enum": list(codes)}}},
+        ]
+    }
+
+
+# ----- structs -------------------------------------------------------------------------------
+
+
+def explained(name: str, schema: Schema) -> Schema:
+    """Add to the schema of a struct what is said of its fields, and what their texts look like."""
+    kind = KINDS[name]
+    texts = field_texts(kind)
+    shown = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+    for encoded, part in schema.get("properties", {}).items():
+        part.update(format_of(encoded) or {} if part.get("type") == "string" else {})
+        if shown[encoded] in texts:
+            part["description"] = texts[shown[encoded]].replace("``", "`")
+    return schema

@@ -1,0 +1,157 @@
+"""What an operator does: keys, limits, the engine's numbers, the cancel of any order.
+
+Every change is a command in the log, like those of everybody else.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from clob import Cancel, Limits, SetLimits
+from clob.errors import OrderNotOpenError, UnknownOrderError
+from clob_server.api.problems import Headers
+from clob_server.api.request import Call, Reply, Route, reply
+from clob_server.core.commands import Budgets, DeactivateKey, Key, SetBudgets
+from clob_server.http.admin_schemas import (
+    EngineBody,
+    KeyAsked,
+    KeyBody,
+    LimitsAsked,
+    NewKeyBody,
+    add_key,
+    draw_key,
+    key_fields,
+    limits_body,
+    read_body,
+)
+from clob_server.http.routes import admin_chain, admin_markets
+from clob_server.orders.lookup import find_order, known_order
+from clob_server.service import Service
+
+NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
+"""What an answer has that nobody but its reader may keep."""
+
+_KEYS: Final = "/api/admin/keys"
+_KEY: Final = f"{_KEYS}/{{keyId}}"
+
+
+# ----- keys ------------------------------------------------------------------------------------
+
+
+async def list_keys(call: Call) -> Reply:
+    """List the keys, the deactivated ones as well, in the sequence in which they were made."""
+    keys = call.service.exchange.registry.keys.values()
+    return reply([key_body(call.service, key) for key in keys])
+
+
+async def create_key(call: Call) -> Reply:
+    """Make a key, and show it this once."""
+    service = call.service
+    whole, key = draw_key(read_body(call, KeyAsked), service.settings.environment)
+    await service.engine.ask(lambda now_ms: add_key(key, now_ms))
+    made = service.exchange.registry.keys[key.id]
+    return reply(NewKeyBody(key=whole, **key_fields(made, None)), headers=NO_STORE)
+
+
+async def deactivate_key(call: Call) -> Reply:
+    """Let a key in no longer, from the next request on."""
+    service, key_id = call.service, call.params["keyId"]
+    await service.engine.ask(lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms))
+    return reply(key_body(service, service.exchange.registry.keys[key_id]))
+
+
+def key_body(service: Service, key: Key) -> KeyBody:
+    """Describe a key."""
+    return KeyBody(**key_fields(key, service.guard.last_used_ms.get(key.id)))
+
+
+# ----- limits ----------------------------------------------------------------------------------
+
+
+async def get_limits(call: Call) -> Reply:
+    """Give the limits of the engine and the budgets of requests."""
+    exchange = call.service.exchange
+    return reply(limits_body(exchange.matcher.limits, exchange.registry.budgets))
+
+
+async def set_limits(call: Call) -> Reply:
+    """Set the limits of the engine, the budgets of requests, or both."""
+    service, asked = call.service, read_body(call, LimitsAsked)
+    changes = changed_limits(asked)
+    if changes:
+        await service.engine.ask(
+            lambda now_ms: tuple(msgspec.structs.replace(each, now_ms=now_ms) for each in changes)
+        )
+    return await get_limits(call)
+
+
+def changed_limits(asked: LimitsAsked) -> list[SetLimits | SetBudgets]:
+    """Give the commands that set limits; neither can be refused, so that both are done or none."""
+    changes: list[SetLimits | SetBudgets] = []
+    if asked.engine is not msgspec.UNSET:
+        limits = Limits(**msgspec.structs.asdict(asked.engine))
+        changes.append(SetLimits(limits=limits))
+    if asked.budgets is not msgspec.UNSET:
+        budgets = Budgets(**msgspec.structs.asdict(asked.budgets))
+        changes.append(SetBudgets(budgets=budgets, now_ms=0))
+    return changes
+
+
+# ----- the engine ------------------------------------------------------------------------------
+
+
+async def engine_numbers(call: Call) -> Reply:
+    """Give the numbers of the engine, and of what follows it."""
+    service = call.service
+    files = await asyncio.to_thread(sizes, service.folder)
+    return reply(
+        EngineBody(
+            phase=service.phase.value,
+            uptime_s=(service.clock_ms() - service.begun_ms) // 1000,
+            command_seq=service.engine.seq,
+            event_hash=service.engine.event_hash.hex(),
+            waiting=service.engine.num_waiting,
+            markets=len(service.exchange.matcher.markets),
+            open_orders=len(service.exchange.matcher),
+            history_lag=service.history.lag,
+            subscribers=service.feed.num_subscribers,
+            files=files,
+        ),
+        headers=NO_STORE,
+    )
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Measure the files of a folder."""
+    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+async def cancel_order(call: Call) -> Reply:
+    """Take out an order, whoever's it is."""
+    service, order_ref = call.service, call.params["orderId"]
+    record = known_order(service, order_ref)
+    if record is None:
+        found = await find_order(service, order_ref)
+        if found is None:
+            raise UnknownOrderError(f"there is no order {order_ref!r:.99}")
+        raise OrderNotOpenError(f"order {found.id} is {found.status}")
+    order_id = record.order.id
+    await service.engine.ask(lambda now_ms: Cancel(order_id=order_id, now_ms=now_ms))
+    return reply(await find_order(service, order_ref))
+
+
+ROUTES: Final = (
+    Route("admin_list_keys", "GET", _KEYS, list_keys),
+    Route("admin_create_key", "POST", _KEYS, create_key, reads_body=True),
+    Route("admin_deactivate_key", "POST", f"{_KEY}/deactivate", deactivate_key),
+    Route("admin_delete_key", "DELETE", _KEY, deactivate_key),
+    *admin_markets.ROUTES,
+    *admin_chain.ROUTES,
+    Route("admin_get_limits", "GET", "/api/admin/limits", get_limits),
+    Route("admin_set_limits", "PUT", "/api/admin/limits", set_limits, reads_body=True),
+    Route("admin_engine", "GET", "/api/admin/engine", engine_numbers),
+    Route("admin_cancel_order", "POST", "/api/admin/orders/{orderId}/cancel", cancel_order),
+)
+"""The operator's routes."""

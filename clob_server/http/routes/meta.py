@@ -1,0 +1,228 @@
+"""The server about itself: what it is, if it is well, its numbers, its documentation, its pages."""
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+import clob
+from clob_server.api.problems import ApiError, Headers
+from clob_server.api.request import Call, Reply, Route, reply
+from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain
+from clob_server.core.serialize import contracts_of
+from clob_server.service import Phase, Service
+
+NAME: Final = "clob"
+"""The name of the interface."""
+DESCRIPTION: Final = "An order book for prediction markets: limit orders, matched by price and time"
+"""What it is."""
+
+PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
+"""What the metrics are."""
+PAGE_HEADERS: Final[Headers] = (
+    (
+        b"content-security-policy",
+        b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-cache"),
+)
+"""What every page has: nothing comes from elsewhere, and nothing is written into it."""
+KINDS: Final = {
+    "html": b"text/html; charset=utf-8",
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "json": b"application/json",
+    "svg": b"image/svg+xml",
+}
+"""What the files of the pages are, by the end of their name."""
+
+
+async def root(call: Call) -> Reply:
+    """Say what this is and where everything else is found (specification, "API information")."""
+    settings = call.service.settings
+    here = base_url(call)
+    return reply(
+        RootBody(
+            name=NAME,
+            version=clob.__version__,
+            description=DESCRIPTION,
+            documentation=f"{here}/docs",
+            endpoints=endpoints(call, here),
+            status="beta",
+            rate_limit=rate_limit(call),
+            support={"contact": settings.support} if settings.support else {},
+            environment=settings.environment,
+            websocket=f"{here.replace('http', 'ws', 1)}/ws",
+            eip712=call.service.domain.to_json(),
+            chain=chain_of(call.service),
+        )
+    )
+
+
+def chain_of(service: Service) -> RootChain | None:
+    """Describe the chain; None where there is none."""
+    link = service.chain
+    if not link.is_configured:
+        return None
+    contracts = contracts_of(link.addresses)
+    return RootChain(
+        id=service.settings.chain_id,
+        rpc_url=link.rpc_url or None,
+        operator=link.operator,
+        stablecoin=contracts.stablecoin,
+        collateral=contracts.collateral,
+        conditional_tokens=contracts.conditional_tokens,
+        exchange=contracts.exchange,
+        state=link.stage.value,
+    )
+
+
+def base_url(call: Call) -> str:
+    """Give the address that clients reach this server by: the setting's, else where it listens."""
+    settings = call.service.settings
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
+    host, port = call.scope["server"]
+    return f"{call.scope['scheme']}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def endpoints(call: Call, here: str) -> dict[str, str]:
+    """Give the addresses of the two environments, as far as there are any."""
+    settings = call.service.settings
+    if not settings.is_test:
+        return {"testnet": "", "mainnet": here}
+    mainnet = settings.mainnet_url
+    return {"testnet": here, "mainnet": f"{mainnet} (coming soon)" if mainnet else "coming soon"}
+
+
+def rate_limit(call: Call) -> dict[str, str]:
+    """Say in words how many requests are allowed, by the budgets that are kept."""
+    if not call.service.settings.rate_limits:
+        return {"testnet": "no limit", "mainnet": "no limit"}
+    budgets = call.service.exchange.registry.budgets
+    alone, with_key = budgets.anonymous_per_minute, budgets.key_per_minute
+    orders = f"{budgets.orders_per_minute} orders per minute"
+    return {
+        "testnet": f"{alone} requests per minute without an API key, {with_key} with one; {orders}",
+        "mainnet": f"{with_key} requests per minute, API key required; {orders}",
+    }
+
+
+async def health(call: Call) -> Reply:
+    """Say that the process answers, and how far the log is."""
+    service = call.service
+    return reply(
+        HealthBody(
+            status="ok",
+            version=clob.__version__,
+            command_seq=service.engine.seq,
+            chain=service.chain.stage.value,
+        )
+    )
+
+
+async def ready(call: Call) -> Reply:
+    """Say if orders are taken: 503 while the server is about to stop."""
+    phase = call.service.phase
+    is_ready = phase is Phase.READY
+    return reply(
+        ReadyBody(status="ready" if is_ready else "unavailable", phase=phase.value),
+        200 if is_ready else 503,
+        () if is_ready else ((b"retry-after", b"1"),),
+    )
+
+
+async def metrics(call: Call) -> Reply:
+    """Give all numbers, as Prometheus reads them."""
+    return Reply(call.service.metrics.page(), content_type=PROMETHEUS)
+
+
+async def openapi(call: Call) -> Reply:
+    """Describe this interface, as OpenAPI 3.1 has it."""
+    return documentation(call, call.service.description)
+
+
+async def asyncapi(call: Call) -> Reply:
+    """Describe the WebSocket, as AsyncAPI 3.0 has it."""
+    return documentation(call, web_bytes("asyncapi.json"))
+
+
+async def docs(call: Call) -> Reply:
+    """Give the page that shows this interface and has a form to try it."""
+    return page(call, "docs.html")
+
+
+async def admin_page(call: Call) -> Reply:
+    """Give the dashboard; all it shows and does goes through the admin routes."""
+    return page(call, "admin.html")
+
+
+async def web_file(call: Call) -> Reply:
+    """Give a script, a style or an icon of the pages."""
+    return page(call, call.params["file"])
+
+
+def page(call: Call, name: str) -> Reply:
+    """Give a file of the pages, or say that the browser has it.
+
+    Raises:
+        ApiError: NOT_FOUND.
+    """
+    content = web_bytes(name)
+    return with_tag(call, content, PAGE_HEADERS, KINDS[name.rpartition(".")[2]])
+
+
+def documentation(call: Call, content: bytes) -> Reply:
+    """Give a document, or say that the client has it."""
+    return with_tag(call, content, ((b"cache-control", b"no-cache"),), KINDS["json"])
+
+
+def with_tag(call: Call, content: bytes, headers: Headers, kind: bytes) -> Reply:
+    """Answer with an ETag, or with 304 where the client has just that."""
+    tag = b'"%s"' % tag_of(content)
+    headers = ((b"etag", tag), *headers)
+    if call.headers.get(b"if-none-match") == tag:
+        return Reply(b"", 304, headers, kind)
+    return Reply(content, 200, headers, kind)
+
+
+@cache
+def tag_of(content: bytes) -> bytes:
+    """Name a content by its hash."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest().encode()
+
+
+@cache
+def web_files() -> dict[str, bytes]:
+    """Read all files of the pages, once."""
+    folder = files("clob_server") / "web"
+    known = (each for each in folder.iterdir() if each.name.rpartition(".")[2] in KINDS)
+    return {each.name: each.read_bytes() for each in known}
+
+
+def web_bytes(name: str) -> bytes:
+    """Give a file of the pages.
+
+    Raises:
+        ApiError: NOT_FOUND.
+    """
+    content = web_files().get(name)
+    if content is None:
+        raise ApiError("NOT_FOUND", f"there is no file {name!r:.99}")
+    return content
+
+
+ROUTES = (
+    Route("root", "GET", "/", root),
+    Route("health", "GET", "/health", health),
+    Route("ready", "GET", "/ready", ready),
+    Route("metrics", "GET", "/metrics", metrics),
+    Route("openapi", "GET", "/openapi.json", openapi),
+    Route("asyncapi", "GET", "/asyncapi.json", asyncapi),
+    Route("docs", "GET", "/docs", docs),
+    Route("admin_page", "GET", "/admin", admin_page),
+    Route("web_file", "GET", "/web/{file}", web_file),
+)
+"""The routes of the server about itself."""

@@ -1,0 +1,1 @@
+"""Settlement of trades on the chain, and markets that settle."""
