@@ -9,13 +9,19 @@ BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
 
 INSTALLED := $(VENV)/.installed
+BENCH_INSTALLED := $(VENV)/.bench-installed
 BUILT := $(VENV)/.built
 CYTHON := *.pyx *.pxd replay/*.pxd signing/*.pyx
 BUILD_CORE = $(BIN)/python setup.py -q build_ext --inplace
+# Commit messages are checked from the first build on, unless git already has other hooks.
+SET_HOOKS = if [ "$$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] \
+	&& [ -z "$$(git rev-parse --show-prefix)" ] && ! git config core.hooksPath >/dev/null; \
+	then git config core.hooksPath .githooks; fi
 
 .PHONY: build run test test-long clients compilers contracts check cover bench docs dist sanitize clean help
 
 build: $(BUILT)  ## Make the virtual environment, install the package editable, compile in place.
+	@$(SET_HOOKS)
 
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -55,7 +61,7 @@ test-long: build  ## Run the tests that take longer, on all processors.
 	CLOB_LONG=1 $(BIN)/pytest -m long -n auto --dist loadfile --no-loadscope-reorder \
 		-o faulthandler_timeout=3600 $(PYTEST_ARGS)
 
-check: build  ## Lint, format, types, floors.
+check: build  ## Check lint, format, types, import floors and unpushed commit messages.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/cython-lint $(wildcard $(addprefix clob/,$(CYTHON)))
@@ -63,6 +69,7 @@ check: build  ## Lint, format, types, floors.
 	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob --ignoreexternal
 	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes clob_server --ignoreexternal
 	$(BIN)/lint-imports --no-logo
+	.githooks/check-commits
 
 # The compiled Book is built twice: traced, and afterwards as it was. The report reads the traced C.
 cover: build  ## Measure what the tests reach, in Python and in the .pyx.
@@ -72,8 +79,15 @@ cover: build  ## Measure what the tests reach, in Python and in the .pyx.
 		$(BIN)/coverage report || status=$$?; \
 		$(BUILD_CORE) --force; exit $$status
 
-bench: build  ## Run the benchmarks.
+$(BENCH_INSTALLED): $(INSTALLED)
+	CLOB_PURE_PYTHON=1 $(BIN)/pip install -q --disable-pip-version-check \
+		-e '.[bench]' --config-settings editable_mode=compat
+	touch $@
+
+# CLOB_REQUIRE_ALL: without pytest-benchmark the run fails instead of skipping the single calls.
+bench: build $(BENCH_INSTALLED)  ## Run the benchmarks, then single calls under pytest-benchmark.
 	$(BIN)/python -m benchmarks
+	CLOB_REQUIRE_ALL=1 $(BIN)/pytest benchmarks/bench_calls.py
 
 docs: build  ## Build the documentation into build/docs; a warning is an error.
 	$(BIN)/sphinx-build -q -E -W --keep-going -n -b html docs build/docs

@@ -1,1 +1,1 @@
-"""Measures the package against what is possible and what one would write oneself; see README.md."""
+"""Benchmarks of the package, relative to a lower bound, other libraries and plain Python code."""

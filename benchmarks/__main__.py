@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: prints the table, a question after the other."""
+"""Run benchmarks and print one table row per measurement."""
 
 import argparse
 import platform
@@ -30,7 +30,7 @@ from benchmarks import (
 from benchmarks.measure import Row
 from clob.book import COMPILED
 
-QUESTIONS = {
+BENCHMARKS = {
     "run": bench_run,
     "submit": bench_submit,
     "matcher": bench_matcher,
@@ -50,13 +50,13 @@ QUESTIONS = {
     "replay": bench_replay,
     "reading": bench_reading,
 }
-HEADER = ("question", "target", "measured", "", "other ns", "ours ns")
+HEADER = ("benchmark", "target", "measured", "", "other ns", "ours ns")
 LOOPS = 21
 LINE = "{:<66} {:>15} {:>15} {:>4} {:>9} {:>9}\n"
 
 
 def processor() -> str:
-    """What the machine calls its processor."""
+    """Return the processor's model name."""
     path = Path("/proc/cpuinfo")
     text = path.read_text() if path.exists() else ""
     names = [line.partition(":")[2] for line in text.splitlines() if line.startswith("model name")]
@@ -64,7 +64,7 @@ def processor() -> str:
 
 
 def loop_ms() -> float:
-    """How long this machine takes now for a loop in Python: what a bare time is to be read by."""
+    """Return the time of a fixed Python loop, a yardstick for absolute times on this machine."""
     taken_ns = []
     for _ in range(LOOPS):
         begin_ns, total = time.perf_counter_ns(), 0
@@ -75,28 +75,34 @@ def loop_ms() -> float:
 
 
 def text_of(row: Row) -> str:
-    """A row as a line of text."""
+    """Format a row as a line of text."""
     met = {None: "", True: "ok", False: "MISS"}[row.met]
     times = ("" if ns is None else f"{ns:.1f}" for ns in (row.other_ns, row.ours_ns))
-    return LINE.format(row.question, row.target, row.measured, met, *times)
+    return LINE.format(row.name, row.target, row.measured, met, *times)
 
 
 def main() -> None:
-    """Print the rows of the questions that were named, or of all."""
+    """Run the named benchmarks, or all, and print their rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("question", nargs="*", help=f"any of {', '.join(QUESTIONS)}; all if none")
-    parser.add_argument("--quick", action="store_true", help="small streams, to try the harness")
+    parser.add_argument(
+        "benchmark", nargs="*", help=f"one or more of {', '.join(BENCHMARKS)}; default: all"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small inputs, to test the harness; no targets"
+    )
     arguments = parser.parse_args()
-    unknown = set(arguments.question) - set(QUESTIONS)
+    unknown = set(arguments.benchmark) - set(BENCHMARKS)
     if unknown:
-        parser.error(f"no such question: {', '.join(sorted(unknown))}")
+        parser.error(
+            f"unknown benchmark {', '.join(sorted(unknown))}; expected {', '.join(BENCHMARKS)}"
+        )
     book = "compiled" if COMPILED else "plain Python"
-    where = f"{processor()}, Python {platform.python_version()}, {book} Book, "
-    where += f"a loop of 100,000 additions in {loop_ms():.1f} ms"
-    sys.stdout.write(f"{where}\n{LINE.format(*HEADER)}")
-    for name in arguments.question or QUESTIONS:
-        for row in QUESTIONS[name].rows(quick=arguments.quick):
-            # Small streams say nothing about the targets.
+    machine = f"{processor()}, Python {platform.python_version()}, {book} Book, "
+    machine += f"100,000 additions in {loop_ms():.1f} ms"
+    sys.stdout.write(f"{machine}\n{LINE.format(*HEADER)}")
+    for name in arguments.benchmark or BENCHMARKS:
+        for row in BENCHMARKS[name].rows(quick=arguments.quick):
+            # Targets hold for full inputs only.
             sys.stdout.write(text_of(row._replace(met=None) if arguments.quick else row))
             sys.stdout.flush()
 

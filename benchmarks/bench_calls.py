@@ -1,17 +1,17 @@
-"""Single calls under pytest-benchmark: ``pytest benchmarks/bench_calls.py``.
+"""Single book calls under pytest-benchmark: ``pytest benchmarks/bench_calls.py``.
 
-The figures hold the cost of the harness, some tens of nanoseconds per call; they are for comparing
-one commit with the next on the same machine, not for quoting.
+The figures include some tens of nanoseconds of harness per call. Use them to compare two commits on
+one machine, not as absolute times.
 """
 
 import pytest
 
-from benchmarks.bench_submit import TOKEN, order, text_id
+from benchmarks.bench_submit import TOKEN, make_order, text_id
 from benchmarks.growth import orders, resting
 from benchmarks.workload import WEI_PER_LOT
 from clob import Book
 
-pytest.importorskip("pytest_benchmark")
+pytest.importorskip("pytest_benchmark", reason="needs `pip install '.[bench]'`")
 
 NUM_RESTING = 10_000
 NUM_CALLS = 10_000
@@ -19,58 +19,58 @@ NUM_CALLS = 10_000
 
 @pytest.fixture
 def book() -> Book:
-    """A book with 10,000 orders."""
-    made = Book(token=TOKEN)
-    for one in orders(resting(NUM_RESTING)):
-        made.submit(one)
-    return made
+    """Return a book with 10,000 orders."""
+    book = Book(token=TOKEN)
+    for order in orders(resting(NUM_RESTING)):
+        book.submit(order)
+    return book
 
 
-def each(benchmark, setup, call):
-    """Time one call after the other, each on what ``setup`` prepared for it."""
-    things = iter(setup)
+def time_each(benchmark, arguments, call):
+    """Time one call per argument, each argument used once."""
+    remaining = iter(arguments)
     benchmark.pedantic(
-        call, setup=lambda: ((next(things),), {}), rounds=NUM_CALLS - 1, warmup_rounds=1
+        call, setup=lambda: ((next(remaining),), {}), rounds=NUM_CALLS - 1, warmup_rounds=1
     )
 
 
 def test_submit_resting(benchmark, book):
-    """An order that rests, built before."""
+    """Submit a prebuilt order that rests."""
     numbers = range(NUM_RESTING, NUM_RESTING + NUM_CALLS)
-    new = [order(text_id(n), 0, 1 + n % 49, 10 * WEI_PER_LOT) for n in numbers]
-    each(benchmark, new, book.submit)
+    new = [make_order(text_id(n), 0, 1 + n % 49, 10 * WEI_PER_LOT) for n in numbers]
+    time_each(benchmark, new, book.submit)
 
 
 def test_cancel(benchmark, book):
-    """A cancel, spread over the book."""
-    each(benchmark, [text_id(n * 7919 % NUM_RESTING) for n in range(NUM_CALLS)], book.cancel)
+    """Cancel orders spread over the book."""
+    time_each(benchmark, [text_id(n * 7919 % NUM_RESTING) for n in range(NUM_CALLS)], book.cancel)
 
 
 def test_depth(benchmark, book):
-    """All levels."""
+    """Read all levels."""
     assert len(benchmark(book.depth).bids) == 49
 
 
 def test_best(benchmark, book):
-    """The best bid."""
+    """Read the best bid."""
     assert benchmark(lambda: book.best_bid) == 49
 
 
 def test_ahead(benchmark, book):
-    """The place in its queue of an order in the middle."""
+    """Read the queue position of an order in the middle of the book."""
     assert benchmark(book.ahead, text_id(NUM_RESTING // 2)).num_orders > 0
 
 
 def test_fork(benchmark, book):
-    """A copy of the book."""
+    """Copy the book."""
     assert len(benchmark(book.fork)) == NUM_RESTING
 
 
 def test_simulate(benchmark, book):
-    """What a small order would trade."""
-    assert len(benchmark(book.simulate, order(text_id(NUM_RESTING), 0, 99, WEI_PER_LOT))) == 1
+    """Simulate a small order that trades once."""
+    assert len(benchmark(book.simulate, make_order(text_id(NUM_RESTING), 0, 99, WEI_PER_LOT))) == 1
 
 
 def test_state_hash(benchmark, book):
-    """The hash of the whole book."""
+    """Hash the whole book."""
     assert len(benchmark(book.state_hash)) == 32

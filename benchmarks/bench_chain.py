@@ -1,9 +1,10 @@
-"""The chain: a cold start to a funded faucet call, merges, and the server's loop meanwhile.
+"""Chain benchmarks: cold start to a funded faucet call, merges, and event-loop lag under load.
 
-The cold start is that of ``make run`` once everything is installed: the demo in an empty folder,
-from the start of its process to the answer of a first faucet call. A merge is the four transactions
-of ``/api/gasless/merge`` over HTTP, on the development chain and on anvil. The lag of the loop is
-the server's own measurement, while clients keep merging side by side on the development chain.
+- Cold start: the demo in an empty folder, from process start to the reply of the first faucet call,
+  as with ``make run`` after installation.
+- Merge: the four transactions of ``/api/gasless/merge`` over HTTP, on the development chain and on
+  anvil.
+- Loop lag: the server's own metric while several clients merge and split on the development chain.
 """
 
 import json
@@ -25,24 +26,24 @@ from eth_abi import encode
 from eth_account import Account
 from eth_utils import keccak
 
-from benchmarks.measure import Row, same
+from benchmarks.measure import Row, check_equal
 from benchmarks.workload import cache_dir
 from clob import tokens
-from clob_server.chain.accounts import WALLETS
-from clob_server.demo.market import MARKET
+from clob_server.chain.eth.accounts import WALLETS
+from clob_server.demo.bots import MARKET
 
 START_S_MAX = 4.0
 MERGE_MS_MAX = {"development chain": 60, "anvil": 15}
 LAG_MS_MAX = 2
 ANVIL = Path("tests/clients/js/node_modules/@foundry-rs")
-PATIENCE_S = 60
-PAUSE_S = 0.01
+TIMEOUT_S = 60
+POLL_S = 0.01
 GAS = 100_000
 ALL = 2**256 - 1
 
 
 class Sizes(NamedTuple):
-    """How much of everything."""
+    """Repetitions, durations and clients of one run."""
 
     starts: int = 5
     merges: int = 60
@@ -53,42 +54,42 @@ class Sizes(NamedTuple):
 QUICK = Sizes(starts=1, merges=5, lag_s=3)
 
 
-# ----- asking --------------------------------------------------------------------------------
+# ----- requests --------------------------------------------------------------------------------
 
 
-def ask(url: str, body: object = None) -> Any:
-    """Ask over HTTP, and give what is answered, a refusal too."""
+def fetch(url: str, body: object = None) -> Any:
+    """Send an HTTP request and return the JSON reply, also for an error status."""
     request = urllib.request.Request(
         url,
         data=None if body is None else json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            return json.loads(answer.read())
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+            return json.loads(response.read())
     except urllib.error.HTTPError as error:
         return json.loads(error.read())
 
 
 class Node:
-    """A node, as a wallet has it.
+    """JSON-RPC client of a node.
 
     Args:
-        url: where it is.
+        url: address of the node.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def ask(self, method: str, *params: object) -> Any:
-        """Ask for one thing."""
+    def rpc(self, method: str, *params: object) -> Any:
+        """Return the result of one JSON-RPC call."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return ask(self.url, body)["result"]
+        return fetch(self.url, body)["result"]
 
     def call(
         self, key: str, to: str, signature: str, *arguments: object, value_wei: int = 0
     ) -> None:
-        """Have a transaction of a wallet happen; a wallet without code takes any call."""
+        """Send a transaction and wait for its receipt. A wallet without code accepts any call."""
         types = signature[signature.index("(") + 1 : -1].split(",")
         sender = Account.from_key(key).address
         signed = Account.sign_transaction(
@@ -97,24 +98,24 @@ class Node:
                 "data": keccak(text=signature)[:4] + encode(types, arguments),
                 "value": value_wei,
                 "gas": GAS,
-                "gasPrice": 2 * int(self.ask("eth_gasPrice"), 16),
-                "nonce": int(self.ask("eth_getTransactionCount", sender, "pending"), 16),
-                "chainId": int(self.ask("eth_chainId"), 16),
+                "gasPrice": 2 * int(self.rpc("eth_gasPrice"), 16),
+                "nonce": int(self.rpc("eth_getTransactionCount", sender, "pending"), 16),
+                "chainId": int(self.rpc("eth_chainId"), 16),
             },
             key,
         )
-        hashed = self.ask("eth_sendRawTransaction", f"0x{signed.raw_transaction.hex()}")
-        while (receipt := self.ask("eth_getTransactionReceipt", hashed)) is None:
-            time.sleep(PAUSE_S)
-        same("a wallet's transaction", "0x1", receipt["status"])
+        hashed = self.rpc("eth_sendRawTransaction", f"0x{signed.raw_transaction.hex()}")
+        while (receipt := self.rpc("eth_getTransactionReceipt", hashed)) is None:
+            time.sleep(POLL_S)
+        check_equal("status of a wallet's transaction", "0x1", receipt["status"])
 
 
-# ----- what answers --------------------------------------------------------------------------
+# ----- servers and nodes ---------------------------------------------------------------------
 
 
 @contextmanager
 def demo(chain: str = "embedded") -> Iterator[tuple[str, float]]:
-    """The demo in an empty folder: its address, and when its process was started."""
+    """Start the demo in an empty folder; yield its URL and the start time of its process."""
     with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
         command = [
             sys.executable, "-m", "clob_server", "--demo", "--port", "0", "--data-dir",
@@ -134,43 +135,43 @@ def demo(chain: str = "embedded") -> Iterator[tuple[str, float]]:
 
 @contextmanager
 def anvil(program: Path) -> Iterator[str]:
-    """Anvil; its address."""
+    """Start anvil; yield its URL."""
     with subprocess.Popen(
         [str(program), "--port", "0"], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        told = next(line for line in process.stdout if line.startswith("Listening on "))
-        rest = threading.Thread(target=process.stdout.read)
-        rest.start()
+        line = next(line for line in process.stdout if line.startswith("Listening on "))
+        drain = threading.Thread(target=process.stdout.read)
+        drain.start()
         try:
-            yield f"http://{told.split()[-1]}"
+            yield f"http://{line.split()[-1]}"
         finally:
             process.terminate()
-            rest.join()
+            drain.join()
 
 
 def faucet(url: str, user: str) -> None:
-    """Ask for collateral until there is some."""
-    end = time.monotonic() + PATIENCE_S
-    while (answer := ask(f"{url}/api/gasless/faucet", {"user": user})).get("success") is not True:
-        same("the faucet", "CHAIN_UNAVAILABLE", answer["code"])
+    """Request collateral from the faucet, again while the chain is not available."""
+    end = time.monotonic() + TIMEOUT_S
+    while (reply := fetch(f"{url}/api/gasless/faucet", {"user": user})).get("success") is not True:
+        check_equal("code of a faucet error", "CHAIN_UNAVAILABLE", reply["code"])
         if time.monotonic() > end:
-            raise TimeoutError(answer["message"])
-        time.sleep(PAUSE_S)
+            raise TimeoutError(reply["message"])
+        time.sleep(POLL_S)
 
 
 class Holder:
-    """Somebody with tokens of the demo's market, who lets the operator move them.
+    """A test wallet with tokens of the demo market and approvals for the operator.
 
     Args:
-        url: the server.
-        node: the node.
-        number: which of the test wallets.
+        url: address of the server.
+        node: node of the server's chain.
+        number: index of the test wallet.
     """
 
     def __init__(self, url: str, node: Node, number: int) -> None:
         wallet = WALLETS[number]
-        chain, market = ask(url)["chain"], ask(f"{url}/api/markets/{MARKET}")
+        chain, market = fetch(url)["chain"], fetch(f"{url}/api/markets/{MARKET}")
         faucet(url, wallet.address)
         operator, key = chain["operator"], wallet.private_key
         node.call(key, chain["collateral"], "approve(address,uint256)", operator, ALL)
@@ -184,62 +185,62 @@ class Holder:
         self.convert("split", tokens(100))
 
     def convert(self, kind: str, amount: int) -> float:
-        """Have a split or a merge done, and give its seconds."""
+        """Run a split or a merge and return its duration in seconds."""
         begin = time.perf_counter()
         body = {**self._body, "amount": str(amount)}
-        answer = ask(f"{self._url}/api/gasless/{kind}", body)
+        reply = fetch(f"{self._url}/api/gasless/{kind}", body)
         taken_s = time.perf_counter() - begin
-        same(kind, None, answer.get("detail"))
+        check_equal(f"error of a {kind}", None, reply.get("detail"))
         return taken_s
 
 
 def wait_for_market(url: str) -> None:
-    """Wait until the market of the demo is on the chain."""
-    while ask(f"{url}/api/markets/{MARKET}")["chain"] != "prepared":
-        time.sleep(PAUSE_S)
+    """Wait until the demo market exists on the chain."""
+    while fetch(f"{url}/api/markets/{MARKET}")["chain"] != "prepared":
+        time.sleep(POLL_S)
 
 
-# ----- the questions -------------------------------------------------------------------------
+# ----- measurements --------------------------------------------------------------------------
 
 
 def start_row(sizes: Sizes) -> Row:
-    """From the start of a process to a funded wallet."""
+    """Measure from process start to a funded wallet."""
     taken_s = []
     for _ in range(sizes.starts):
         with demo() as (url, begin):
             faucet(url, WALLETS[0].address)
             taken_s.append(time.perf_counter() - begin)
-    middle = median(taken_s)
-    question = "chain: cold start of the demo to a funded first faucet call"
-    return Row(question, f"<= {START_S_MAX:.1f} s", f"{middle:.2f} s", middle <= START_S_MAX)
+    typical = median(taken_s)
+    name = "chain: cold start of the demo to a funded first faucet call"
+    return Row(name, f"<= {START_S_MAX:.1f} s", f"{typical:.2f} s", typical <= START_S_MAX)
 
 
-def merge_row(where: str, url: str, node: Node, sizes: Sizes) -> Row:
-    """A merge, again and again."""
+def merge_row(chain: str, url: str, node: Node, sizes: Sizes) -> Row:
+    """Measure repeated merges of one wallet."""
     wait_for_market(url)
     holder = Holder(url, node, 0)
     amount = tokens(1)
     holder.convert("merge", amount)
     taken_ms = [1e3 * holder.convert("merge", amount) for _ in range(sizes.merges)]
-    middle, most = median(taken_ms), MERGE_MS_MAX[where]
+    typical, limit = median(taken_ms), MERGE_MS_MAX[chain]
     return Row(
-        f"chain: a merge of four transactions on {where}, median of {sizes.merges}",
-        f"<= {most} ms",
-        f"{middle:.1f} ms",
-        middle <= most,
+        f"chain: merge of four transactions on {chain}, median of {sizes.merges}",
+        f"<= {limit} ms",
+        f"{typical:.1f} ms",
+        typical <= limit,
     )
 
 
 def lags(url: str) -> list[tuple[float, int]]:
-    """How often the loop was so late at most: bounds in milliseconds and counts, accumulated."""
-    with urllib.request.urlopen(f"{url}/metrics") as answer:
-        text = answer.read().decode()
-    found = re.findall(r'^clob_loop_lag_seconds_bucket\{le="(.*?)"\} (\S+)$', text, re.MULTILINE)
-    return [(1e3 * float(bound), int(float(count))) for bound, count in found]
+    """Return the loop-lag histogram: upper bounds in milliseconds and cumulative counts."""
+    with urllib.request.urlopen(f"{url}/metrics") as response:
+        text = response.read().decode()
+    rows = re.findall(r'^clob_loop_lag_seconds_bucket\{le="(.*?)"\} (\S+)$', text, re.MULTILINE)
+    return [(1e3 * float(bound), int(float(count))) for bound, count in rows]
 
 
 def p99_ms(before: list[tuple[float, int]], after: list[tuple[float, int]]) -> float:
-    """The smallest bound that 99 of 100 were within."""
+    """Return the smallest bound that covers 99 % of the samples between two histograms."""
     counts = [later - earlier for (_, earlier), (_, later) in zip(before, after, strict=True)]
     return next(
         bound for (bound, _), count in zip(after, counts, strict=True) if count >= 0.99 * counts[-1]
@@ -247,7 +248,7 @@ def p99_ms(before: list[tuple[float, int]], after: list[tuple[float, int]]) -> f
 
 
 def lag_rows(url: str, node: Node, sizes: Sizes) -> Iterator[Row]:
-    """How late the loop is while clients merge and split side by side."""
+    """Measure the loop lag while several clients merge and split at once."""
     wait_for_market(url)
     holders = [Holder(url, node, number) for number in range(sizes.clients)]
     idle = lags(url)
@@ -267,25 +268,25 @@ def lag_rows(url: str, node: Node, sizes: Sizes) -> Iterator[Row]:
     for thread in threads:
         thread.join()
     busy, quiet = p99_ms(before, lags(url)), p99_ms(idle, before)
-    question = f"chain: lag of the loop with {sizes.clients} clients at it, p99 at most"
-    yield Row(question, f"<= {LAG_MS_MAX} ms", f"{busy:.1f} ms", busy <= LAG_MS_MAX)
-    yield Row("    the same with nobody at it", "", f"{quiet:.1f} ms", None)
+    name = f"chain: p99 loop lag with {sizes.clients} clients, upper bound"
+    yield Row(name, f"<= {LAG_MS_MAX} ms", f"{busy:.1f} ms", busy <= LAG_MS_MAX)
+    yield Row("    the same without clients", "", f"{quiet:.1f} ms", None)
     per_s = sum(counts) / sizes.lag_s
-    yield Row("    operations a second meanwhile", "", f"{per_s:.1f}", None)
+    yield Row("    operations per second during the measurement", "", f"{per_s:.1f}", None)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
+    """Yield the rows of the table."""
     sizes = QUICK if quick else Sizes()
     yield start_row(sizes)
     with demo() as (url, _):
         faucet(url, WALLETS[0].address)
-        node = Node(ask(url)["chain"]["rpcUrl"])
+        node = Node(fetch(url)["chain"]["rpcUrl"])
         yield merge_row("development chain", url, node, sizes)
         yield from lag_rows(url, node, sizes)
     program = next(Path(__file__).parents[1].glob(f"{ANVIL}/anvil-*/bin/anvil*"), None)
     if program is None:
-        yield Row("chain: anvil not measured, `make clients` installs it", "", "", None)
+        yield Row("chain: merge on anvil not measured; `make clients` installs anvil", "", "", None)
         return
     with anvil(program) as target, demo(target) as (url, _):
         yield merge_row("anvil", url, Node(target), sizes)

@@ -1,8 +1,8 @@
-"""The feed: what it costs to tell many of an event, and how long until they have read of it.
+"""Feed benchmarks: CPU time per broadcast message, and delay until many subscribers have read it.
 
-A process on one core tells, another on the other core has all the clients and reads. Beside the
-feed stands a loop that writes a prebuilt frame of the same size to as many bare transports of
-uvloop, in the same process; the two run in turn, and what is compared is time of the processor.
+The feed runs in one process on one core; all clients run in another process on the other core. The
+baseline is a loop in the feed's process that writes a prebuilt frame of the same size to as many
+bare uvloop transports. Both run in turn; CPU time is compared.
 """
 
 import subprocess
@@ -12,19 +12,19 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from benchmarks.measure import Row, alternate, at_least, same
+from benchmarks.measure import Row, alternate, at_least, check_equal
 
 SERVER_CPU, READER_CPU = "0", "1"
 NUM_SUBSCRIBERS, NUM_MANY = 100, 1_000
 RATIO_MIN, P99_MS_MAX = 0.75, 10.0
 P99_RATIO_MAX = 1.5
-"""By how much longer it may take than bare transports: these had 6.6 ms where 10 was set."""
+"""Limit of the p99 delay relative to bare transports, which took 6.6 ms when 10 ms was set."""
 PER_S = 50
 PACED_ROUNDS = 5
 
 
 class Sizes(NamedTuple):
-    """How much of everything."""
+    """Rounds and events of one run."""
 
     rounds: int = 9
     events: int = 1_000
@@ -35,122 +35,123 @@ QUICK = Sizes(rounds=3, events=200, paced=50)
 
 
 class Paced(NamedTuple):
-    """How long until an event was read, and what a message cost, in ns."""
+    """Delay until an event was read, and CPU time per message, in ns."""
 
     p99_ns: int
     p50_ns: int
     message_ns: float
 
 
-class Told:
-    """A process that takes lines and answers each with one.
+class LineProcess:
+    """A process that answers each input line with one output line.
 
     Args:
-        process: the process.
+        process: the running process.
     """
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    def hear(self) -> list[str]:
-        """Give the words of a line."""
+    def read(self) -> list[str]:
+        """Return the words of the next output line."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().split()
 
-    def ask(self, *words: object) -> list[str]:
-        """Say a line, and give the words of the answer."""
+    def request(self, *words: object) -> list[str]:
+        """Send a line and return the words of the reply."""
         assert self._process.stdin is not None
         self._process.stdin.write(" ".join(map(str, words)) + "\n")
         self._process.stdin.flush()
-        return self.hear()
+        return self.read()
 
 
 @contextmanager
-def running(cpu: str, module: str, *arguments: object) -> Iterator[Told]:
-    """A module of this package as a process."""
+def run_module(cpu: str, module: str, *arguments: object) -> Iterator[LineProcess]:
+    """Run a module of this package as a process on one processor."""
     command = ["taskset", "-c", cpu, sys.executable, "-m", module, *map(str, arguments)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
-            yield Told(process)
+            yield LineProcess(process)
         finally:
             assert process.stdin is not None
             process.stdin.close()
             process.wait(30)
 
 
-def reading(kind: str, port: str, count: int) -> AbstractContextManager[Told]:
-    """So many clients."""
-    return running(READER_CPU, "benchmarks.feed_reader", kind, port, count)
+def start_readers(kind: str, port: str, count: int) -> AbstractContextManager[LineProcess]:
+    """Start ``count`` clients in one process."""
+    return run_module(READER_CPU, "benchmarks.feed_reader", kind, port, count)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
+    """Yield the rows of the table."""
     sizes = QUICK if quick else Sizes()
-    with running(SERVER_CPU, "benchmarks.feed_server") as server:
-        port, raw_port = server.hear()
+    with run_module(SERVER_CPU, "benchmarks.feed_server") as server:
+        port, raw_port = server.read()
         with (
-            reading("ws", port, NUM_SUBSCRIBERS) as ws,
-            reading("raw", raw_port, NUM_SUBSCRIBERS) as raw,
+            start_readers("ws", port, NUM_SUBSCRIBERS) as ws,
+            start_readers("raw", raw_port, NUM_SUBSCRIBERS) as raw,
         ):
-            same("the clients", ["ready", "ready"], [*ws.hear(), *raw.hear()])
+            check_equal("state of the clients", ["ready", "ready"], [*ws.read(), *raw.read()])
 
-            def took_ns(kind: str) -> int:
-                return int(server.ask(kind, sizes.events)[0])
+            def broadcast_ns(kind: str) -> int:
+                return int(server.request(kind, sizes.events)[0])
 
             messages = sizes.events * NUM_SUBSCRIBERS
             pair = alternate(
-                partial(took_ns, "raw"), partial(took_ns, "ours"), messages, sizes.rounds
+                partial(broadcast_ns, "raw"), partial(broadcast_ns, "ours"), messages, sizes.rounds
             )
-            heard = int(ws.ask(messages * sizes.rounds)[0])
-            same("what was heard", messages * sizes.rounds, heard)
+            received = int(ws.request(messages * sizes.rounds)[0])
+            check_equal("messages received", messages * sizes.rounds, received)
         yield at_least(
             f"feed: messages to {NUM_SUBSCRIBERS} subscribers / raw writes", RATIO_MIN, pair
         )
-        ours, bare = paced(server, {"ws": port, "raw": raw_port}, sizes)
-        ratio = ours.p99_ns / bare.p99_ns
+        ours, raw = paced(server, {"ws": port, "raw": raw_port}, sizes)
+        ratio = ours.p99_ns / raw.p99_ns
         yield Row(
-            f"feed: p99 until read, {NUM_MANY:,} subscribers, {PER_S} events/s",
+            f"feed: p99 delay until read, {NUM_MANY:,} subscribers, {PER_S} events/s",
             f"<= {P99_MS_MAX:.1f} ms",
             f"{ours.p99_ns / 1e6:.2f} ms",
             ours.p99_ns / 1e6 <= P99_MS_MAX,
-            bare.message_ns,
+            raw.message_ns,
             ours.message_ns,
         )
         yield Row(
-            "the same / bare transports",
+            "    the same / raw transports",
             f"<= {P99_RATIO_MAX:.2f}",
             f"{ratio:.2f}",
             ratio <= P99_RATIO_MAX,
         )
-        for name, found in (
+        for name, delay_ns in (
             ("p50", ours.p50_ns),
-            ("raw, p99", bare.p99_ns),
-            ("raw, p50", bare.p50_ns),
+            ("raw transports, p99", raw.p99_ns),
+            ("raw transports, p50", raw.p50_ns),
         ):
-            yield Row(f"the same, {name}", "", f"{found / 1e6:.2f} ms", None)
+            yield Row(f"    {name}", "", f"{delay_ns / 1e6:.2f} ms", None)
 
 
-def paced(server: Told, ports: dict[str, str], sizes: Sizes) -> list[Paced]:
-    """How long until many have read, by kind: in turn, and of each the median by its p99."""
-    found: dict[str, list[Paced]] = {kind: [] for kind in ports}
+def paced(server: LineProcess, ports: dict[str, str], sizes: Sizes) -> list[Paced]:
+    """Measure the delay until many clients have read; return the median round of each kind."""
+    rounds: dict[str, list[Paced]] = {kind: [] for kind in ports}
     with ExitStack() as stack:
-        crowds = {
-            kind: stack.enter_context(reading(kind, port, NUM_MANY)) for kind, port in ports.items()
+        readers = {
+            kind: stack.enter_context(start_readers(kind, port, NUM_MANY))
+            for kind, port in ports.items()
         }
-        for many in crowds.values():
-            same("the clients", ["ready"], many.hear())
+        for clients in readers.values():
+            check_equal("state of the clients", ["ready"], clients.read())
         for _ in range(PACED_ROUNDS):
-            for kind, many in crowds.items():
-                found[kind].append(paced_once(server, kind, many, sizes))
-    return [sorted(some)[PACED_ROUNDS // 2] for some in found.values()]
+            for kind, clients in readers.items():
+                rounds[kind].append(paced_once(server, kind, clients, sizes))
+    return [sorted(each)[PACED_ROUNDS // 2] for each in rounds.values()]
 
 
-def paced_once(server: Told, kind: str, many: Told, sizes: Sizes) -> Paced:
-    """How long until many have read."""
-    way = {"ws": "ours_paced", "raw": "raw_paced"}[kind]
-    cpu_ns = int(server.ask(way, PER_S, sizes.paced)[0])
-    count, p50_ns, p99_ns = map(int, many.ask(NUM_MANY * sizes.paced))
-    same("what was heard", NUM_MANY * sizes.paced, count)
+def paced_once(server: LineProcess, kind: str, clients: LineProcess, sizes: Sizes) -> Paced:
+    """Measure one round of paced events."""
+    command = {"ws": "ours_paced", "raw": "raw_paced"}[kind]
+    cpu_ns = int(server.request(command, PER_S, sizes.paced)[0])
+    count, p50_ns, p99_ns = map(int, clients.request(NUM_MANY * sizes.paced))
+    check_equal("messages received", NUM_MANY * sizes.paced, count)
     return Paced(p99_ns, p50_ns, cpu_ns / count)

@@ -1,9 +1,9 @@
-"""The server over a socket, beside the smallest application on the same uvicorn.
+"""HTTP benchmarks: requests per second over a socket, relative to a minimal app on uvicorn.
 
-wrk sends on one core, 32 connections at a time; what answers has the other. Both sides run in turn
-on the same machine, and the ratio is that of requests a second. Every order is another one, signed
-by one of 200 wallets; half of them trade. That all were accepted is compared with the server's own
-count. The history is written by a process of its own on the core of wrk, or in the server's.
+wrk sends over 32 connections on one core; the server has the other core. Both sides run in turn,
+and the ratio of requests per second is reported. Every order is distinct and signed by one of 200
+wallets; about half of them trade. The number of accepted orders is checked against the server's
+metric. History is written by a separate process on wrk's core, or by a thread of the server.
 """
 
 import json
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.measure import Row, same
+from benchmarks.measure import Row, check_equal
 from benchmarks.orders import MARKET, gasless_bodies, signed_bodies
 from benchmarks.workload import cache_dir
 from clob import tokens
@@ -35,7 +35,7 @@ PER_REQUEST = 20
 
 
 class Sizes(NamedTuple):
-    """How much of everything."""
+    """Rounds, durations and prepared requests of one run."""
 
     rounds: int = 3
     taken_s: int = 4
@@ -47,7 +47,7 @@ QUICK = Sizes(rounds=1, taken_s=1)
 
 
 class Load(NamedTuple):
-    """What came of a run of wrk."""
+    """Result of one run of wrk."""
 
     per_s: float
     p99_us: int
@@ -55,36 +55,36 @@ class Load(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Something that answers."""
+    """A running HTTP server."""
 
     url: str
     pid: int
 
 
-# ----- what answers --------------------------------------------------------------------------
+# ----- servers -------------------------------------------------------------------------------
 
 
 @contextmanager
 def hello() -> Iterator[Side]:
-    """The smallest application."""
+    """Start the minimal application."""
     command = [
         "taskset", "-c", SERVER_CPU, sys.executable, "-m", "uvicorn", "benchmarks.hello:app",
         "--port", "0", "--no-access-log", "--loop", "uvloop", "--http", "httptools",
     ]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        found = None
-        while found is None:
-            found = re.search(r"http://[\d.:]+", process.stderr.readline())
+        url = None
+        while url is None:
+            url = re.search(r"http://[\d.:]+", process.stderr.readline())
         try:
-            yield Side(found.group(), process.pid)
+            yield Side(url.group(), process.pid)
         finally:
             process.terminate()
 
 
 @contextmanager
 def server(folder: Path, history: str) -> Iterator[Side]:
-    """The server, on a folder of its own."""
+    """Start the server on a folder, which is removed at the end."""
     command = [
         "taskset", "-c", SERVER_CPU, sys.executable, "-m", "clob_server", "run", "--chain", "none",
         "--port", "0", "--data-dir", str(folder), "--rate-limits", "off", "--history", history,
@@ -105,69 +105,69 @@ def server(folder: Path, history: str) -> Iterator[Side]:
 
 
 def cpu_us(pid: int) -> float:
-    """The microseconds of processor that a process has had."""
+    """Return the CPU time that a process has used, in microseconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * TICK_US
 
 
-# ----- what asks -----------------------------------------------------------------------------
+# ----- load ----------------------------------------------------------------------------------
 
 
 def requests(path: Path, lines: list[tuple[str, str, str]]) -> Path:
-    """Write requests as wrk's script reads them: method, path, body."""
+    """Write requests for ``wrk/send.lua``: method, path and body, separated by tabs."""
     path.write_text("".join("\t".join(line) + "\n" for line in lines))
     return path
 
 
 def run(side: Side, file: Path, taken_s: int) -> tuple[Load, int]:
-    """Send for a while; give what came of it, and how many requests that was."""
+    """Send requests for a while; return the result and the number of requests."""
     command = [
         "taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{taken_s}s", "--latency",
         "--timeout", "10s", "-s", str(SCRIPT), side.url, str(file),
     ]  # fmt: skip
     before = cpu_us(side.pid)
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    completed = subprocess.run(command, check=True, capture_output=True, text=True)
     used = cpu_us(side.pid) - before
-    found = json.loads(ran.stdout.strip().splitlines()[-1])
-    same("the load", (0, 0), (found["refused"], found["broken"]))
-    count = found["requests"]
-    return Load(count / found["duration_us"] * 1e6, found["p99_us"], used / count), count
+    summary = json.loads(completed.stdout.strip().splitlines()[-1])
+    check_equal("rejected and failed requests", (0, 0), (summary["rejected"], summary["failed"]))
+    count = summary["requests"]
+    return Load(count / summary["duration_us"] * 1e6, summary["p99_us"], used / count), count
 
 
-def ask(side: Side, path: str, body: str | None = None) -> str:
-    """Send one request, and give what is answered."""
+def fetch(side: Side, path: str, body: str | None = None) -> str:
+    """Send one request and return the body of the reply."""
     request = urllib.request.Request(
         side.url + path,
         data=None if body is None else body.encode(),
         headers={"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request) as answer:
-        text: str = answer.read().decode()
+    with urllib.request.urlopen(request) as response:
+        text: str = response.read().decode()
     return text
 
 
 def accepted(side: Side) -> int:
-    """How many orders the server says it has accepted."""
-    found = re.search(r"^clob_orders_total ([\d.e+]+)$", ask(side, "/metrics"), re.MULTILINE)
-    assert found is not None
-    return int(float(found.group(1)))
+    """Return the number of accepted orders from the server's metrics."""
+    match = re.search(r"^clob_orders_total ([\d.e+]+)$", fetch(side, "/metrics"), re.MULTILINE)
+    assert match is not None
+    return int(float(match.group(1)))
 
 
 def fill_book(side: Side) -> None:
-    """Rest an order at every price that keeps the book from trading."""
+    """Submit one resting order per price: bids below, asks above."""
     for price in range(1, LEVELS + 1):
         body = json.loads(gasless_bodies(1, price)[0])
         body |= {"side": int(price > LEVELS // 2), "price": price, "size": str(tokens(price))}
-        ask(side, "/api/orders/gasless", json.dumps(body))
+        fetch(side, "/api/orders/gasless", json.dumps(body))
 
 
-# ----- the questions -------------------------------------------------------------------------
+# ----- measurements --------------------------------------------------------------------------
 
 
-class Question(NamedTuple):
-    """What is asked of the server again and again, and how fast it has to be."""
+class Scenario(NamedTuple):
+    """Requests sent to the server in a loop, and the target relative to the minimal app."""
 
-    text: str
+    name: str
     target: float
     lines: list[tuple[str, str, str]]
     orders_per_request: int = 0
@@ -175,21 +175,21 @@ class Question(NamedTuple):
     history: str = "process"
 
 
-def questions(sizes: Sizes) -> Iterator[Question]:
-    """What is measured."""
+def scenarios(sizes: Sizes) -> Iterator[Scenario]:
+    """Yield the measured scenarios."""
     domain = Settings().domain
     count = sizes.signed_per_s * sizes.taken_s
     for seed, (history, target) in enumerate((("process", 0.16), ("thread", 0.13))):
         bodies = signed_bodies(count, domain, seed)
         lines = [("POST", "/api/orders", body) for body in bodies]
-        where = "in its own process" if history == "process" else "in the server's"
-        yield Question(f"http: signed create, history {where}", target, lines, 1, history=history)
+        writer = "in its own process" if history == "process" else "in the server's"
+        yield Scenario(f"http: signed create, history {writer}", target, lines, 1, history=history)
     bodies = signed_bodies(2 * count, domain, 2)
     batches = [
         f'{{"orders":[{",".join(bodies[start : start + PER_REQUEST])}]}}'
         for start in range(0, len(bodies) - PER_REQUEST + 1, PER_REQUEST)
     ]
-    yield Question(
+    yield Scenario(
         f"http: signed create in batches of {PER_REQUEST}, per order",
         0.30,
         [("POST", "/api/orders/batch", body) for body in batches],
@@ -197,66 +197,70 @@ def questions(sizes: Sizes) -> Iterator[Question]:
     )
     gasless = gasless_bodies(sizes.gasless_per_s * sizes.taken_s, 3)
     lines = [("POST", "/api/orders/gasless", body) for body in gasless]
-    yield Question("http: gasless create", 0.28, lines, 1)
+    yield Scenario("http: gasless create", 0.28, lines, 1)
     read = ("GET", f"/api/markets/{MARKET}/orderbook", "")
-    text = "http: GET orderbook, 99 levels, "
-    yield Question(f"{text}unchanged", 0.60, [read], orders_first=True)
+    name = "http: GET orderbook, 99 levels, "
+    yield Scenario(f"{name}unchanged", 0.60, [read], orders_first=True)
     lines = []
     for body in gasless[: len(gasless) // 2]:
         lines += [read] * 10 + [("POST", "/api/orders/gasless", body)]
-    yield Question(f"{text}and a gasless create after 10 of them", 0.45, lines, orders_first=True)
+    yield Scenario(f"{name}one gasless create per 10 reads", 0.45, lines, orders_first=True)
 
 
-def measure(question: Question, folder: Path, sizes: Sizes) -> Iterator[Row]:
-    """Both sides in turn."""
-    file = requests(folder / "requests", question.lines)
+def measure(scenario: Scenario, folder: Path, sizes: Sizes) -> Iterator[Row]:
+    """Run both sides in turn and yield the rows of a scenario."""
+    file = requests(folder / "requests", scenario.lines)
     plain = requests(folder / "hello", [("GET", "/", "")])
     pairs: list[tuple[Load, Load]] = []
-    each = question.orders_per_request or 1
+    each = scenario.orders_per_request or 1
     for turn in range(sizes.rounds):
-        with server(folder / f"data{turn}", question.history) as side, hello() as other:
-            if question.orders_first:
+        with server(folder / f"data{turn}", scenario.history) as side, hello() as other:
+            if scenario.orders_first:
                 fill_book(side)
             run(side, requests(folder / "warm", [("GET", "/health", "")]), 1)
             run(other, plain, 1)
             theirs, _ = run(other, plain, sizes.taken_s)
             before = accepted(side)
             mine, count = run(side, file, sizes.taken_s)
-            if question.orders_per_request:
-                same(question.text, len(question.lines) >= count, True)
-                found = accepted(side) - before
-                same(question.text, 0 <= found - count * each <= CONNECTIONS * each, True)
+            if scenario.orders_per_request:
+                check_equal(scenario.name, len(scenario.lines) >= count, True)
+                orders = accepted(side) - before
+                check_equal(scenario.name, 0 <= orders - count * each <= CONNECTIONS * each, True)
             pairs.append((theirs, mine))
-    yield from told(question, pairs, each)
+    yield from result_rows(scenario, pairs, each)
 
 
-def told(question: Question, pairs: list[tuple[Load, Load]], each: int) -> Iterator[Row]:
-    """The rows of a question."""
+def result_rows(scenario: Scenario, pairs: list[tuple[Load, Load]], each: int) -> Iterator[Row]:
+    """Yield the rows of a scenario from its rounds."""
     ratio = median(mine.per_s * each / theirs.per_s for theirs, mine in pairs)
     theirs_us = median(theirs.cpu_us for theirs, _ in pairs)
     mine_us = median(mine.cpu_us / each for _, mine in pairs)
     yield Row(
-        f"{question.text} / hello",
-        f">= {question.target:.2f}",
+        f"{scenario.name} / hello",
+        f">= {scenario.target:.2f}",
         f"{ratio:.3f}",
-        ratio >= question.target,
+        ratio >= scenario.target,
         theirs_us * 1e3,
         mine_us * 1e3,
     )
     per_s = median(mine.per_s * each for _, mine in pairs)
-    yield Row("the same, a second", "", f"{per_s:,.0f}", None)
-    if question.text.startswith("http: signed create, history in its own"):
+    yield Row("    per second", "", f"{per_s:,.0f}", None)
+    if scenario.name.startswith("http: signed create, history in its own"):
         slower = median(mine.p99_us / theirs.p99_us for theirs, mine in pairs)
-        yield Row("the same, p99 / hello's", "<= 5.0", f"{slower:.2f}", slower <= 5)
+        yield Row("    p99 / p99 of hello", "<= 5.0", f"{slower:.2f}", slower <= 5)
+
+
+def missing_tools() -> str:
+    """Return the names of the load tools that are not installed, or an empty text."""
+    return " and ".join(tool for tool in ("wrk", "taskset") if shutil.which(tool) is None)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
+    """Yield the rows of the table."""
     sizes = QUICK if quick else Sizes()
-    missing = [tool for tool in ("wrk", "taskset") if shutil.which(tool) is None]
-    if missing:
-        yield Row(f"http: not measured, {' and '.join(missing)} missing", "", "", None)
+    if missing := missing_tools():
+        yield Row(f"http: not measured, needs {missing}", "", "", None)
         return
     with tempfile.TemporaryDirectory(dir=cache_dir()) as name:
-        for question in questions(sizes):
-            yield from measure(question, Path(name), sizes)
+        for scenario in scenarios(sizes):
+            yield from measure(scenario, Path(name), sizes)

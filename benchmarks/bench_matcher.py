@@ -1,8 +1,8 @@
-"""``Matcher.apply`` one command at a time, against the book one would write oneself.
+"""``Matcher.apply``, one command at a time, compared with the book of ``user_book.py``.
 
-That book has no accounts, no nonces, no open orders by maker, no finished orders and no sequence
-numbers; the matcher has all of them. Commands are prebuilt, ids are fresh text objects, and
-everything returned is kept on both sides.
+That book has no accounts, nonces, open orders by maker, finished orders or sequence numbers; the
+matcher has all of them. Commands are prebuilt, ids are fresh text objects, and both sides keep all
+returned values.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,11 +17,11 @@ from benchmarks.bench_submit import (
     TIMED_QUICK,
     actions,
     dense_id,
-    order,
+    make_order,
     text_id,
     trades,
 )
-from benchmarks.measure import Pair, Row, alternate, at_least, at_most, same, timed
+from benchmarks.measure import Pair, Row, alternate, at_least, at_most, check_equal, timed
 from benchmarks.user_book import UserBook
 from benchmarks.workload import Workload, load
 from clob import (
@@ -43,11 +43,11 @@ NUM_MARKETS = 50
 RICH_WEI = 10**60
 LOT_WEI = 100
 DEPTH = 100_000
-"""How many orders rest beside a quote."""
+"""Resting orders in the book of the quote."""
 
 
-def place_of(number: int, num_markets: int) -> tuple[str, str]:
-    """The market and the token that an order of this number goes to."""
+def market_and_token(number: int, num_markets: int) -> tuple[str, str]:
+    """Return the market and the token of an order by its number."""
     if num_markets == 1:
         return "m0", "m0-yes"
     name = f"m{number // 2 % num_markets}"
@@ -55,12 +55,12 @@ def place_of(number: int, num_markets: int) -> tuple[str, str]:
 
 
 def commands(workload: Workload, num_markets: int, *, hashed: bool) -> list[Command]:
-    """A stream as commands."""
+    """Return a stream as commands."""
     made: list[Command] = []
     for cancels, name, side, price, size in actions(workload):
         number = dense_id(name)
-        market, token = place_of(number, num_markets)
-        plain = order(name, side, price, size)
+        market, token = market_and_token(number, num_markets)
+        plain = make_order(name, side, price, size)
         if cancels:
             made.append(Cancel(order_id=name, maker=plain.maker, now_ms=1))
             continue
@@ -72,11 +72,11 @@ def commands(workload: Workload, num_markets: int, *, hashed: bool) -> list[Comm
 
 
 def matcher_for(num_markets: int, makers: set[str], *, accounts: bool) -> Matcher:
-    """A matcher with its markets, and all makers rich where there are accounts."""
+    """Return a matcher with its markets; with accounts, every maker has a large balance."""
     matcher = Matcher()
     funds = Funds.ACCOUNTS if accounts else Funds.NONE
-    for place in range(num_markets):
-        name = f"m{place}"
+    for number in range(num_markets):
+        name = f"m{number}"
         matcher.add_market(Market(id=name, yes=f"{name}-yes", no=f"{name}-no", funds=funds))
     assets = ["collateral", *(t for m in matcher.markets for t in (m.yes, m.no))]
     for maker in makers if accounts else ():
@@ -86,7 +86,7 @@ def matcher_for(num_markets: int, makers: set[str], *, accounts: bool) -> Matche
 
 
 def drive_matcher(matcher: Matcher, todo: list[Command], keep: Callable[[Any], None]) -> None:
-    """Ours; a cancel of an order that is gone is refused where the other side says False."""
+    """Apply commands; keep False for a rejected cancel, as the other side returns it."""
     apply = matcher.apply
     for command in todo:
         try:
@@ -98,40 +98,41 @@ def drive_matcher(matcher: Matcher, todo: list[Command], keep: Callable[[Any], N
 def drive_users(
     books: dict[str, UserBook], todo: list[tuple[Any, ...]], keep: Callable[[Any], None]
 ) -> None:
-    """The other side: one book for each token."""
+    """Run the other side, with one book per token."""
     for cancels, name, side, price, size, token in todo:
         keep(books[token].cancel(name) if cancels else books[token].add(name, side, price, size))
 
 
 def users_once(workload: Workload, num_markets: int) -> tuple[int, list[Any]]:
-    """Run a stream through the other side's books."""
+    """Run a stream through the other side's books; return nanoseconds and results."""
     todo = [
-        (*action, place_of(dense_id(action[1]), num_markets)[1]) for action in actions(workload)
+        (*action, market_and_token(dense_id(action[1]), num_markets)[1])
+        for action in actions(workload)
     ]
     books = {token: UserBook() for token in {action[-1] for action in todo}}
     drive_users(books, todo[: workload.prefill], lambda _: None)
     ready, kept = todo[workload.prefill :], []
-    taken_ns = timed(lambda: drive_users(books, ready, kept.append), collected=True)
+    taken_ns = timed(lambda: drive_users(books, ready, kept.append), gc_enabled=True)
     return taken_ns, kept
 
 
 def once(
     workload: Workload, num_markets: int, *, accounts: bool, hashed: bool
 ) -> tuple[int, list[Any]]:
-    """Run a stream through a matcher."""
+    """Run a stream through a matcher; return nanoseconds and results."""
     todo = commands(workload, num_markets, hashed=hashed)
     makers = {c.order.maker for c in todo if isinstance(c, Submit)}
     matcher = matcher_for(num_markets, makers, accounts=accounts)
     drive_matcher(matcher, todo[: workload.prefill], lambda _: None)
     ready, kept = todo[workload.prefill :], []
-    taken_ns = timed(lambda: drive_matcher(matcher, ready, kept.append), collected=True)
+    taken_ns = timed(lambda: drive_matcher(matcher, ready, kept.append), gc_enabled=True)
     return taken_ns, kept
 
 
 def compare(
     workload: Workload, num_markets: int, rounds: int, *, accounts: bool, hashed: bool
 ) -> Pair:
-    """Compare the trades of both sides once, then measure."""
+    """Check that both sides make the same trades, then measure."""
 
     def ours() -> tuple[int, list[Any]]:
         return once(workload, num_markets, accounts=accounts, hashed=hashed)
@@ -139,12 +140,12 @@ def compare(
     def other() -> tuple[int, list[Any]]:
         return users_once(workload, num_markets)
 
-    same("matcher", trades(other()[1]), trades(ours()[1]))
+    check_equal("trades", trades(other()[1]), trades(ours()[1]))
     return alternate(lambda: other()[0], lambda: ours()[0], workload.num_timed, rounds)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
+    """Yield the rows of the table."""
     rounds, num_timed = (ROUNDS_QUICK, TIMED_QUICK) if quick else (ROUNDS, NUM_TIMED_ALL)
     workload = load("mixed").head(num_timed)
     for title, num_markets, accounts, hashed, limit in (
@@ -156,49 +157,46 @@ def rows(*, quick: bool) -> Iterator[Row]:
     ):
         pair = compare(workload, num_markets, rounds, accounts=accounts, hashed=hashed)
         yield at_least(title, limit, pair)
-    yield at_most("apply mixed, both tokens in one book / one token", None, pairs(workload, rounds))
-    yield at_most(
-        "a quote moved in an atomic batch / in two commands", None, quotes(rounds, num_timed)
-    )
+    pair = compare_complementary(workload, rounds)
+    yield at_most("apply mixed, complementary market / ordinary market", None, pair)
+    pair = compare_quotes(rounds, num_timed)
+    yield at_most("quote moved by an atomic batch / by two commands", None, pair)
 
 
-def pairs(workload: Workload, rounds: int) -> Pair:
-    """Run a stream through an ordinary market, and through one in which both tokens meet.
+def compare_complementary(workload: Workload, rounds: int) -> Pair:
+    """Run a stream through an ordinary market and through a complementary one.
 
-    There every other order is for NO, at the price and on the side that come to the same.
+    In the complementary market every other order is the equivalent order for NO.
     """
-    todo = [enlarged(command) for command in commands(workload, 1, hashed=False)]
+    todo = [in_lots(command) for command in commands(workload, 1, hashed=False)]
 
-    def once_more(*, both: bool) -> tuple[int, list[Any]]:
-        ours = [turned(command) for command in todo] if both else todo
+    def run(*, both: bool) -> tuple[int, list[Any]]:
+        ours = [on_no_token(command) for command in todo] if both else todo
         matcher = Matcher()
         matcher.add_market(
             Market(id="m0", yes="m0-yes", no="m0-no", lot_wei=LOT_WEI, complementary=both)
         )
         drive_matcher(matcher, ours[: workload.prefill], drop)
         ready, kept = ours[workload.prefill :], []
-        taken_ns = timed(lambda: drive_matcher(matcher, ready, kept.append), collected=True)
+        taken_ns = timed(lambda: drive_matcher(matcher, ready, kept.append), gc_enabled=True)
         return taken_ns, kept
 
-    same("both tokens", met(once_more(both=False)[1]), met(once_more(both=True)[1]))
+    check_equal("matches", matches(run(both=False)[1]), matches(run(both=True)[1]))
     return alternate(
-        lambda: once_more(both=False)[0],
-        lambda: once_more(both=True)[0],
-        workload.num_timed,
-        rounds,
+        lambda: run(both=False)[0], lambda: run(both=True)[0], workload.num_timed, rounds
     )
 
 
-def enlarged(command: Command) -> Command:
-    """Let an order have whole lots."""
+def in_lots(command: Command) -> Command:
+    """Return a command whose order size is a whole number of lots."""
     if not isinstance(command, Submit):
         return command
     order = structs.replace(command.order, size=command.order.size * LOT_WEI)
     return structs.replace(command, order=order)
 
 
-def turned(command: Command) -> Command:
-    """Let every other order be one for NO."""
+def on_no_token(command: Command) -> Command:
+    """Return the equivalent command for NO, for every other order."""
     if not isinstance(command, Submit) or dense_id(command.order.id) % 2:
         return command
     plain = command.order
@@ -207,8 +205,8 @@ def turned(command: Command) -> Command:
     return structs.replace(command, order=order)
 
 
-def met(kept: list[Any]) -> list[Any]:
-    """Who met whom, and how much they traded: once for a pair."""
+def matches(kept: list[Any]) -> list[Any]:
+    """Return ids and sizes of all matches; a minted or merged pair counts once."""
     return [
         (event.resting_order_id, event.incoming_order_id, event.size, event.resting_remaining)
         for events in kept
@@ -219,14 +217,14 @@ def met(kept: list[Any]) -> list[Any]:
     ]
 
 
-def quotes(rounds: int, num_timed: int) -> Pair:
-    """Move a quote in a deep book again and again: in one atomic batch, and in two commands."""
+def compare_quotes(rounds: int, num_timed: int) -> Pair:
+    """Move a quote in a deep book repeatedly, by atomic batches and by single commands."""
     num_quotes = min(num_timed, 10_000)
 
-    def once_more(*, atomic: bool) -> int:
+    def run(*, atomic: bool) -> int:
         matcher = matcher_for(1, set(), accounts=False)
         for number in range(DEPTH):
-            plain = order(text_id(number), number % 2, 60 if number % 2 else 40, 1)
+            plain = make_order(text_id(number), number % 2, 60 if number % 2 else 40, 1)
             matcher.submit("m0", structs.replace(plain, token="m0-yes"))
         quote = structs.replace(plain, token="m0-yes", side=Side.BUY, price=41)
         moves = [
@@ -241,10 +239,8 @@ def quotes(rounds: int, num_timed: int) -> Pair:
         singles = [command for move in moves for command in move]
         return timed(lambda: drive_matcher(matcher, batches if atomic else singles, drop))
 
-    return alternate(
-        lambda: once_more(atomic=False), lambda: once_more(atomic=True), num_quotes, rounds
-    )
+    return alternate(lambda: run(atomic=False), lambda: run(atomic=True), num_quotes, rounds)
 
 
 def drop(_: object) -> None:
-    """Keep nothing."""
+    """Discard a result."""

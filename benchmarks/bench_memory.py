@@ -1,8 +1,8 @@
-"""Bytes per resting order: how much larger a process became by a million orders.
+"""Memory benchmark: bytes per resting order, from the growth of a process by a million orders.
 
-Each figure comes from a process of its own, which first runs a small book to have its code loaded,
-and reads its resident size from /proc before and after. Arrays that hold the events are made before
-and not counted; text ids, orders and whatever else the book keeps alive are.
+Each figure comes from a separate process, which first fills a small book to load all code and then
+compares its resident size from /proc before and after. Event arrays are created before and do not
+count; text ids, orders and everything else that the book keeps alive do.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from benchmarks.workload import WEI_PER_LOT, to_events
 from clob import Book, Order
 from clob.records import FILL
 
-QUESTIONS = (
+BENCHMARKS = (
     ("core", "run, integer ids", 64),
     ("ids", "submit, text ids, Order dropped", 180),
     ("orders", "submit, text ids, Order kept in a dict", 400),
@@ -31,7 +31,7 @@ STATM = Path("/proc/self/statm")
 
 
 def resident() -> int:
-    """The resident size of this process in bytes, what is free already given back."""
+    """Return the resident size of this process in bytes, after releasing free memory."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -41,11 +41,11 @@ def grow_core(num_orders: int) -> tuple[int, object]:
     """Fill a book by ``run``.
 
     Returns:
-        The bytes it took, and what must stay alive until they are counted.
+        The growth in bytes, and the objects to keep alive until then.
     """
     events = to_events(resting(num_orders), "arbitrary")
-    # Room for fills that never come, so that no event has to be tried beforehand; the pages are
-    # never touched and take nothing.
+    # With room for every possible fill the book need not check the remaining room per event. The
+    # pages are never written, so they take no memory.
     fills, status = np.zeros(num_orders + 1, dtype=FILL), np.ones(num_orders, dtype=np.uint8)
     begin = resident()
     book = Book(lot_wei=WEI_PER_LOT)
@@ -55,26 +55,26 @@ def grow_core(num_orders: int) -> tuple[int, object]:
 
 
 def grow_text(num_orders: int, *, keep: bool) -> tuple[int, object]:
-    """Fill a book by ``submit``, keeping each order by its id or dropping it.
+    """Fill a book by ``submit``; keep each order in a dict, or drop it.
 
     Returns:
-        The bytes it took, and what must stay alive until they are counted.
+        The growth in bytes, and the objects to keep alive until then.
     """
     workload = resting(num_orders)
     todo = orders(workload)
     kept: dict[str | int, Order] = {}
     begin = resident()
     book = Book(token=TOKEN)
-    for one in todo:
-        book.submit(one)
+    for order in todo:
+        book.submit(order)
         if keep:
-            kept[one.id] = one
+            kept[order.id] = order
     assert len(book) == num_orders
     return resident() - begin, (book, kept)
 
 
 def measure(kind: str, num_orders: int) -> float:
-    """Bytes per resting order, in this process."""
+    """Return bytes per resting order, measured in this process."""
 
     def grow(count: int) -> tuple[int, object]:
         return grow_core(count) if kind == "core" else grow_text(count, keep=kind == "orders")
@@ -85,16 +85,16 @@ def measure(kind: str, num_orders: int) -> float:
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table; where the system has no /proc there are none."""
+    """Yield the rows of the table; none on a system without /proc."""
     if not STATM.exists():
         return
     num_orders = NUM_QUICK if quick else NUM_ORDERS
-    for kind, what, limit in QUESTIONS:
+    for kind, case, limit in BENCHMARKS:
         command = [sys.executable, "-m", __spec__.name, kind, str(num_orders)]
         root = Path(__file__).parents[1]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
-        bytes_per_order = float(answer.stdout)
-        title = f"memory at {num_orders:,} resting: {what}"
+        completed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
+        bytes_per_order = float(completed.stdout)
+        title = f"memory at {num_orders:,} resting: {case}"
         met = bytes_per_order <= limit
         yield Row(title, f"<= {limit} B", f"{bytes_per_order:.1f} B", met)
 

@@ -1,9 +1,9 @@
-"""The longest single ``submit`` while a book grows to a million resting orders, text ids.
+"""Pause benchmark: the longest single ``submit`` while a book grows to a million resting orders.
 
-Every call is timed on its own. Whatever else the machine does falls on some call as well, and would
-be taken for a pause of the book: the book is grown several times, and the smallest of the worst
-calls is reported. What remains of it is an upper bound. Below it stands a closer one: each call at
-its best over the growths, and the longest of these. The collector is off.
+Every call is timed, with text ids and without the garbage collector. Other work on the machine
+delays some calls, too, so the book is filled several times and two upper bounds are reported: the
+smallest of the longest calls, and a closer one, the longest call after taking the minimum of each
+call over all fillings.
 """
 
 import time
@@ -13,43 +13,43 @@ import numpy as np
 
 from benchmarks.bench_submit import TOKEN
 from benchmarks.growth import NUM_ORDERS, NUM_QUICK, orders, resting
-from benchmarks.measure import Row, garbage
+from benchmarks.measure import Row, frozen_gc
 from clob import Book
 
 LIMIT_NS = 1_000_000
-GROWTHS, GROWTHS_QUICK = 5, 2
+FILLINGS, FILLINGS_QUICK = 5, 2
 
 
 def grow(num_orders: int, capacity: int) -> np.ndarray:
-    """Nanoseconds of each call, the reading of the clock included."""
+    """Fill a book; return nanoseconds per call, including the clock reading."""
     todo, taken_ns = orders(resting(num_orders)), np.ones(num_orders, dtype=np.int64)
     book, now_ns = Book(token=TOKEN, capacity=capacity), time.perf_counter_ns
-    with garbage(collected=False):
-        for number, one in enumerate(todo):
+    with frozen_gc(enabled=False):
+        for number, order in enumerate(todo):
             begin = now_ns()
-            book.submit(one)
+            book.submit(order)
             taken_ns[number] = now_ns() - begin
     return taken_ns
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table: capacity given, and not."""
-    num_orders, growths = (NUM_QUICK, GROWTHS_QUICK) if quick else (NUM_ORDERS, GROWTHS)
+    """Yield the rows of the table, with and without a capacity."""
+    num_orders, fillings = (NUM_QUICK, FILLINGS_QUICK) if quick else (NUM_ORDERS, FILLINGS)
     for given in (True, False):
-        all_ns = [grow(num_orders, num_orders if given else 0) for _ in range(growths)]
+        all_ns = [grow(num_orders, num_orders if given else 0) for _ in range(fillings)]
         worst_ns = sorted(int(taken.max()) for taken in all_ns)
-        # Call for call, all growths do the same work, but a disturbance falls on another call.
+        # Every filling makes the same calls, but disturbances hit different ones.
         calm_ns = int(np.min(all_ns, axis=0).max())
         tail_ns = float(np.median([np.percentile(taken, 99.99) for taken in all_ns]))
-        how = "capacity given" if given else "capacity not given"
+        how = "capacity given" if given else "no capacity"
         yield Row(
-            f"longest submit of {num_orders:,}, {how}: smallest of {growths} growths",
+            f"longest submit of {num_orders:,}, {how}: best of {fillings} fillings",
             "<= 1.000 ms" if given else "",
             f"{worst_ns[0] / 1e6:.3f} ms",
             worst_ns[0] <= LIMIT_NS if given else None,
         )
-        yield Row(f"    the largest of the {growths}", "", f"{worst_ns[-1] / 1e6:.3f} ms", None)
+        yield Row(f"    worst of {fillings}", "", f"{worst_ns[-1] / 1e6:.3f} ms", None)
         yield Row(
-            "    each call at its best, then the longest", "", f"{calm_ns / 1e6:.3f} ms", None
+            "    longest call after the minimum per call", "", f"{calm_ns / 1e6:.3f} ms", None
         )
         yield Row("    99.99 % of the calls, median", "", f"{tail_ns / 1e6:.3f} ms", None)

@@ -1,7 +1,7 @@
-"""Reading a LOBSTER file, the first result of a new process, and the memory of ten million events.
+"""Reading benchmarks: a LOBSTER file, the first result of a new process, memory for 10M events.
 
-The file is written from the history of ``history.py``. The other side of reading it is what one
-would write first: ``pandas.read_csv`` and a loop over the rows.
+The file is written from the history of ``history.py``. The baseline for reading it is
+``pandas.read_csv`` and a loop over the rows.
 """
 
 import os
@@ -15,23 +15,23 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import history
-from benchmarks.bench_replay import spent
+from benchmarks.bench_replay import cpu_ns
 from benchmarks.measure import Row, alternate, at_least
 from benchmarks.workload import cache_dir
 from clob.records import EVENT, Kind
 from clob.replay import backtest, read_lobster, synthetic_day, write_npz
-from clob.replay.recording import Records
-from clob.replay.streams import CHUNK, Stream
+from clob.replay.io.recording import Records
+from clob.replay.io.streams import CHUNK, Stream
 
 ROUNDS, ROUNDS_QUICK = 5, 3
-SLOWER, FASTEST = 10, 3_000_000
-"""How many times as fast as the loop, and how many events a second."""
+SPEEDUP_MIN, EVENTS_PER_S_MIN = 10, 3_000_000
+"""Speed relative to the loop, and events per second."""
 
 GOLDEN_ORDERS = 26_000
-"""How many orders come in on a day of some fifty thousand events."""
+"""Orders in a synthetic day of about fifty thousand events."""
 
 FIRST_S = 0.3
-UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 DAYS, GROWN_MB = 20, 150
 STATUS = Path("/proc/self/status")
 REFS = Path("/proc/self/clear_refs")
@@ -45,8 +45,8 @@ sys.stdout.write(str(backtest(open_stream(sys.argv[1]))))
 # ----- reading ----------------------------------------------------------------------------------
 
 
-class Lobster:
-    """Writes a feed as a LOBSTER message file; an order that moves comes again by another id."""
+class LobsterWriter:
+    """Writes a feed as a LOBSTER message file; an order that changes its price gets a new id."""
 
     def __init__(self, first_ns: int) -> None:
         self.first_ns = first_ns
@@ -57,7 +57,7 @@ class Lobster:
         self.filled = False
 
     def line(self, ts_ns: int, kind: int, order_id: int, size: int) -> None:
-        """Write a line of an order, which counts from 34,200 seconds after midnight."""
+        """Write a line of an order; time counts from 34,200 seconds after midnight."""
         seconds, rest_ns = divmod(ts_ns - self.first_ns, 10**9)
         _, price, side = self.orders[order_id]
         name, direction = self.names[order_id], 1 - 2 * side
@@ -66,13 +66,13 @@ class Lobster:
         )
 
     def add(self, ts_ns: int, order_id: int, size: int, price: int, side: int) -> None:
-        """Announce an order under a new number."""
+        """Write a new order under the next number."""
         self.count += 1
         self.names[order_id] = self.count
         self.orders[order_id] = size, price, side
         self.line(ts_ns, 1, order_id, size)
 
-    def take(self, row: tuple[int, ...]) -> None:
+    def write(self, row: tuple[int, ...]) -> None:
         """Write a row of a feed."""
         ts_ns, order_id, size, price, action, side = row
         filled, self.filled = self.filled, action == history.FILL
@@ -90,9 +90,9 @@ class Lobster:
             self.modify(ts_ns, order_id, size, price, side)
 
     def modify(self, ts_ns: int, order_id: int, size: int, price: int, side: int) -> None:
-        """Write that an order became smaller, or went and came again."""
-        before, at, _ = self.orders[order_id]
-        if price == at and size < before:
+        """Write a reduction, or a removal followed by a new order."""
+        before, old_price, _ = self.orders[order_id]
+        if price == old_price and size < before:
             self.line(ts_ns, 2, order_id, before - size)
             self.orders[order_id] = size, price, side
         else:
@@ -101,29 +101,29 @@ class Lobster:
 
 
 def lobster_file(*, quick: bool) -> Path:
-    """Give the file, written if it is not there."""
+    """Return the path of the message file; write it on first use."""
     path = cache_dir() / ("HISTORY_quick_message_50.csv" if quick else "HISTORY_message_50.csv")
     if not path.exists():
         feed = history.feed(history.history(quick=quick))
-        writer = Lobster(int(feed["ts_ns"][0]))
+        writer = LobsterWriter(int(feed["ts_ns"][0]))
         for row in feed.tolist():
-            writer.take(row)
+            writer.write(row)
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text("".join(writer.lines))
         part.replace(path)
     return path
 
 
-def looped(path: Path) -> Records:
-    """Read a message file with pandas and a loop: one event a line, nothing looked at."""
-    import pandas as pd  # noqa: PLC0415 - where it is installed
+def read_with_pandas(path: Path) -> Records:
+    """Read a message file with pandas and a loop: one event per line, without checks."""
+    import pandas as pd  # noqa: PLC0415 - optional dependency
 
     kinds = {1: Kind.LIMIT, 2: Kind.REDUCE, 3: Kind.CANCEL, 4: Kind.FILL, 5: Kind.TRADE}
     table = pd.read_csv(path, header=None, dtype={0: str})
     rows = []
     for number, row in enumerate(table.itertuples(index=False, name=None)):
-        at, kind, order_id, size, price, direction = row
-        seconds, _, rest = at.partition(".")
+        time_s, kind, order_id, size, price, direction = row
+        seconds, _, rest = time_s.partition(".")
         ts_ns = int(seconds) * 10**9 + int(rest.ljust(9, "0"))
         side = 0 if direction == 1 else 1
         event = (ts_ns, ts_ns, number, order_id, size, 0, price // 100, 0, kinds[kind], side, 0)
@@ -131,52 +131,52 @@ def looped(path: Path) -> Records:
     return np.array(rows, EVENT)
 
 
-def reading(*, quick: bool) -> Iterator[Row]:
-    """The rows of reading."""
+def reading_rows(*, quick: bool) -> Iterator[Row]:
+    """Measure the speed of reading."""
     path = lobster_file(quick=quick)
     num_events = sum(map(len, read_lobster(path).chunks()))
     num_lines = path.read_bytes().count(b"\n")
 
     def ours() -> int:
-        return spent(lambda: sum(map(len, read_lobster(path).borrowed())))
+        return cpu_ns(lambda: sum(map(len, read_lobster(path).borrowed())))
 
     try:
-        looped(lobster_file(quick=True))
+        read_with_pandas(lobster_file(quick=True))
     except ImportError:
-        yield Row("read LOBSTER: pandas is not installed", "", "", None)
+        yield Row("read LOBSTER: baseline not measured, needs pandas", "", "", None)
         taken_ns = statistics.median(ours() for _ in range(ROUNDS)) / num_lines
     else:
         rounds = ROUNDS_QUICK if quick else ROUNDS
-        pair = alternate(lambda: spent(lambda: looped(path)), ours, num_lines, rounds)
-        yield at_least("read LOBSTER / pandas.read_csv and a loop", SLOWER, pair)
+        pair = alternate(lambda: cpu_ns(lambda: read_with_pandas(path)), ours, num_lines, rounds)
+        yield at_least("read LOBSTER / pandas.read_csv and a loop", SPEEDUP_MIN, pair)
         taken_ns = pair.ours_ns
     speed = num_events / num_lines * 1e9 / taken_ns
-    met = speed >= FASTEST
-    yield Row("the same, events a second", f">= {FASTEST:,}", f"{speed:,.0f}", met)
+    met = speed >= EVENTS_PER_S_MIN
+    yield Row("    events per second", f">= {EVENTS_PER_S_MIN:,}", f"{speed:,.0f}", met)
 
 
 # ----- the first result -------------------------------------------------------------------------
 
 
-def compiled() -> dict[str, str]:
-    """Give an environment in which modules are compiled once, as they are where pip installs."""
-    environment = {name: value for name, value in os.environ.items() if name != UNCOMPILED}
+def bytecode_environment() -> dict[str, str]:
+    """Return an environment with a cache of compiled byte code, as pip leaves it."""
+    environment = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
     return {**environment, "PYTHONPYCACHEPREFIX": str(cache_dir() / "compiled")}
 
 
-def first(*, quick: bool) -> Iterator[Row]:
-    """The rows of the first result: wall clock from the start of a process to its end."""
+def first_result_rows(*, quick: bool) -> Iterator[Row]:
+    """Measure wall-clock time of a whole process, from its start to its end."""
     path = cache_dir() / "first.npz"
     if not path.exists():
         write_npz(path, synthetic_day(1, GOLDEN_ORDERS))
-    environment = compiled()
+    environment = bytecode_environment()
     for title, command, limit in (
-        ("first result of 50k events, by the library, s", ["-c", FIRST], FIRST_S),
-        ("the same by the command, s", ["-m", "clob.cli", "replay"], FIRST_S),
-        ("the same: NumPy imported and nothing else, s", ["-c", "import numpy"], None),
+        ("first result of 50k events, library, s", ["-c", FIRST], FIRST_S),
+        ("    command line, s", ["-m", "clob.cli", "replay"], FIRST_S),
+        ("    import of NumPy alone, s", ["-c", "import numpy"], None),
     ):
         taken: list[float] = []
-        # The first one may have to compile modules, and does not count.
+        # The first run may compile modules and does not count.
         for _ in range(1 + (ROUNDS_QUICK if quick else ROUNDS)):
             begin = time.perf_counter()
             subprocess.run(
@@ -196,7 +196,7 @@ def first(*, quick: bool) -> Iterator[Row]:
 
 
 def days(events: Records, count: int) -> Iterator[Records]:
-    """Give a history again and again, each time with ids and times of its own, book cleared."""
+    """Yield a history repeatedly, with new ids and times and a cleared book for each day."""
     span_ns = int(events["ts_ns"].max() - events["ts_ns"].min()) + 1
     clear = np.zeros(1, EVENT)
     clear["kind"] = Kind.CLEAR
@@ -210,16 +210,16 @@ def days(events: Records, count: int) -> Iterator[Records]:
             yield part
 
 
-def kilobytes(name: str) -> int:
-    """Read a figure of this process."""
+def status_kb(name: str) -> int:
+    """Return a field of this process's status file, in kilobytes."""
     for line in STATUS.read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1])
     raise LookupError(name)
 
 
-def grown(keep: tuple[str, ...], *, quick: bool) -> float:
-    """Megabytes by which this process is larger at its largest than before, a small run done."""
+def growth_mb(keep: tuple[str, ...], *, quick: bool) -> float:
+    """Return the peak growth of this process in megabytes, after a small warm-up run."""
     events = history.history(quick=quick)
     stream = history.stream_of(events)
     count = DAYS
@@ -228,35 +228,35 @@ def grown(keep: tuple[str, ...], *, quick: bool) -> float:
         lambda: days(events, count), lo=stream.lo, hi=stream.hi, lot_wei=stream.lot_wei
     )
     REFS.write_text("5")
-    begin = kilobytes("VmRSS")
+    begin = status_kb("VmRSS")
     result = backtest(ten_million, keep=keep)
     assert result.check is not None
     assert result.check.ok
-    return (kilobytes("VmHWM") - begin) / 1024
+    return (status_kb("VmHWM") - begin) / 1024
 
 
-def memory(*, quick: bool) -> Iterator[Row]:
-    """The rows of memory; where the system has no /proc there are none."""
+def memory_rows(*, quick: bool) -> Iterator[Row]:
+    """Measure memory; yield no row on a system without /proc."""
     if not REFS.exists():
         return
     for title, keep, limit in (
-        ("memory above the baseline, 10M events, tables only counted and hashed", (), GROWN_MB),
-        ("the same, fills and best prices kept", ("fills", "bests"), None),
+        ("memory above the baseline, 10M events, tables counted and hashed only", (), GROWN_MB),
+        ("    fills and best prices kept", ("fills", "bests"), None),
     ):
         command = [sys.executable, "-m", __spec__.name, str(int(quick)), *keep]
         root = Path(__file__).parents[1]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
-        megabytes = float(answer.stdout)
+        completed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
+        megabytes = float(completed.stdout)
         target, met = ("", None) if limit is None else (f"<= {limit} MB", megabytes <= limit)
         yield Row(title, target, f"{megabytes:.0f} MB", met)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
-    yield from reading(quick=quick)
-    yield from first(quick=quick)
-    yield from memory(quick=quick)
+    """Yield the rows of the table."""
+    yield from reading_rows(quick=quick)
+    yield from first_result_rows(quick=quick)
+    yield from memory_rows(quick=quick)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{grown(tuple(sys.argv[2:]), quick=sys.argv[1] == '1')}\n")
+    sys.stdout.write(f"{growth_mb(tuple(sys.argv[2:]), quick=sys.argv[1] == '1')}\n")

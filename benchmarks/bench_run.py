@@ -1,8 +1,8 @@
-"""``Book.run`` against the C++ floor: nanoseconds per event, ids as a venue gives them.
+"""``Book.run`` compared with the C++ floor: nanoseconds per event, for several kinds of ids.
 
-The book has lots of one token and no capacity given; the floor has all its memory beforehand.
-Both fill the book outside the clock. The buffers of fills and status are the caller's, and have
-been written to before, as first touching a page costs more than the fill put there.
+The book has lots of one token and no capacity; the floor allocates all memory beforehand. Filling
+the book is not timed on either side. The caller's buffers for fills and status were written before,
+since the first write to a page costs more than the fill.
 """
 
 import time
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks import floor
-from benchmarks.measure import Row, alternate, at_most, garbage, same
+from benchmarks.measure import Row, alternate, at_most, check_equal, frozen_gc
 from benchmarks.workload import WEI_PER_LOT, Workload, id_table, load, to_events
 from clob import Book
 from clob.records import FILL
 
-QUESTIONS = (
+BENCHMARKS = (
     ("mixed", "dense", 1.35),
     ("add_cancel", "dense", 1.35),
     ("sweep", "dense", None),
@@ -33,7 +33,7 @@ TIMED_QUICK = 20_000
 
 
 class Replay:
-    """One stream under one kind of ids, ready to be run through a book again and again."""
+    """One stream with one kind of ids, prepared for repeated runs."""
 
     def __init__(self, workload: Workload, ids: str, num_fills: int) -> None:
         self.ids = id_table(ids, workload.num_orders)
@@ -44,22 +44,22 @@ class Replay:
         self.status = np.ones(len(self.timed), dtype=np.uint8)
 
     def run(self) -> tuple[int, floor.Stream]:
-        """Run it once.
+        """Run the stream once.
 
         Returns:
-            The nanoseconds of the timed part, and what came of it.
+            The nanoseconds of the timed part, and a summary of the result.
         """
         book = Book(lot_wei=WEI_PER_LOT)
         book.run(self.prefill)
-        with garbage(collected=False):
+        with frozen_gc(enabled=False):
             begin = time.perf_counter_ns()
             fills = book.run(self.timed, fills=self.fills, status=self.status)
             taken_ns = time.perf_counter_ns() - begin
-        same("refused events", 0, int(np.count_nonzero(self.status)))
+        check_equal("rejected events", 0, int(np.count_nonzero(self.status)))
         return taken_ns, floor.Stream(len(fills), len(book), self.hash(fills))
 
     def hash(self, fills: np.ndarray) -> int:
-        """Hash fills as the floor does, with the ids made dense again."""
+        """Hash fills as the floor does, with ids mapped back to dense ones."""
         resting, incoming = (
             self.by_id[np.searchsorted(self.ids, fills[name], sorter=self.by_id)]
             for name in ("resting_id", "incoming_id")
@@ -67,25 +67,25 @@ class Replay:
         return floor.hash_fills([resting, incoming, fills["price"], fills["size"]])
 
 
-def question(name: str, ids: str, limit: float | None, *, quick: bool) -> Row:
-    """Answer one question: compare what both made of the stream first, then measure."""
+def measure(name: str, ids: str, limit: float | None, *, quick: bool) -> Row:
+    """Check that both sides have the same result, then measure."""
     workload = load(name)
     if quick:
         workload = workload.head(TIMED_QUICK)
     rows, title = floor.to_rows(workload), f"run {name}, {ids} ids / floor"
     _, expected = floor.run(workload, rows)
-    # A book without any room left would have to look ahead at each event whether its fills fit.
+    # With spare room the book need not check before each event whether its fills fit.
     replay = Replay(workload, ids, expected.num_fills + workload.num_orders)
-    same(title, expected, replay.run()[1])
+    check_equal(title, expected, replay.run()[1])
 
     def other() -> int:
-        taken_ns, made = floor.run(workload, rows)
-        same(title, expected, made)
+        taken_ns, result = floor.run(workload, rows)
+        check_equal(title, expected, result)
         return taken_ns
 
     def ours() -> int:
-        taken_ns, made = replay.run()
-        same(title, expected, made)
+        taken_ns, result = replay.run()
+        check_equal(title, expected, result)
         return taken_ns
 
     rounds = ROUNDS_QUICK if quick else ROUNDS
@@ -93,7 +93,7 @@ def question(name: str, ids: str, limit: float | None, *, quick: bool) -> Row:
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table; the deepest book is left out where it must be quick."""
-    for name, ids, limit in QUESTIONS:
+    """Yield the rows of the table, without the deepest books in quick mode."""
+    for name, ids, limit in BENCHMARKS:
         if not (quick and name in {"depth100k", "depth1m"}):
-            yield question(name, ids, limit, quick=quick)
+            yield measure(name, ids, limit, quick=quick)

@@ -1,7 +1,7 @@
-"""Settling: 25 trades of 50 wallets in one transaction, from the request until it is confirmed.
+"""Settlement benchmark: 25 trades of 50 wallets in one transaction, from request to confirmation.
 
-The request is the server's own, to the chain worker and no further: what is measured is the worker
-and the node. All orders are fresh and signed, and each wallet trades in each transaction.
+The requests go directly to the chain worker, so that worker and node are measured without the rest
+of the server. All orders are new and signed, and every wallet trades in every transaction.
 """
 
 import asyncio
@@ -15,13 +15,16 @@ from typing import NamedTuple
 import msgspec
 from eth_account import Account
 
-from benchmarks.bench_chain import ALL, ANVIL, PAUSE_S, Node, anvil
-from benchmarks.measure import Row, same
+from benchmarks.bench_chain import ALL, ANVIL, POLL_S, Node, anvil
+from benchmarks.measure import Row, check_equal
 from benchmarks.workload import cache_dir
 from clob import Side, tokens
 from clob.signing import ZERO_ADDRESS, Domain, SignedOrder, sign
-from clob_server.chain.accounts import ACCOUNTS, ETHER_WEI
-from clob_server.chain.bodies import (
+from clob_server.chain.client import ChainClient
+from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI
+from clob_server.chain.eth.exchange_abi import FILLS_MAX, SETTLED, order_values
+from clob_server.chain.messages import OperationDone
+from clob_server.chain.operation_bodies import (
     AnyBody,
     FaucetBody,
     FillBody,
@@ -32,9 +35,6 @@ from clob_server.chain.bodies import (
     SettleBody,
     SplitBody,
 )
-from clob_server.chain.exchange import FILLS_MAX, SETTLED, order_values
-from clob_server.chain.link import Link
-from clob_server.chain.messages import Done
 from clob_server.settings import Settings
 
 SETTLE_MS_MAX = {"development chain": 300, "anvil": 30}
@@ -42,68 +42,68 @@ UNITS = 100
 PRICE = 40
 SIZE = tokens(1) // 10
 QUESTION = f"0x{'5e' * 32}"
-RICH = ACCOUNTS[8].private_key
+FUNDED_KEY = ACCOUNTS[8].private_key
 GAS_WEI = ETHER_WEI // 10
 KEY = 0x5E771E << 128
 """The private keys of the wallets follow this one."""
 
 
 class Market(NamedTuple):
-    """Where trades settle."""
+    """A market whose trades settle, and its chain."""
 
-    link: Link
+    link: ChainClient
     node: Node
     domain: Domain
     condition: PrepareAnswer
 
 
-# ----- the chain and its people --------------------------------------------------------------
+# ----- chain and wallets ---------------------------------------------------------------------
 
 
-async def opened(chain: str, folder: Path) -> Link:
-    """A worker that is ready, on a chain."""
+async def open_link(chain: str, folder: Path) -> ChainClient:
+    """Start a chain worker and wait until it is ready."""
 
     async def risen() -> None:
-        """Nothing is left over."""
+        """Do nothing: no operation is pending."""
 
     settings = Settings(chain=chain, chain_port=0, data_dir=str(folder), faucet_units=UNITS)
-    link = Link(settings, folder, risen=risen, ended=lambda _: None)
+    link = ChainClient(settings, folder, risen=risen, ended=lambda _: None)
     link.begin()
     while not link.is_open:
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(POLL_S)
     return link
 
 
-async def done(link: Link, name: str, body: AnyBody) -> bytes:
-    """Have an operation carried out, and give its answer."""
+async def run_operation(link: ChainClient, name: str, body: AnyBody) -> bytes:
+    """Run a chain operation and return its result."""
     end = await link.talk.carry_out(name, body, time.time_ns() // 1_000_000)
-    if not isinstance(end, Done):
-        raise TypeError(f"{name} came to {end}")
+    if not isinstance(end, OperationDone):
+        raise TypeError(f"{name} must end as Done; got {end}")
     return bytes(end.answer)
 
 
-async def market_on(link: Link, url: str) -> Market:
-    """A market that settles."""
+async def market_on(link: ChainClient, url: str) -> Market:
+    """Open a market whose trades settle."""
     node = Node(url)
-    answer = await done(link, "prepare", PrepareBody(question_id=QUESTION))
+    answer = await run_operation(link, "prepare", PrepareBody(question_id=QUESTION))
     condition = msgspec.json.decode(answer, type=PrepareAnswer)
     assert link.addresses is not None
-    domain = Domain("clob", "1", int(node.ask("eth_chainId"), 16), link.addresses.exchange)
+    domain = Domain("clob", "1", int(node.rpc("eth_chainId"), 16), link.addresses.exchange)
     return Market(link, node, domain, condition)
 
 
 async def wallet(market: Market, number: int) -> str:
-    """Somebody with collateral who lets the exchange take it; each other one has tokens."""
+    """Return the key of a new wallet with collateral and approvals; odd ones also have tokens."""
     key = f"0x{KEY + number:064x}"
     user = Account.from_key(key).address
     link, node, condition = market.link, market.node, market.condition
     assert link.addresses is not None
-    places = link.addresses
-    node.call(RICH, user, "gas(uint256)", number, value_wei=GAS_WEI)
-    await done(link, f"faucet {number}", FaucetBody(user=user, units=UNITS))
-    node.call(key, places.collateral, "approve(address,uint256)", places.exchange, ALL)
+    contracts = link.addresses
+    node.call(FUNDED_KEY, user, "gas(uint256)", number, value_wei=GAS_WEI)
+    await run_operation(link, f"faucet {number}", FaucetBody(user=user, units=UNITS))
+    node.call(key, contracts.collateral, "approve(address,uint256)", contracts.exchange, ALL)
     if number % 2:
-        node.call(key, places.collateral, "approve(address,uint256)", link.operator, ALL)
+        node.call(key, contracts.collateral, "approve(address,uint256)", link.operator, ALL)
         body = SplitBody(
             user=user,
             amount=str(tokens(UNITS)),
@@ -111,9 +111,9 @@ async def wallet(market: Market, number: int) -> str:
             yes_token_id=condition.yes_token_id,
             no_token_id=condition.no_token_id,
         )
-        await done(link, f"split {number}", body)
+        await run_operation(link, f"split {number}", body)
         approve = "setApprovalForAll(address,bool)"
-        node.call(key, places.conditional_tokens, approve, places.exchange, True)
+        node.call(key, contracts.conditional_tokens, approve, contracts.exchange, True)
     return key
 
 
@@ -121,7 +121,7 @@ async def wallet(market: Market, number: int) -> str:
 
 
 def party(market: Market, key: str, side: Side, salt: int) -> PartyBody:
-    """A signed order as a fill has it."""
+    """Return a signed order in the form of a fill."""
     order = SignedOrder.from_price_size(
         side=side,
         price=PRICE,
@@ -154,26 +154,26 @@ def party(market: Market, key: str, side: Side, salt: int) -> PartyBody:
 
 
 def batch(market: Market, keys: list[str], number: int) -> SettleBody:
-    """As many trades as go into a transaction, of wallets that are all different."""
-    first = number * FILLS_MAX + 1
+    """Return a full transaction of trades, every wallet in one of them."""
+    first_id = number * FILLS_MAX + 1
     return SettleBody(
         fills=[
             FillBody(
-                trade_id=str(first + place),
+                trade_id=str(first_id + index),
                 price=PRICE,
                 size=str(SIZE),
-                resting=party(market, keys[2 * place], Side.BUY, first + place),
-                incoming=party(market, keys[2 * place + 1], Side.SELL, first + place),
+                resting=party(market, keys[2 * index], Side.BUY, first_id + index),
+                incoming=party(market, keys[2 * index + 1], Side.SELL, first_id + index),
             )
-            for place in range(FILLS_MAX)
+            for index in range(FILLS_MAX)
         ]
     )
 
 
 async def times_ms(chain: str, url: str, num_batches: int) -> list[float]:
-    """How long each of some settlements takes."""
+    """Return the times of consecutive settlements in milliseconds."""
     with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
-        link = await opened(chain, Path(folder))
+        link = await open_link(chain, Path(folder))
         try:
             market = await market_on(link, url or link.rpc_url)
             keys = [await wallet(market, number) for number in range(2 * FILLS_MAX)]
@@ -181,40 +181,40 @@ async def times_ms(chain: str, url: str, num_batches: int) -> list[float]:
             taken_ms = []
             for number, body in enumerate(batches):
                 begin = time.perf_counter()
-                answer = await done(link, f"settle {number}", body)
+                answer = await run_operation(link, f"settle {number}", body)
                 taken_ms.append(1e3 * (time.perf_counter() - begin))
                 check(market, msgspec.json.decode(answer, type=SettleAnswer))
-            return taken_ms[1:]  # the first one finds everything cold
+            return taken_ms[1:]  # the first one runs with cold caches
         finally:
             await link.close(10)
 
 
 def check(market: Market, answer: SettleAnswer) -> None:
-    """See that all trades of a transaction settled."""
-    receipt = market.node.ask("eth_getTransactionReceipt", answer.settle_tx)
+    """Check that all trades of a transaction settled."""
+    receipt = market.node.rpc("eth_getTransactionReceipt", answer.settle_tx)
     settled = sum(SETTLED.is_in(log) for log in receipt["logs"])
-    same("trades that settled", FILLS_MAX, settled)
+    check_equal("settled trades", FILLS_MAX, settled)
 
 
-def row(where: str, chain: str, url: str, num_batches: int) -> Row:
-    """Settle on a chain."""
-    middle = median(asyncio.run(times_ms(chain, url, num_batches)))
-    most = SETTLE_MS_MAX[where]
+def row(name: str, chain: str, url: str, num_batches: int) -> Row:
+    """Measure settlements on one chain."""
+    typical = median(asyncio.run(times_ms(chain, url, num_batches)))
+    limit = SETTLE_MS_MAX[name]
     return Row(
-        f"settle: {FILLS_MAX} trades in a transaction on {where}, median of {num_batches}",
-        f"<= {most} ms",
-        f"{middle:.1f} ms",
-        middle <= most,
+        f"settle: {FILLS_MAX} trades in a transaction on {name}, median of {num_batches}",
+        f"<= {limit} ms",
+        f"{typical:.1f} ms",
+        typical <= limit,
     )
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
+    """Yield the rows of the table."""
     num_batches = 3 if quick else 20
     yield row("development chain", "embedded", "", num_batches)
     program = next(Path(__file__).parents[1].glob(f"{ANVIL}/anvil-*/bin/anvil*"), None)
     if program is None:
-        yield Row("settle: anvil not measured, `make clients` installs it", "", "", None)
+        yield Row("settle: not measured on anvil; `make clients` installs it", "", "", None)
         return
     with anvil(program) as url:
         yield row("anvil", url, url, num_batches)

@@ -1,7 +1,8 @@
-"""Signatures: single, in batches and on two threads, beside the curve alone and eth-account.
+"""Signature benchmarks: single, batched and on two threads, compared with the bare curve operation.
 
-The raw side is a C loop of parse and recover, of the same library, over the same signatures. All
-signatures are distinct. Both orders of eth-account end in the same address as ours.
+The raw baseline is a C loop of parse and recover from the same library over the same, distinct
+signatures. The second baseline is eth-account, with coincurve and without; it must recover the same
+addresses.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from coincurve._libsecp256k1 import ffi, lib
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from benchmarks.measure import Pair, Row, alternate, at_least, at_most, same, timed
+from benchmarks.measure import Pair, Row, alternate, at_least, at_most, check_equal, timed
 from benchmarks.native import compiled
 from clob import Side
 from clob.signing import (
@@ -41,7 +42,7 @@ PER_THREAD_CALL = 100
 
 
 class Flow(NamedTuple):
-    """Signed orders, as JSON has them, as fields, and as the raw loop takes them."""
+    """Signed orders as JSON texts, as objects, and as bytes for the raw loop."""
 
     texts: list[dict[str, object]]
     orders: list[SignedOrder]
@@ -50,8 +51,8 @@ class Flow(NamedTuple):
 
 
 @functools.cache
-def flow(count: int) -> Flow:
-    """Make so many orders by 20 makers; token ids and salts as wide as they come."""
+def make_flow(count: int) -> Flow:
+    """Return ``count`` signed orders of 20 makers, with token ids and salts of realistic width."""
     accounts = [Account.from_key(number.to_bytes(32)) for number in range(1, 21)]
     orders = []
     for number in range(count):
@@ -75,8 +76,8 @@ def flow(count: int) -> Flow:
     )
 
 
-def raw_ns(made: Flow) -> int:
-    """Nanoseconds of the curve alone."""
+def raw_ns(flow: Flow) -> int:
+    """Return the time of the bare curve operations in nanoseconds."""
     loop = compiled("raw_recover", COMPILE, SOURCE).raw_recover
     loop.restype = ctypes.c_uint64
     loop.argtypes = (
@@ -89,56 +90,56 @@ def raw_ns(made: Flow) -> int:
     address = [int(ffi.cast("uintptr_t", ffi.addressof(lib, name))) for name in names]
     context = int(ffi.cast("uintptr_t", lib.secp256k1_context_static))
     mixed = ctypes.create_string_buffer(64)
-    taken: int = loop(context, *address, made.digests, made.signatures, len(made.orders), mixed)
-    same("the raw loop", True, taken > 0)
+    taken: int = loop(context, *address, flow.digests, flow.signatures, len(flow.orders), mixed)
+    check_equal("raw loop accepts the signatures", True, taken > 0)
     return taken
 
 
-# ----- ours ----------------------------------------------------------------------------------
+# ----- clob.signing --------------------------------------------------------------------------
 
 
-def from_texts(made: Flow) -> None:
-    """Read and verify, one by one."""
+def from_texts(flow: Flow) -> None:
+    """Read JSON texts and verify them one by one."""
     read = SignedOrder.from_json
-    for text in made.texts:
+    for text in flow.texts:
         verify(read(text), DOMAIN)
 
 
-def from_fields(made: Flow) -> None:
-    """Verify, one by one."""
-    for order in made.orders:
+def from_fields(flow: Flow) -> None:
+    """Verify orders one by one."""
+    for order in flow.orders:
         verify(order, DOMAIN)
 
 
-def in_batch(made: Flow) -> None:
-    """Verify all at once."""
-    same("verify_batch", 0, max(verify_batch(made.orders, DOMAIN)))
+def in_batch(flow: Flow) -> None:
+    """Verify all orders in one call."""
+    check_equal("verify_batch", 0, max(verify_batch(flow.orders, DOMAIN)))
 
 
-def on_threads(pool: ThreadPoolExecutor, made: Flow) -> None:
-    """Verify in batches, each a task of the pool."""
-    every = range(0, len(made.orders), PER_THREAD_CALL)
-    parts = [made.orders[start : start + PER_THREAD_CALL] for start in every]
-    found = list(pool.map(lambda part: max(verify_batch(part, DOMAIN)), parts))
-    same("verify_batch on threads", 0, max(found))
+def on_threads(pool: ThreadPoolExecutor, flow: Flow) -> None:
+    """Verify in batches, one task of the pool per batch."""
+    starts = range(0, len(flow.orders), PER_THREAD_CALL)
+    parts = [flow.orders[start : start + PER_THREAD_CALL] for start in starts]
+    results = list(pool.map(lambda part: max(verify_batch(part, DOMAIN)), parts))
+    check_equal("verify_batch on threads", 0, max(results))
 
 
 # ----- eth-account ---------------------------------------------------------------------------
 
 
-def by_eth_account(made: Flow) -> None:
-    """What one would write with eth-account alone."""
-    for order in made.orders:
+def by_eth_account(flow: Flow) -> None:
+    """Recover addresses with eth-account and its typed-data encoder."""
+    for order in flow.orders:
         data = typed_data(order, DOMAIN)
-        found = Account.recover_message(
+        signer = Account.recover_message(
             encode_typed_data(full_message=data), signature=order.signature
         )
-        same("eth-account", order.signer, found)
+        check_equal("signer by eth-account", order.signer, signer)
 
 
 @contextmanager
 def in_plain_python() -> Iterator[None]:
-    """Have eth-account find no coincurve, as where it is not installed."""
+    """Make eth-account use plain Python, as if coincurve were not installed."""
     os.environ["ECC_BACKEND_CLASS"] = "eth_keys.backends.NativeECCBackend"
     try:
         yield
@@ -146,37 +147,39 @@ def in_plain_python() -> Iterator[None]:
         del os.environ["ECC_BACKEND_CLASS"]
 
 
-def by_eth_account_alone(made: Flow) -> None:
-    """The same where coincurve is not installed."""
+def by_eth_account_alone(flow: Flow) -> None:
+    """Recover addresses with eth-account in plain Python."""
     with in_plain_python():
-        by_eth_account(made)
+        by_eth_account(flow)
 
 
 Work = Callable[[Flow], object]
 
 
-def beside(other: Work, ours: Work, made: Flow, rounds: int) -> Pair:
-    """Both on the same orders, in turn."""
-    sides = (lambda: timed(lambda: other(made))), (lambda: timed(lambda: ours(made)))
-    return alternate(*sides, len(made.orders), rounds)
+def compare(other: Work, ours: Work, flow: Flow, rounds: int) -> Pair:
+    """Measure both sides on the same orders, in turn."""
+    sides = (lambda: timed(lambda: other(flow))), (lambda: timed(lambda: ours(flow)))
+    return alternate(*sides, len(flow.orders), rounds)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
-    made, rounds = (flow(NUM_QUICK), ROUNDS_QUICK) if quick else (flow(NUM_ORDERS), ROUNDS)
-    where = f"signing, {BACKEND}:"
+    """Yield the rows of the table."""
+    flow, rounds = (
+        (make_flow(NUM_QUICK), ROUNDS_QUICK) if quick else (make_flow(NUM_ORDERS), ROUNDS)
+    )
+    prefix = f"signing, {BACKEND}:"
     for title, limit, work in (
         ("single from JSON texts", 1.20, from_texts),
         ("single from fields", 1.12, from_fields),
         ("batch", 1.08, in_batch),
     ):
-        ours = functools.partial(timed, functools.partial(work, made))
-        pair = alternate(functools.partial(raw_ns, made), ours, len(made.orders), rounds)
-        yield at_most(f"{where} {title} / raw", limit, pair)
+        ours = functools.partial(timed, functools.partial(work, flow))
+        pair = alternate(functools.partial(raw_ns, flow), ours, len(flow.orders), rounds)
+        yield at_most(f"{prefix} {title} / raw", limit, pair)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:
         on_one, on_two = (functools.partial(on_threads, pool) for pool in (one, two))
-        yield at_least(f"{where} two threads / one", 1.85, beside(on_one, on_two, made, rounds))
-    faster = beside(by_eth_account, from_fields, made, max(3, rounds // 3))
-    yield at_least(f"{where} single / eth-account with coincurve", 5.5, faster)
-    alone = beside(by_eth_account_alone, from_fields, flow(NUM_NATIVE), 5)
-    yield at_least(f"{where} single / eth-account without", 100, alone)
+        yield at_least(f"{prefix} two threads / one", 1.85, compare(on_one, on_two, flow, rounds))
+    faster = compare(by_eth_account, from_fields, flow, max(3, rounds // 3))
+    yield at_least(f"{prefix} single / eth-account with coincurve", 5.5, faster)
+    alone = compare(by_eth_account_alone, from_fields, make_flow(NUM_NATIVE), 5)
+    yield at_least(f"{prefix} single / eth-account without coincurve", 100, alone)

@@ -1,7 +1,7 @@
-"""Snapshot and restore of many resting orders: seconds, and bytes an order. Restored is as on a
-restart, in a process of its own.
+"""Snapshot benchmark: seconds to write and restore a million resting orders, and bytes per order.
 
-Orders have ids of 21 characters, a thousand makers and a hash each, as signed orders have.
+A restore runs in a new process, as on a restart. Like signed orders, the orders have ids of 21
+characters, one of a thousand makers, and a hash each.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ SECONDS_MAX, BYTES_MAX = 3.0, 150.0
 
 
 def filled(num_orders: int) -> Matcher:
-    """A market with so many resting orders, none of which trades."""
+    """Return a matcher with one market and ``num_orders`` resting orders."""
     matcher = Matcher()
     matcher.add_market(Market(id="m", yes=TOKENS[0], no=TOKENS[1]))
     matcher.apply(SetLimits(limits=Limits(orders_max=num_orders)))
@@ -40,13 +40,13 @@ def filled(num_orders: int) -> Matcher:
 
 
 def restored_s(state: bytes) -> float:
-    """The seconds that a process which has just started takes to be where a snapshot was."""
+    """Return the seconds to restore a snapshot in a new process."""
     with tempfile.NamedTemporaryFile(suffix=".snapshot") as file:
         file.write(state)
         file.flush()
         command = [sys.executable, "-c", RESTART, file.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+        completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(completed.stdout)
 
 
 RESTART = """
@@ -56,28 +56,28 @@ state = pathlib.Path(sys.argv[1]).read_bytes()
 begin = time.perf_counter()
 matcher = Matcher.restore(state)
 taken = time.perf_counter() - begin
-assert matcher.snapshot() == state, "what was restored is not what was written"
+assert matcher.snapshot() == state, "restored state differs from the snapshot"
 print(taken)
 """
 
 
-def written(num_orders: int) -> tuple[bytes, float]:
-    """A snapshot of so many orders, and the seconds it takes."""
+def write_snapshot(num_orders: int) -> tuple[bytes, float]:
+    """Return a snapshot of ``num_orders`` orders and the seconds to write it."""
     matcher, kept = filled(num_orders), []
-    taken_ns = [timed(lambda: kept.append(matcher.snapshot()), collected=True) for _ in "123"]
+    taken_ns = [timed(lambda: kept.append(matcher.snapshot()), gc_enabled=True) for _ in "123"]
     return kept[0], median(taken_ns) / 1e9
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
+    """Yield the rows of the table."""
     num_orders = NUM_QUICK if quick else NUM_ORDERS
-    state, taken_s = written(num_orders)
-    back_s = median(restored_s(state) for _ in "123")
-    for title, seconds in (("snapshot", taken_s), ("restore", back_s)):
+    state, taken_s = write_snapshot(num_orders)
+    restore_s = median(restored_s(state) for _ in "123")
+    for title, seconds in (("snapshot", taken_s), ("restore", restore_s)):
         met = seconds <= SECONDS_MAX
         target = f"<= {SECONDS_MAX:.1f} s"
         yield Row(f"{title} of {num_orders:,} resting orders", target, f"{seconds:.2f} s", met)
     size = len(state) / num_orders
     yield Row(
-        "bytes an order in a snapshot", f"<= {BYTES_MAX:.0f} B", f"{size:.1f} B", size <= BYTES_MAX
+        "bytes per order in a snapshot", f"<= {BYTES_MAX:.0f} B", f"{size:.1f} B", size <= BYTES_MAX
     )

@@ -1,8 +1,7 @@
-"""``submit`` and ``cancel`` one at a time, against the book one would write oneself.
+"""``submit`` and ``cancel``, one at a time, compared with the book of ``user_book.py``.
 
-Both sides get fresh text ids, the id of a cancel being another object than the id of its order, go
-through a loop of the same shape, and keep everything that is returned, as a program does that will
-publish it.
+Both sides get new text ids (a cancel's id is another object than its order's id), run in loops of
+the same shape, and keep all returned values, like a program that publishes them.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ import numpy as np
 
 from benchmarks import floor
 from benchmarks.flow import CANCEL
-from benchmarks.measure import Pair, Row, alternate, at_least, same, timed
+from benchmarks.measure import Pair, Row, alternate, at_least, check_equal, timed
 from benchmarks.user_book import UserBook, UserTrade
 from benchmarks.workload import WEI_PER_LOT, Workload, load
 from clob import Book, Order, Side, Trade
@@ -27,28 +26,28 @@ Action = tuple[bool, Any, int, int, int]
 
 
 def text_id(number: int) -> str:
-    """A text id of 21 characters, as long as the ones a venue mints."""
+    """Return a text id of 21 characters, a typical length."""
     return f"ord_{1_700_000_000 + number // 100}_{number:06x}"
 
 
 def dense_id(text: str) -> int:
-    """The number an id was made of."""
+    """Return the number in a text id."""
     return int(text[15:], 16)
 
 
 def maker_of(name: str) -> str:
-    """The maker of an order, one of a thousand texts that are shared."""
+    """Return the maker of an order, one of a thousand shared texts."""
     return MAKERS[dense_id(name) % len(MAKERS)]
 
 
-def order(name: str, side: int, price: int, size: int) -> Order:
-    """The order of a name, the size in wei."""
+def make_order(name: str, side: int, price: int, size: int) -> Order:
+    """Return an order; ``size`` in wei."""
     maker = maker_of(name)
     return Order(id=name, token=TOKEN, maker=maker, side=SIDES[side], price=price, size=size)
 
 
 def actions(workload: Workload) -> list[Action]:
-    """A stream as tuples: is it a cancel, the id, side, price, wei; every id a new object."""
+    """Return a stream as tuples: whether a cancel, id, side, price, wei; every id a new object."""
     columns = (workload.op, workload.order_id, workload.side, workload.price, workload.size)
     return [
         (op == CANCEL, text_id(number), side, price, lots * WEI_PER_LOT)
@@ -57,15 +56,15 @@ def actions(workload: Workload) -> list[Action]:
 
 
 def with_orders(plain: list[Action]) -> list[Action]:
-    """The same with an order in the place of the id of what is no cancel."""
+    """Return actions with an order object in place of the id, except for cancels."""
     return [
-        (cancels, name if cancels else order(name, side, price, size), side, price, size)
+        (cancels, name if cancels else make_order(name, side, price, size), side, price, size)
         for cancels, name, side, price, size in plain
     ]
 
 
 def with_makers(plain: list[Action]) -> list[tuple[Any, ...]]:
-    """The same with the enum member for the side, and the maker at the end."""
+    """Return actions with an enum member as side and the maker at the end."""
     return [
         (cancels, name, SIDES[side], price, size, maker_of(name))
         for cancels, name, side, price, size in plain
@@ -73,7 +72,7 @@ def with_makers(plain: list[Action]) -> list[tuple[Any, ...]]:
 
 
 def drive_user(book: UserBook, todo: list[Action], keep: Callable[[Any], None]) -> None:
-    """The user's book, called as it wants to be."""
+    """Run actions through the user's book, with positional arguments."""
     add, cancel = book.add, book.cancel
     for cancels, name, side, price, size in todo:
         if cancels:
@@ -83,7 +82,7 @@ def drive_user(book: UserBook, todo: list[Action], keep: Callable[[Any], None]) 
 
 
 def drive_prebuilt(book: Book, todo: list[Action], keep: Callable[[Any], None]) -> None:
-    """Ours, the order being there already."""
+    """Run actions through the book with prebuilt orders."""
     submit, cancel = book.submit, book.cancel
     for cancels, subject, _side, _price, _size in todo:
         if cancels:
@@ -93,7 +92,7 @@ def drive_prebuilt(book: Book, todo: list[Action], keep: Callable[[Any], None]) 
 
 
 def drive_built(book: Book, todo: list[tuple[Any, ...]], keep: Callable[[Any], None]) -> None:
-    """Ours, the order built from six keywords under the clock."""
+    """Run actions through the book and build each order inside the timed loop."""
     submit, cancel = book.submit, book.cancel
     for cancels, name, side, price, size, maker in todo:
         if cancels:
@@ -108,22 +107,22 @@ FORMS = {"Order prebuilt": (drive_prebuilt, with_orders), "Order built": (drive_
 
 
 def once(
-    workload: Workload, book: Any, drive: Any, prepare: Any = list, *, collected: bool = True
+    workload: Workload, book: Any, drive: Any, prepare: Any = list, *, gc_enabled: bool = True
 ) -> tuple[int, list[Any]]:
     """Run a stream through a book.
 
     Returns:
-        The nanoseconds of the timed part, and everything its calls returned.
+        The nanoseconds of the timed part, and all values that its calls returned.
     """
     todo = prepare(actions(workload))
     drive(book, todo[: workload.prefill], lambda _: None)
     ready, kept = todo[workload.prefill :], []
-    taken_ns = timed(lambda: drive(book, ready, kept.append), collected=collected)
+    taken_ns = timed(lambda: drive(book, ready, kept.append), gc_enabled=gc_enabled)
     return taken_ns, kept
 
 
 def trades(kept: list[Any]) -> floor.Stream:
-    """Count and hash the trades among what the calls of either book returned."""
+    """Count and hash the trades in the values that either book returned."""
     rows = []
     for returned in kept:
         for event in returned if isinstance(returned, list) else ():
@@ -138,30 +137,30 @@ def trades(kept: list[Any]) -> floor.Stream:
     return floor.Stream(len(rows), 0, floor.hash_fills(list(table.T)))
 
 
-def compare(workload: Workload, form: str, rounds: int, *, collected: bool) -> Pair:
-    """Compare the trades of both books once, then measure."""
+def compare(workload: Workload, form: str, rounds: int, *, gc_enabled: bool) -> Pair:
+    """Check that both books make the same trades, then measure."""
     drive, prepare = FORMS[form]
 
     def other() -> tuple[int, list[Any]]:
-        return once(workload, UserBook(), drive_user, collected=collected)
+        return once(workload, UserBook(), drive_user, gc_enabled=gc_enabled)
 
     def ours() -> tuple[int, list[Any]]:
-        return once(workload, Book(token=TOKEN), drive, prepare, collected=collected)
+        return once(workload, Book(token=TOKEN), drive, prepare, gc_enabled=gc_enabled)
 
-    same(form, trades(other()[1]), trades(ours()[1]))
+    check_equal(form, trades(other()[1]), trades(ours()[1]))
     return alternate(lambda: other()[0], lambda: ours()[0], workload.num_timed, rounds)
 
 
 def rows(*, quick: bool) -> Iterator[Row]:
-    """The rows of the table."""
+    """Yield the rows of the table."""
     rounds, num_timed = (ROUNDS_QUICK, TIMED_QUICK) if quick else (ROUNDS, NUM_TIMED)
-    for name, form, limit, collected in (
+    for name, form, limit, gc_enabled in (
         ("mixed", "Order prebuilt", 2.5, True),
         ("mixed", "Order built", 2.0, True),
         ("mixed", "Order prebuilt", None, False),
         ("add_cancel", "Order prebuilt", None, True),
         ("sweep", "Order prebuilt", None, True),
     ):
-        title = f"submit {name}, {form}{'' if collected else ', no gc'} / user"
-        pair = compare(load(name).head(num_timed), form, rounds, collected=collected)
+        title = f"submit {name}, {form}{'' if gc_enabled else ', no gc'} / user"
+        pair = compare(load(name).head(num_timed), form, rounds, gc_enabled=gc_enabled)
         yield at_least(title, limit, pair)

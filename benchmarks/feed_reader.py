@@ -1,8 +1,8 @@
-"""Many clients in one process, which read what comes and note when: ``ws|raw``, port, how many.
+"""Feed clients in one process that record when they read each event.
 
-Whoever wrote an event named its order after the time, by the clock that all processes share. A line
-on standard input says how many events are to come since the last one; when so many have, it tells
-in how many ns half of them and 99 of a hundred were read.
+Arguments: ``ws`` or ``raw``, the port, the number of clients. The sender puts the current time into
+the order id, by the clock that all processes share. Each input line is a number of events; after so
+many have been read, the output line is their number and the p50 and p99 delays in ns.
 """
 
 import os
@@ -18,42 +18,42 @@ HANDSHAKE = (
 )
 SUBSCRIBE = b'{"type":"subscribe","channel":"orderbook","marketId":"m"}'
 MASKED = bytes((0x81, 0x80 | len(SUBSCRIBE), 0, 0, 0, 0)) + SUBSCRIBE
-"""The subscribe as a frame, masked with zeros."""
+"""The subscribe message as a frame, masked with zeros."""
 ORDER = b'"orderId":"'
-MANY_BYTES = 1 << 13
+READ_BYTES = 1 << 13
 
 
 def connected(kind: str, port: int) -> socket.socket:
-    """Connect, and subscribe to the market where that is needed."""
+    """Connect a client and, for ``ws``, subscribe to the market."""
     client = socket.create_connection(("127.0.0.1", port))
     if kind == "raw":
-        client.recv(1)  # it is among those who are told of something now
+        client.recv(1)  # the server has registered the client
     else:
         client.sendall(HANDSHAKE)
-        got = b""
-        while not got.endswith(b"\r\n\r\n"):
-            got += client.recv(1)
+        data = b""
+        while not data.endswith(b"\r\n\r\n"):
+            data += client.recv(1)
         client.sendall(MASKED)
-        got = b""
-        while not got.endswith(b"}}"):  # the snapshot
-            got += client.recv(MANY_BYTES)
+        data = b""
+        while not data.endswith(b"}}"):  # the snapshot
+            data += client.recv(READ_BYTES)
     client.setblocking(False)
     return client
 
 
-def note(came: list[tuple[int, bytes]], taken_ns: list[int]) -> None:
-    """Note how long each event took that is in what came, and forget that."""
-    for now, data in came:
-        place = 0
-        while (found := data.find(ORDER, place)) >= 0:
-            start = found + len(ORDER)
-            place = data.index(b'"', start)
-            taken_ns.append(now - int(data[start:place]))
-    came.clear()
+def record_delays(received: list[tuple[int, bytes]], taken_ns: list[int]) -> None:
+    """Append the delay of each event in the received data, then clear the data."""
+    for now, data in received:
+        end = 0
+        while (match := data.find(ORDER, end)) >= 0:
+            start = match + len(ORDER)
+            end = data.index(b'"', start)
+            taken_ns.append(now - int(data[start:end]))
+    received.clear()
 
 
 def main() -> None:
-    """Read until standard input ends; what came is looked at when nothing comes."""
+    """Read until standard input ends; parse received data only when no client has new data."""
     kind, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     clients = {client.fileno(): client for client in (connected(kind, port) for _ in range(count))}
     poll = select.epoll()
@@ -62,13 +62,13 @@ def main() -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     taken_ns: list[int] = []
-    came: list[tuple[int, bytes]] = []
-    left: dict[int, bytes] = {}
+    received: list[tuple[int, bytes]] = []
+    partial: dict[int, bytes] = {}
     wanted = 0
     while True:
         ready = poll.poll(0)
         if not ready:
-            note(came, taken_ns)
+            record_delays(received, taken_ns)
             if 0 < wanted <= len(taken_ns):
                 cuts = quantiles(taken_ns, n=100)
                 sys.stdout.write(f"{len(taken_ns)} {cuts[49]:.0f} {cuts[98]:.0f}\n")
@@ -77,14 +77,14 @@ def main() -> None:
             ready = poll.poll()
         for number, _ in ready:
             if number:
-                data = os.read(number, MANY_BYTES)
+                data = os.read(number, READ_BYTES)
                 now = time.perf_counter_ns()
-                if number in left:
-                    data = left.pop(number) + data
+                if number in partial:
+                    data = partial.pop(number) + data
                 if data.endswith(b"}"):
-                    came.append((now, data))
-                else:  # an event came in parts
-                    left[number] = data
+                    received.append((now, data))
+                else:  # an incomplete event
+                    partial[number] = data
             elif line := os.read(0, 100):
                 wanted = int(line)
             else:

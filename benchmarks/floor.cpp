@@ -1,4 +1,4 @@
-// The floor as a shared library: runs a stream under a clock of its own, and hashes fills.
+// The floor as a shared library: runs and times a stream, and hashes fills.
 #include "floor.hpp"
 
 #include <ctime>
@@ -22,7 +22,7 @@ uint64_t now_ns() {
   return uint64_t(t.tv_sec) * 1'000'000'000ull + uint64_t(t.tv_nsec);
 }
 
-// One word after the other is mixed in, so that the hash depends on their order.
+// The hash depends on the order of the words.
 inline uint64_t mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
   return hash ^ (hash >> 29);
@@ -52,7 +52,7 @@ struct Result {
   uint64_t ns, num_fills, num_resting, hash;
 };
 
-// Run a stream; the clock goes from event `prefill` on. Returns 0, or 1 without the memory.
+// Run a stream and time it from event `prefill` on. Returns 0, or 1 if memory is missing.
 int floor_run(const Event *events, uint64_t n, uint64_t prefill, uint32_t num_orders,
               uint64_t max_fills, Result *result) {
   bench::Book book(num_orders, max_fills);

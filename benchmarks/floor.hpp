@@ -1,10 +1,10 @@
-// The floor: a book of 99 prices that does the bare work of matching and nothing else. Nothing is
-// checked, no order has an owner, a time or a name: it is what a machine needs at the least.
+// The floor: a book of 99 prices with the bare work of matching, as a lower bound. Input is not
+// checked; orders have no owner, time or name.
 //
-// Sizes are wei in 128 bits. Orders lie in one slab and are chained per price, oldest first. The
-// chain is closed over a node of its own, the anchor of the price, so that unchaining an order asks
-// no questions. Two words per side say which prices have orders. An order is found by its dense
-// number. There is no prefetching: what a book gains by it, it may gain over the floor.
+// Sizes are wei in 128 bits. Orders are nodes of one slab, linked per price, oldest first. Each list
+// is circular over an anchor node, so that unlinking needs no branches. Two words per side mark the
+// prices with orders. An array maps dense order numbers to nodes. There is no prefetching: a book
+// that prefetches may be faster than the floor.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -31,7 +31,7 @@ struct Fill {
   uint32_t price;
 };
 
-// Lines of the cache begin at multiples of 64 bytes; no node shall lie across two of them.
+// Cache lines begin at multiples of 64 bytes; aligned memory keeps each node in one line.
 template <class T>
 T *touched(size_t n) {
   size_t bytes = (n * sizeof(T) / 64 + 1) * 64;
@@ -45,7 +45,7 @@ class Book {
   uint64_t num_fills = 0, num_resting = 0;
   Fill *fills;
 
-  // Everything is allocated and touched here, so that nothing of it happens under the clock.
+  // Allocates and writes all memory here, outside the timed part.
   Book(uint32_t num_orders, uint64_t max_fills)
       : fills(touched<Fill>(max_fills)),
         nodes_(touched<Node>(ANCHORS + size_t{num_orders})),
@@ -68,11 +68,11 @@ class Book {
   inline void add(uint32_t order_id, uint32_t side, uint32_t price, wei_t size) {
     if (side == 0) {
       for (uint32_t best; (best = lowest_ask()) <= price;) {
-        if (!(size = eat(SIDE | best, best, size, order_id))) return;
+        if (!(size = match(SIDE | best, best, size, order_id))) return;
       }
     } else {
       for (uint32_t best; (best = highest_bid()) >= price;) {
-        if (!(size = eat(best, best, size, order_id))) return;
+        if (!(size = match(best, best, size, order_id))) return;
       }
     }
     rest(order_id, side * SIDE | price, size);
@@ -92,7 +92,7 @@ class Book {
   }
 
  private:
-  static constexpr uint32_t SIDE = 128;  // bids hang on the anchors below it, asks above
+  static constexpr uint32_t SIDE = 128;  // anchors of bids are below it, those of asks above
   static constexpr uint32_t ANCHORS = 2 * SIDE;
 
   Node *nodes_;
@@ -143,7 +143,7 @@ class Book {
     num_resting++;
   }
 
-  inline wei_t eat(uint32_t anchor, uint32_t price, wei_t size, uint32_t incoming_id) {
+  inline wei_t match(uint32_t anchor, uint32_t price, wei_t size, uint32_t incoming_id) {
     Level &level = levels_[anchor];
     const wei_t before = size;
     uint32_t slot = nodes_[anchor].next;

@@ -1,4 +1,4 @@
-"""Builds the C++ floor on first use, and runs streams through it."""
+"""The C++ floor: compiled on first use, run over streams."""
 
 import ctypes
 import functools
@@ -18,7 +18,7 @@ ROW = np.dtype(
 
 
 class Stream(NamedTuple):
-    """What a book made of a stream: how many fills, how many orders rest, a hash of the fills."""
+    """Result of a stream: number of fills, number of resting orders, hash of the fills."""
 
     num_fills: int
     num_resting: int
@@ -26,14 +26,14 @@ class Stream(NamedTuple):
 
 
 class Result(ctypes.Structure):
-    """As in floor.cpp."""
+    """The struct ``Result`` of floor.cpp."""
 
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("ns", "num_fills", "num_resting", "hash"))
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The floor as a shared library."""
+    """Return the floor as a shared library."""
     floor = compiled("floor", COMPILE, *SOURCES)
     word, pointer = ctypes.c_uint64, ctypes.c_void_p
     floor.floor_run.argtypes = (pointer, word, word, ctypes.c_uint32, word, pointer)
@@ -44,7 +44,7 @@ def library() -> ctypes.CDLL:
 
 
 def to_rows(workload: Workload) -> np.ndarray:
-    """Write a stream as the rows of 16 bytes that the floor reads."""
+    """Return a stream as rows of 16 bytes, the input of the floor."""
     rows = np.zeros(len(workload), dtype=ROW)
     for name in ("op", "side", "price", "order_id"):
         rows[name] = getattr(workload, name)
@@ -55,19 +55,20 @@ def to_rows(workload: Workload) -> np.ndarray:
 def run(workload: Workload, rows: np.ndarray) -> tuple[int, Stream]:
     """Run a stream through the floor.
 
-    Each fill empties an order or ends one, so that there are at most twice as many as orders.
+    Each fill completes a resting or an incoming order, so there are at most twice as many fills as
+    orders.
 
     Returns:
-        The nanoseconds of the timed part, taken inside C, and what came of it.
+        The nanoseconds of the timed part, measured in C, and the result.
     """
     result, orders = Result(), workload.num_orders
-    given = (rows.ctypes.data, len(rows), workload.prefill, orders, 2 * orders)
-    if library().floor_run(*given, ctypes.byref(result)):
-        raise MemoryError("the floor")
+    arguments = (rows.ctypes.data, len(rows), workload.prefill, orders, 2 * orders)
+    if library().floor_run(*arguments, ctypes.byref(result)):
+        raise MemoryError("the floor could not allocate its book")
     return result.ns, Stream(result.num_fills, result.num_resting, result.hash)
 
 
 def hash_fills(columns: list[np.ndarray]) -> int:
-    """Hash fills as the floor does: resting id, incoming id, price, lots, the ids dense."""
+    """Hash fills like the floor; columns are resting id, incoming id (both dense), price, lots."""
     rows = np.column_stack([column.astype(np.uint64) for column in columns])
     return library().floor_hash(np.ascontiguousarray(rows).ctypes.data, len(rows))

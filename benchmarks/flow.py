@@ -1,7 +1,7 @@
-"""Makes an order flow, in plain Python: the book it leads to is kept, so that every cancel is true.
+"""Generator of synthetic order flow, in plain Python, with a book so that every cancel is valid.
 
-Orders rest near a middle that wanders between 25 and 75, and cancels fall on any living order
-alike, which is the hardest case for a cache.
+Orders rest near a middle price that wanders between 25 and 75. Cancels pick any resting order with
+equal probability, the worst case for a CPU cache.
 """
 
 import random  # noqa: TID251 - seeded, the same draws every time
@@ -17,7 +17,7 @@ COLUMNS = {"op": "u1", "side": "u1", "price": "u1", "size": "u8", "order_id": "u
 
 @dataclass(frozen=True)
 class Mix:
-    """What a stream is made of: how long, how deep, the shares that cross and add, the seed."""
+    """Parameters of a stream: length, depth, shares of crossing and adding events, seed."""
 
     num_timed: int
     depth: int
@@ -27,10 +27,10 @@ class Mix:
 
 
 class Flow:
-    """Makes a stream while keeping the book it leads to, so that a cancel always meets an order.
+    """Generates a stream and keeps its book, so that a cancel always has an order.
 
-    The book is as plain as can be: a queue of ids per price, in which an order with nothing left
-    is dead and skipped, and a count of the living per price.
+    The book is a queue of ids and a count of resting orders per price. An order with no size left
+    stays in its queue and is skipped.
     """
 
     def __init__(self, mix: Mix) -> None:
@@ -48,7 +48,7 @@ class Flow:
         self.place: list[int] = []
 
     def make(self) -> int:
-        """Fill the book to its depth, then hold it there; say how many rows filled it."""
+        """Fill the book to its depth and hold it there; return the number of filling rows."""
         while len(self.live) < self.mix.depth:
             self.passive()
         prefill = len(self.rows["op"])
@@ -57,7 +57,7 @@ class Flow:
         return prefill
 
     def step(self) -> None:
-        """One event: an order that crosses, or one that rests, or a cancel."""
+        """Add one event: a crossing order, a resting order or a cancel."""
         mix, draw = self.mix, self.rng.random
         both = self.best[BUY] != NO_BID and self.best[SELL] != NO_ASK
         if draw() < mix.crossing and both:
@@ -75,7 +75,7 @@ class Flow:
             self.cancel(self.live[int(draw() * len(self.live))])
 
     def passive(self) -> None:
-        """An order that rests: near the middle, which wanders, and the rarer the further off."""
+        """Add a resting order; its distance from the wandering middle is exponential."""
         draw, between = self.rng.random, self.rng.randint
         self.middle = min(75.0, max(25.0, self.middle + (draw() - 0.5) * 0.02))
         side = BUY if draw() < 0.5 else SELL
@@ -96,7 +96,7 @@ class Flow:
             self.add(side, price, between(1, LOTS_MAX))
 
     def add(self, side: int, price: int, size: int) -> None:
-        """Record an order, match it, and rest what is left."""
+        """Record an order, match it, and rest the remaining size."""
         number = len(self.price)
         self.record(ADD, side, price, size, number)
         self.side.append(side)
@@ -105,8 +105,8 @@ class Flow:
         self.place.append(-1)
         other, best = 1 - side, self.best
         while size and (price >= best[SELL] if side == BUY else NO_BID < best[BUY] >= price):
-            size = self.eat(other, best[other], size)
-            self.settle(other)
+            size = self.match_level(other, best[other], size)
+            self.update_best(other)
         if not size:
             return
         self.left[number] = size
@@ -116,8 +116,8 @@ class Flow:
         self.counts[side][price] += 1
         best[side] = max(best[side], price) if side == BUY else min(best[side], price)
 
-    def eat(self, side: int, price: int, size: int) -> int:
-        """Trade against the head of one queue, and say what is left of the incoming order."""
+    def match_level(self, side: int, price: int, size: int) -> int:
+        """Trade against one price level; return the remaining size of the incoming order."""
         queue, left = self.queues[side][price], self.left
         while size and queue:
             head = queue[0]
@@ -128,33 +128,33 @@ class Flow:
                 break
             queue.popleft()
             if traded:
-                self.forget(head)
+                self.remove_live(head)
         return size
 
     def cancel(self, number: int) -> None:
-        """Record a cancel, and leave the order dead in its queue."""
+        """Record a cancel; the order stays in its queue with size 0."""
         side = self.side[number]
         self.record(CANCEL, side, self.price[number], 0, number)
         self.left[number] = 0
-        self.forget(number)
-        self.settle(side)
+        self.remove_live(number)
+        self.update_best(side)
 
-    def forget(self, number: int) -> None:
-        """Take an order off the list of the living, in constant time."""
+    def remove_live(self, number: int) -> None:
+        """Remove an order from the list of resting orders in constant time."""
         place, last = self.place[number], self.live.pop()
         if last != number:
             self.live[place] = last
             self.place[last] = place
         self.counts[self.side[number]][self.price[number]] -= 1
 
-    def settle(self, side: int) -> None:
-        """Move the best price of a side to the next one with a living order."""
+    def update_best(self, side: int) -> None:
+        """Move the best price of a side to the next one with a resting order."""
         counts, step, price = self.counts[side], (-1, 1)[side], self.best[side]
         while NO_BID < price < NO_ASK and not counts[price]:
             price += step
         self.best[side] = price
 
     def record(self, *row: int) -> None:
-        """Write down one event."""
+        """Append one event."""
         for column, value in zip(self.rows.values(), row, strict=True):
             column.append(value)

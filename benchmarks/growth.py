@@ -1,13 +1,13 @@
-"""A million orders that rest: what fills a book for the questions of memory and of pauses.
+"""A million resting orders, the input of the memory and pause benchmarks.
 
-Buyers are at 1 to 49 and sellers at 51 to 99, so that nothing trades.
+Bids are at 1 to 49 and asks at 51 to 99, so that no order trades.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.bench_submit import order, text_id
+from benchmarks.bench_submit import make_order, text_id
 from benchmarks.workload import WEI_PER_LOT, Workload
 from clob import Order
 
@@ -16,7 +16,7 @@ NUM_QUICK = 50_000
 
 
 def resting(num_orders: int) -> Workload:
-    """Orders at random prices, alternately to buy and to sell."""
+    """Return orders at random prices, alternately bids and asks."""
     rng = np.random.default_rng(21)
     side = np.arange(num_orders, dtype=np.uint8) % 2
     price = rng.integers(1, 50, num_orders, dtype=np.uint8) + side * np.uint8(50)
@@ -26,8 +26,8 @@ def resting(num_orders: int) -> Workload:
 
 
 def orders(workload: Workload) -> Iterator[Order]:
-    """The same as orders with text ids, each made when it is asked for."""
-    # One by one, as lists of a million integers would come and go while memory is measured.
+    """Yield the orders of a stream as objects with text ids, created one at a time."""
+    # Item by item: lists of a million integers would distort the memory measurement.
     for number in range(len(workload)):
         side, price, lots = (c.item(number) for c in (workload.side, workload.price, workload.size))
-        yield order(text_id(number), side, price, lots * WEI_PER_LOT)
+        yield make_order(text_id(number), side, price, lots * WEI_PER_LOT)

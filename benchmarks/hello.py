@@ -1,4 +1,4 @@
-"""The smallest ASGI application: what the server's requests are measured against."""
+"""Minimal ASGI application, the baseline of the HTTP benchmarks."""
 
 from typing import Any
 
@@ -11,6 +11,6 @@ BODY = {"type": "http.response.body", "body": b"hello"}
 
 
 async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Answer whatever comes."""
+    """Send the same response to every request."""
     await send(START)
     await send(BODY)

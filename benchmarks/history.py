@@ -1,8 +1,8 @@
-"""The history that backtests are measured on: half a million events, and the feed of the same day.
+"""History of the backtest benchmarks: half a million events, and the same day as an exchange feed.
 
-The day is ``clob.replay.synthetic_day``, pressed into seven minutes so that a strategy that wakes
-every 100 ms wakes four thousand times. Its SHA-256 is pinned. :func:`feed` writes it as an exchange
-sends it order by order, which is what other libraries read.
+The day is ``clob.replay.synthetic_day``, compressed to seven minutes so that a strategy with an
+interval of 100 ms runs four thousand times. Its SHA-256 is pinned. :func:`feed` converts it to the
+order-by-order feed that other libraries read.
 """
 
 import functools
@@ -15,19 +15,19 @@ from benchmarks import workload
 from benchmarks.workload import cache_dir
 from clob import Book
 from clob.records import EVENT, Kind
-from clob.replay.recording import FIRST_RECORD, Recording, Records, join
-from clob.replay.streams import Stream
-from clob.replay.synthetic import HI, LO, LOT_WEI, synthetic_day
+from clob.replay.io.recording import FIRST_RECORD, Recording, Records, join
+from clob.replay.io.streams import Stream
+from clob.replay.samples.synthetic import HI, LO, LOT_WEI, synthetic_day
 
 NUM_EVENTS, NUM_QUICK = 500_000, 20_000
 SEED, ORDERS = 1, 234_000
-PRESSED = 200
-"""How much quicker time passes than on the day."""
+SPEED_UP = 200
+"""Factor by which the day is compressed in time."""
 
 PINNED = "5743dbdb26b664503959532f0fa0a2e0fa072dd5ef5dd058f60c2b91cb400f3e"
 
 ADD, MODIFY, DELETE, TRADE, FILL = range(5)
-"""What a row of a feed says of an order."""
+"""Actions of a feed row."""
 
 FEED = np.dtype(
     [
@@ -40,11 +40,11 @@ FEED = np.dtype(
     ],
     align=True,
 )
-"""A row of a feed: time, order, its size from then on or that of the trade, price, action, side."""
+"""A row of a feed; ``size`` is the order's new size, or the traded size."""
 
 
 def fingerprint(events: Records) -> str:
-    """The SHA-256 over all fields; what lies between them may be anything."""
+    """Return the SHA-256 over all fields, without padding."""
     digest = hashlib.sha256()
     for name in EVENT.names or ():
         digest.update(np.ascontiguousarray(events[name]).data)
@@ -53,10 +53,10 @@ def fingerprint(events: Records) -> str:
 
 @functools.cache
 def history(*, quick: bool = False) -> Records:
-    """Give the events, recorded fills behind their commands.
+    """Return the events, recorded fills after their commands.
 
     Raises:
-        RuntimeError: it is not the pinned history.
+        RuntimeError: the history differs from the pinned one.
     """
     path = cache_dir() / "history.npy"
     if path.exists():
@@ -65,11 +65,11 @@ def history(*, quick: bool = False) -> Records:
         day = Stream.of(synthetic_day(SEED, ORDERS))
         events = join(list(day.chunks()))[:NUM_EVENTS]
         first_ns = int(events["ts_ns"].min())
-        events["ts_ns"] = first_ns + (events["ts_ns"] - first_ns) // PRESSED
+        events["ts_ns"] = first_ns + (events["ts_ns"] - first_ns) // SPEED_UP
         events["recv_ns"] = events["ts_ns"]
-    made = fingerprint(events)
-    if made != PINNED:
-        raise RuntimeError(f"the history ({path}) is not what it was: {made}")
+    digest = fingerprint(events)
+    if digest != PINNED:
+        raise RuntimeError(f"history {path}: SHA-256 must be {PINNED}; got {digest}")
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}.npy")
         np.save(part, events)
@@ -80,11 +80,11 @@ def history(*, quick: bool = False) -> Records:
 
 @functools.cache
 def deep(name: str, *, quick: bool = False) -> Records:
-    """Give the beginning of a stream of ``workload.py`` as a history of half a million events.
+    """Return the beginning of a stream of ``workload.py`` as a history of half a million events.
 
     Args:
-        name: which one; the orders that fill its book beforehand are seeds.
-        quick: whether a short one will do.
+        name: name of the stream; the orders that fill its book become seeds.
+        quick: return a short history.
     """
     flow = workload.load(name)
     events = workload.to_events(flow)
@@ -100,15 +100,15 @@ def deep(name: str, *, quick: bool = False) -> Records:
 
 
 def stream_of(events: Records) -> Stream:
-    """Make a stream of a history in memory."""
+    """Return a stream over a history in memory."""
     return Stream(lambda: (events,), lo=LO, hi=HI, lot_wei=LOT_WEI, name="history")
 
 
 def feed(events: Records) -> np.ndarray:
-    """Write a history as the feed of an exchange.
+    """Return a history as the feed of an exchange.
 
-    A trade is one row, each order filled by it another, and what that did to the order, as it is
-    sent in feeds of this kind, a third. What is left of an incoming order is added behind.
+    A trade is one row. Each resting order that it fills is a second row, and the resulting change
+    of that order a third. The rest of an incoming order is added after them.
 
     Returns:
         Array of ``FEED``.
@@ -128,7 +128,7 @@ def feed(events: Records) -> np.ndarray:
 
 
 class _Feed:
-    """A feed while it is being written, and what remains of each order."""
+    """A feed under construction, and the remaining size of each order."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, ...]] = []
@@ -139,11 +139,11 @@ class _Feed:
         self.traded = 0
 
     def begin(self, *command: int) -> None:
-        """Take up a command; its fills come next."""
+        """Start a command; its fills follow."""
         self.command, self.traded = command, 0
 
     def fill(self, ts_ns: int, order_id: int, size: int, price: int) -> None:
-        """Write what one resting order traded, and what is left of it."""
+        """Write the fill of a resting order and its remaining size."""
         assert self.command is not None
         side = self.side[order_id]
         if not self.traded:
@@ -155,7 +155,7 @@ class _Feed:
         self.rows.append((ts_ns, order_id, left, price, MODIFY if left else DELETE, side))
 
     def end(self) -> None:
-        """Write what the last command did to its own order."""
+        """Write the effect of the last command on its own order."""
         if self.command is None:
             return
         ts_ns, order_id, size, price, kind, side = self.command
@@ -175,5 +175,5 @@ class _Feed:
         self.command = None
 
     def rest(self, order_id: int, left: int, price: int, side: int) -> None:
-        """Keep what rests."""
+        """Store the state of a resting order."""
         self.left[order_id], self.price[order_id], self.side[order_id] = left, price, side

@@ -1,4 +1,4 @@
-"""How two sides are measured against each other, and a row of the table that comes of it."""
+"""Comparison of two sides in alternating rounds, and the table rows of the result."""
 
 import gc
 import statistics
@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """A line of the table.
+    """A row of the table.
 
-    ``target`` and ``measured`` are texts with their unit, ``met`` is None where nothing is asked.
-    The last two are nanoseconds per event of the other side and of ours, None where time is not
-    what is measured.
+    ``target`` and ``measured`` are texts with their unit; ``met`` is None without a target. The
+    last two are nanoseconds per event of the other side and of ours, None if no time is measured.
     """
 
-    question: str
+    name: str
     target: str
     measured: str
     met: bool | None
@@ -25,7 +24,7 @@ class Row(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Medians over the rounds: both sides in nanoseconds per event, and ours over the other."""
+    """Medians over the rounds: nanoseconds per event of both sides, and the ratio ours / other."""
 
     other_ns: float
     ours_ns: float
@@ -33,22 +32,22 @@ class Pair(NamedTuple):
 
 
 class MismatchError(AssertionError):
-    """The two sides did not do the same; no time of theirs means anything."""
+    """The two sides have different results, so their times cannot be compared."""
 
 
 def alternate(
     other: Callable[[], int], ours: Callable[[], int], num_events: int, rounds: int
 ) -> Pair:
-    """Let both sides run in turn, and take medians.
+    """Run both sides in turn and return medians.
 
-    The ratio is the median of the ratios within a round, so that what disturbs the machine for
-    longer than a round falls on both sides. Which of the two begins changes from round to round.
+    The ratio is the median of the ratios within a round, so that a disturbance longer than a round
+    affects both sides. The side that runs first alternates.
 
     Args:
         other: runs the other side once and returns nanoseconds.
-        ours: the same for ours.
-        num_events: how many events either of them times.
-        rounds: how often.
+        ours: runs our side once and returns nanoseconds.
+        num_events: timed events per run.
+        rounds: number of rounds.
     """
     pairs = []
     for turn in range(rounds):
@@ -65,14 +64,15 @@ def alternate(
 
 
 @contextmanager
-def garbage(*, collected: bool) -> Iterator[None]:
-    """Time with the collector as a program has it, or without; what exists already is frozen.
+def frozen_gc(*, enabled: bool) -> Iterator[None]:
+    """Freeze all existing objects and switch the garbage collector on or off.
 
-    Freezing keeps it from walking the events that the harness prepared, which no program has.
+    Freezing excludes the prepared events of the harness from collections, since a program would not
+    have them.
     """
     gc.collect()
     gc.freeze()
-    if not collected:
+    if not enabled:
         gc.disable()
     try:
         yield
@@ -81,33 +81,33 @@ def garbage(*, collected: bool) -> Iterator[None]:
         gc.unfreeze()
 
 
-def timed(work: Callable[[], object], *, collected: bool = False) -> int:
-    """Nanoseconds that one call takes."""
-    with garbage(collected=collected):
+def timed(work: Callable[[], object], *, gc_enabled: bool = False) -> int:
+    """Return the time of one call in nanoseconds."""
+    with frozen_gc(enabled=gc_enabled):
         begin = time.perf_counter_ns()
         work()
         return time.perf_counter_ns() - begin
 
 
-def at_most(question: str, limit: float | None, pair: Pair) -> Row:
-    """A row that asks for at most ``limit`` times the time of the other side."""
+def at_most(name: str, limit: float | None, pair: Pair) -> Row:
+    """Return a row whose target is at most ``limit`` times the time of the other side."""
     target = "" if limit is None else f"<= {limit:.2f} x"
     met = None if limit is None else pair.ratio <= limit
-    return Row(question, target, f"{pair.ratio:.2f} x", met, pair.other_ns, pair.ours_ns)
+    return Row(name, target, f"{pair.ratio:.2f} x", met, pair.other_ns, pair.ours_ns)
 
 
-def at_least(question: str, limit: float | None, pair: Pair) -> Row:
-    """A row that asks to be at least ``limit`` times as fast as the other side."""
+def at_least(name: str, limit: float | None, pair: Pair) -> Row:
+    """Return a row whose target is at least ``limit`` times the speed of the other side."""
     target, faster = "" if limit is None else f">= {limit:g} x faster", 1 / pair.ratio
     met = None if limit is None else faster >= limit
-    return Row(question, target, f"{faster:.2f} x faster", met, pair.other_ns, pair.ours_ns)
+    return Row(name, target, f"{faster:.2f} x faster", met, pair.other_ns, pair.ours_ns)
 
 
-def same(question: str, other: object, ours: object) -> None:
-    """Insist that both sides came to the same result.
+def check_equal(subject: str, expected: object, actual: object) -> None:
+    """Check that two results are equal; the first one is the other side's or the expected one.
 
     Raises:
-        MismatchError: they did not.
+        MismatchError: they differ.
     """
-    if other != ours:
-        raise MismatchError(f"{question}: the other side made {other}, ours {ours}")
+    if expected != actual:
+        raise MismatchError(f"{subject}: expected {expected}; got {actual}")

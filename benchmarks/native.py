@@ -1,4 +1,4 @@
-"""Compiles what a benchmark has in C or C++, on first use."""
+"""Compilation of C and C++ sources of the benchmarks, on first use."""
 
 import ctypes
 import hashlib
@@ -10,12 +10,12 @@ from benchmarks.workload import cache_dir
 
 
 def compiled(name: str, command: tuple[str, ...], *sources: Path) -> ctypes.CDLL:
-    """Give a shared library, compiled if these sources have not been with these flags.
+    """Return a shared library; compile it unless the cache has it for these sources and flags.
 
     Args:
-        name: what its file begins with.
-        command: the compiler and its flags.
-        sources: the first is compiled, the others are included by it.
+        name: prefix of the library's file name.
+        command: compiler and flags.
+        sources: the file to compile, then the files that it includes.
     """
     text = b"".join(path.read_bytes() for path in sources) + " ".join(command).encode()
     path = cache_dir() / f"{name}-{hashlib.sha256(text).hexdigest()[:16]}.so"

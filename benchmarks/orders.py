@@ -1,4 +1,4 @@
-"""Signed orders by the ten thousand, each its own, as the bodies of requests."""
+"""Request bodies of orders for the HTTP benchmarks, signed or gasless, all distinct."""
 
 import json
 from collections.abc import Iterator
@@ -18,16 +18,18 @@ MAKERS = 200
 
 
 def keys() -> list[tuple[str, PrivateKey]]:
-    """The wallets that trade, with their keys."""
-    made = []
+    """Return the addresses and keys of the trading wallets."""
+    wallets = []
     for number in range(1, MAKERS + 1):
         key = PrivateKey(number.to_bytes(32))
-        made.append((f"0x{keccak256(key.public_key.format(compressed=False)[1:])[12:].hex()}", key))
-    return made
+        wallets.append(
+            (f"0x{keccak256(key.public_key.format(compressed=False)[1:])[12:].hex()}", key)
+        )
+    return wallets
 
 
-def wishes(count: int, seed: int) -> Iterator[tuple[int, Side, int, int]]:
-    """What is wanted: which wallet, buy or sell, cents, wei. About half of it trades at once."""
+def order_terms(count: int, seed: int) -> Iterator[tuple[int, Side, int, int]]:
+    """Yield wallet number, side, price in cents and size in wei; about half trade at once."""
     rng = np.random.default_rng(seed)
     owners, sides = rng.integers(0, MAKERS, count), rng.integers(0, 2, count)
     prices, sizes = rng.integers(40, 53, count), rng.integers(1, 101, count)
@@ -36,9 +38,9 @@ def wishes(count: int, seed: int) -> Iterator[tuple[int, Side, int, int]]:
 
 
 def signed_bodies(count: int, domain: Domain, seed: int) -> list[str]:
-    """The bodies of as many signed orders, all good, in JSON."""
+    """Return the JSON bodies of ``count`` valid signed orders."""
     wallets, bodies = keys(), []
-    for number, (owner, side, price, size) in enumerate(wishes(count, seed)):
+    for number, (owner, side, price, size) in enumerate(order_terms(count, seed)):
         maker, key = wallets[owner]
         order = SignedOrder.from_price_size(
             side=side, price=price, size=size, maker=maker, token_id=TOKENS[0],
@@ -54,9 +56,9 @@ def signed_bodies(count: int, domain: Domain, seed: int) -> list[str]:
 
 
 def gasless_bodies(count: int, seed: int) -> list[str]:
-    """The bodies of as many orders that nobody signs, in JSON.
+    """Return the JSON bodies of ``count`` unsigned orders.
 
-    They are of so many makers that none of them comes to have as many resting as he may.
+    They are spread over enough makers to keep each below its limit of resting orders.
     """
     return [
         json.dumps(
@@ -70,5 +72,5 @@ def gasless_bodies(count: int, seed: int) -> list[str]:
             },
             separators=(",", ":"),
         )
-        for number, (owner, side, price, size) in enumerate(wishes(count, seed))
+        for number, (owner, side, price, size) in enumerate(order_terms(count, seed))
     ]

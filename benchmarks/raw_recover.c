@@ -1,7 +1,7 @@
-/* The least that checking signatures can cost: parse and recover, in a loop, and nothing else.
+/* Lower bound of signature checks: a loop of parse and recover.
  *
- * The two functions are those of the library under test, by address. No digest is computed, no
- * address made, nothing compared; the keys are xored so that they are not thrown away.
+ * The two functions are passed by address from the library under test. No digest or address is
+ * computed; the keys are xored so that the compiler keeps the calls.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 typedef int (*parse_t)(const void *, uint8_t *, const uint8_t *, int);
 typedef int (*recover_t)(const void *, uint8_t *, const uint8_t *, const uint8_t *);
 
-/* Returns nanoseconds, or 0 where a signature was refused. */
+/* Returns nanoseconds, or 0 if a signature was rejected. */
 uint64_t raw_recover(const void *context, parse_t parse, recover_t recover, const uint8_t *digests,
                      const uint8_t *signatures, size_t count, uint8_t mixed[64]) {
   struct timespec begin, end;

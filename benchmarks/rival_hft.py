@@ -1,4 +1,4 @@
-"""The same backtests in hftbacktest: the feed replayed to its end, and a compiled market maker."""
+"""The backtests with hftbacktest: a replay of the feed, and a compiled market maker."""
 
 import numpy as np
 from hftbacktest import (
@@ -33,7 +33,7 @@ LO, HI = 1, 99
 
 
 def events_of(feed: np.ndarray) -> np.ndarray:
-    """Write a feed as its events, prices in ticks of 1 and sizes in lots of 1."""
+    """Convert a feed to hftbacktest events, with ticks of 1 and lots of 1."""
     actions = np.array([ACTIONS[action] for action in range(len(ACTIONS))], np.uint64)
     events = np.zeros(len(feed), event_dtype)
     side = np.where(feed["side"] == 0, np.uint64(BUY_EVENT), np.uint64(SELL_EVENT))
@@ -45,7 +45,7 @@ def events_of(feed: np.ndarray) -> np.ndarray:
 
 
 def prepared(events: np.ndarray) -> object:
-    """Set up a backtest: exact queues, no latency, no fees."""
+    """Return a backtest with exact queues, no latency and no fees."""
     asset = (
         BacktestAsset()
         .data(events)
@@ -64,7 +64,7 @@ def prepared(events: np.ndarray) -> object:
 
 @njit
 def run(hbt, span_ns):
-    """Replay, and tell the best prices of the end and how much rests there."""
+    """Replay to the end; return the final best prices and their sizes."""
     hbt.elapse(span_ns)
     depth = hbt.depth(0)
     bid, ask = depth.best_bid_tick, depth.best_ask_tick
@@ -73,7 +73,7 @@ def run(hbt, span_ns):
 
 @njit
 def quote(hbt, every_ns, size, limit):
-    """Make a market as ``clob.replay.strategies.MarketMaker`` does; count wakes and orders."""
+    """Quote like ``clob.replay.strategies.MarketMaker``; return wake-ups, orders and position."""
     wakes, sent, bid_id, ask_id, bid_at, ask_at = 0, 0, 0, 0, 0, 0
     while hbt.elapse(every_ns) == 0:
         wakes += 1

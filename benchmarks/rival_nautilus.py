@@ -1,7 +1,7 @@
-"""The same backtests in nautilus_trader: the engine without a strategy, and a market maker.
+"""The backtests with nautilus_trader: the engine without a strategy, and with a market maker.
 
-The engine reads what the feed does to orders, as the changes of a book order by order. Trades are
-left out, which is less work for it.
+The engine gets the order-by-order book changes of the feed without its trades, which is less work
+for it.
 """
 
 from datetime import timedelta
@@ -29,7 +29,7 @@ from nautilus_trader.trading.strategy import Strategy
 from benchmarks import history
 
 Size = type(TestInstrumentProvider.binary_option().size_increment)
-"""What it calls otherwise."""
+"""Its size type, imported through an instrument since its public name is banned in this project."""
 
 VENUE = Venue("HISTORY")
 MONEY = 10**9
@@ -40,11 +40,11 @@ ACTIONS = {
 }
 SIDES = (OrderSide.BUY, OrderSide.SELL)
 F_LAST = 128
-"""The flag of the last change of an event; each change here is one."""
+"""Flag of the last change of an event; every event here has one change."""
 
 
 def instrument() -> BinaryOption:
-    """Describe the token: prices in cents, sizes in lots."""
+    """Return the token as an instrument: prices in cents, sizes in lots."""
     symbol = Symbol("YES")
     return BinaryOption(
         instrument_id=InstrumentId(symbol, VENUE),
@@ -65,7 +65,7 @@ def instrument() -> BinaryOption:
 
 
 def deltas_of(feed: np.ndarray) -> list[OrderBookDelta]:
-    """Write a feed as its changes of a book."""
+    """Convert a feed to nautilus_trader book changes."""
     token = instrument().id
     prices = [Price(cents / 100, 2) for cents in range(101)]
     deltas = []
@@ -79,7 +79,7 @@ def deltas_of(feed: np.ndarray) -> list[OrderBookDelta]:
 
 
 def prepared(deltas: list[OrderBookDelta], strategy: Strategy | None = None) -> BacktestEngine:
-    """Set up an engine, logging off."""
+    """Return an engine without logging."""
     engine = BacktestEngine(
         BacktestEngineConfig(
             logging=LoggingConfig(bypass_logging=True),
@@ -103,18 +103,18 @@ def prepared(deltas: list[OrderBookDelta], strategy: Strategy | None = None) -> 
 
 
 def best_of(engine: BacktestEngine) -> tuple[int, int]:
-    """Tell the best prices of the end, in cents."""
+    """Return the final best prices in cents."""
     book = engine.cache.order_book(instrument().id)
     return round(float(book.best_bid_price()) * 100), round(float(book.best_ask_price()) * 100)
 
 
 class Maker(Strategy):
-    """Makes a market as ``clob.replay.strategies.MarketMaker`` does.
+    """Quotes like ``clob.replay.strategies.MarketMaker``.
 
     Args:
-        every_ns: how often it wakes.
-        size: how much each quote is for.
-        limit: how much to have or owe at most.
+        every_ns: interval between wake-ups.
+        size: size of each quote.
+        limit: largest position, long or short.
     """
 
     def __init__(self, every_ns: int, size: int, limit: int) -> None:
@@ -126,12 +126,12 @@ class Maker(Strategy):
         self.wakes = self.sent = 0
 
     def on_start(self) -> None:
-        """Ask for the book and for being woken."""
+        """Subscribe to the book and start the timer."""
         self.subscribe_order_book_deltas(self.token, BookType.L3_MBO)
         self.clock.set_timer("wake", self.every, callback=self.wake)
 
     def wake(self, _: object) -> None:
-        """Quote anew where the book has moved."""
+        """Move the quotes if the book has moved."""
         self.wakes += 1
         book = self.cache.order_book(self.token)
         bid, ask = book.best_bid_price(), book.best_ask_price()
@@ -143,7 +143,7 @@ class Maker(Strategy):
         self.quote(OrderSide.SELL, -(-middle // 2) + 1, position - self.size >= -self.limit)
 
     def quote(self, side: OrderSide, cents: int, wanted: bool) -> None:
-        """See to it that one quote is at its price, or that there is none."""
+        """Place, move or cancel the quote of one side."""
         wanted = wanted and history.LO <= cents <= history.HI
         order, at = self.quotes.get(side, (None, 0))
         if order is not None and not order.is_closed:

@@ -1,6 +1,6 @@
-"""The book one would write oneself in Python: sorted prices, an ordered dict of orders at each.
+"""A typical hand-written book in Python: sorted prices, an ordered dict of orders at each.
 
-It checks nothing and announces only trades, as such a book does.
+It checks no input and returns trades only.
 """
 
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from sortedcontainers import SortedDict
 
 @dataclass(slots=True)
 class UserOrder:
-    """An order: its name, 0 to buy or 1 to sell, cents, wei."""
+    """An order; side 0 buys and 1 sells, price in cents, sizes in wei."""
 
     id: str
     side: int
@@ -22,7 +22,7 @@ class UserOrder:
 
 @dataclass(slots=True)
 class UserTrade:
-    """Two orders traded."""
+    """A trade of two orders."""
 
     resting: str
     incoming: str
@@ -31,14 +31,14 @@ class UserTrade:
 
 
 class UserBook:
-    """Price-time priority with what PyPI and the standard library offer."""
+    """Price-time priority with ``sortedcontainers`` and the standard library."""
 
     def __init__(self) -> None:
         self.sides = (SortedDict(), SortedDict())
         self.orders: dict[str, UserOrder] = {}
 
     def add(self, id: str, side: int, price: int, size: int) -> list[UserTrade]:
-        """Match an order, rest what is left, and give the trades."""
+        """Match an order, rest the remaining size, and return the trades."""
         order = UserOrder(id, side, price, size, size)
         trades: list[UserTrade] = []
         opposite = self.sides[1 - side]
@@ -84,7 +84,7 @@ class UserBook:
             del prices[price]
 
     def cancel(self, id: str) -> bool:
-        """Remove an order; False if there is none of that name."""
+        """Remove an order; return False if the id is unknown."""
         order = self.orders.pop(id, None)
         if order is None:
             return False

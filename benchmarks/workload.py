@@ -1,7 +1,7 @@
-"""The order flow that is measured: seeded streams with a stated mix, and the ids they come under.
+"""Order flow of the benchmarks: seeded streams with a fixed mix, and their kinds of ids.
 
-A stream is made once, in plain Python, and kept in the cache folder. Its SHA-256 is pinned below,
-so that figures taken years apart are about the same events.
+A stream is generated once and kept in the cache folder. Its SHA-256 is pinned below, so that
+figures from different years refer to the same events.
 """
 
 import hashlib
@@ -39,9 +39,9 @@ PINNED = {
 
 @dataclass(frozen=True)
 class Workload:
-    """A stream: five columns of the same length, of which the first ``prefill`` rows fill the book.
+    """A stream: five columns of equal length; the first ``prefill`` rows fill the book untimed.
 
-    ``order_id`` is dense, from 0 in the order of arrival; ``size`` is in lots, 0 in a cancel.
+    ``order_id`` counts from 0 in order of arrival; ``size`` is in lots, 0 for a cancel.
     """
 
     op: np.ndarray
@@ -56,29 +56,29 @@ class Workload:
 
     @property
     def num_orders(self) -> int:
-        """How many orders ever arrive."""
+        """Number of orders, cancels excluded."""
         return int(np.count_nonzero(self.op == ADD))
 
     @property
     def num_timed(self) -> int:
-        """How many events are timed."""
+        """Number of timed events."""
         return len(self) - self.prefill
 
     def head(self, num_timed: int) -> "Workload":
-        """The same stream, ending after that many timed events."""
+        """Return the stream up to ``num_timed`` timed events."""
         end = self.prefill + num_timed
         return Workload(*(getattr(self, name)[:end] for name in COLUMNS), self.prefill)
 
 
 def cache_dir() -> Path:
-    """The folder of made streams and built libraries, ``CLOB_BENCH_CACHE`` or beside this file."""
+    """Return the folder of streams and libraries: ``CLOB_BENCH_CACHE``, or ``.cache`` here."""
     path = Path(os.environ.get("CLOB_BENCH_CACHE") or Path(__file__).parent / ".cache")
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def fingerprint(workload: Workload) -> str:
-    """The SHA-256 over the five columns, little endian."""
+    """Return the SHA-256 over the five columns, little endian."""
     digest = hashlib.sha256(workload.prefill.to_bytes(8, "little"))
     for name, dtype in COLUMNS.items():
         digest.update(getattr(workload, name).astype(f"<{dtype}").tobytes())
@@ -86,10 +86,10 @@ def fingerprint(workload: Workload) -> str:
 
 
 def load(name: str) -> Workload:
-    """Give a stream by name, from the cache or made anew: up to a quarter of a minute.
+    """Return a stream from the cache, or generate it in up to 15 seconds.
 
     Raises:
-        RuntimeError: it is not the pinned one; another Python draws otherwise, or a bad cache.
+        RuntimeError: the stream differs from the pinned one, by a bad cache or another generator.
     """
     path = cache_dir() / f"{name}.npz"
     if path.exists():
@@ -100,8 +100,9 @@ def load(name: str) -> Workload:
         prefill = flow.make()
         arrays = (np.array(flow.rows[key], dtype) for key, dtype in COLUMNS.items())
         workload = Workload(*arrays, prefill)
-    if fingerprint(workload) != PINNED[name]:
-        raise RuntimeError(f"{name} ({path}) is not the stream it was: {fingerprint(workload)}")
+    digest = fingerprint(workload)
+    if digest != PINNED[name]:
+        raise RuntimeError(f"stream {path}: SHA-256 must be {PINNED[name]}; got {digest}")
     if not path.exists():
         columns = {key: getattr(workload, key) for key in COLUMNS}
         part = path.with_suffix(f".{os.getpid()}.npz")
@@ -111,10 +112,10 @@ def load(name: str) -> Workload:
 
 
 def id_table(kind: str, num_orders: int) -> np.ndarray:
-    """The ids that stand for the dense ones, by kind: all distinct, all below 2**63.
+    """Return the ids of the given kind by dense id: all distinct, all below 2**63.
 
-    ``arbitrary`` scatters the dense ids by steps of which each can be undone, an odd factor modulo
-    2**63 or a shifted exclusive or, so that no two of them fall together.
+    ``arbitrary`` scatters the dense ids by invertible steps (odd factors modulo 2**63, shifted
+    exclusive or), so that all stay distinct.
     """
     dense = np.arange(num_orders, dtype=np.uint64)
     if kind == "dense":
@@ -130,7 +131,7 @@ def id_table(kind: str, num_orders: int) -> np.ndarray:
 
 
 def to_events(workload: Workload, ids: str = "dense") -> np.ndarray:
-    """Write a stream as records for ``Book.run``, one per millisecond, owners unknown."""
+    """Return a stream as records for ``Book.run``, one per millisecond, without owners."""
     events = np.zeros(len(workload), dtype=EVENT)
     events["ts_ns"] = np.arange(len(workload)) * 1_000_000
     events["recv_ns"] = events["ts_ns"]

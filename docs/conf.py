@@ -6,11 +6,11 @@ from typing import Any
 # The plain-Python Book carries the full docstrings, so it is the one to describe.
 os.environ["CLOB_PURE_PYTHON"] = "1"
 
-import clob.replay._orders_py
-import clob.replay.seats
+import clob.replay.sim.orders
+import clob.replay.sim.market_view
 
 # Named there for type checkers only, since each of the two modules needs the other.
-clob.replay._orders_py.Leg = clob.replay.seats.Leg
+clob.replay.sim.orders.Leg = clob.replay.sim.market_view.OutcomeView
 
 project = "clob"
 author = "The clob authors"

@@ -1,5 +1,5 @@
--- Sends the requests of a file one after the other, each once, and says what came of it as JSON.
--- A line of the file is a method, a path and a body, with tabs between them.
+-- Sends the requests of a file in order, in a loop, and prints a summary as JSON.
+-- Each line of the file is a method, a path and a body, separated by tabs.
 
 local requests, sent = {}, 0
 
@@ -18,7 +18,7 @@ end
 
 function done(summary, latency)
   io.write(string.format(
-    '{"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"refused":%d,"broken":%d}\n',
+    '{"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"rejected":%d,"failed":%d}\n',
     summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
     summary.errors.status,
     summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout))
