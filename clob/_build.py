@@ -72,10 +72,17 @@ def is_complete() -> bool:
 
 def use_source() -> None:
     """Import :data:`MODULES` from their source from now on; none may be in use yet."""
-    for name in MODULES:
-        sys.modules.pop(name, None)
+    forget()
     if SourceFinder not in sys.meta_path:
         sys.meta_path.insert(0, SourceFinder)
+
+
+def forget() -> None:
+    """Drop :data:`MODULES` from the imported modules, and from the packages that hold them."""
+    for name in MODULES:
+        package, _, last = name.rpartition(".")
+        if sys.modules.pop(name, None) is not None and package in sys.modules:
+            vars(sys.modules[package]).pop(last, None)
 
 
 def _file_of(name: str, suffix: str) -> str:

@@ -20,7 +20,7 @@ class ClobError(Exception):
     """The stable name of the error, for programs."""
 
 
-class BookBusy(ClobError):  # noqa: N818 - named by the public contract
+class BookBusyError(ClobError):
     """The book is in the middle of another call, from another thread or further up the stack."""
 
     code = "BOOK_BUSY"
@@ -30,7 +30,7 @@ class BookBusy(ClobError):  # noqa: N818 - named by the public contract
         super().__init__("the book is busy with another call; one call at a time")
 
 
-class MatcherBusy(ClobError):  # noqa: N818 - as BookBusy
+class MatcherBusyError(ClobError):
     """The matcher is in the middle of another call, or was left there by an error."""
 
     code = "MATCHER_BUSY"
@@ -140,7 +140,7 @@ class InvalidSnapshotError(ClobError):
     code = "INVALID_SNAPSHOT"
 
 
-class RunRefused(ClobError):  # noqa: N818 - named by the public contract
+class RunRejectedError(ClobError):
     """``run`` without a status array met an event that a rule refuses, and stopped there."""
 
     code: str = "RUN_REFUSED"
@@ -156,7 +156,7 @@ class RunRefused(ClobError):  # noqa: N818 - named by the public contract
         """The fills of the events before it, an array of ``FILL``."""
 
 
-class FillsFull(ClobError):  # noqa: N818 - named by the public contract
+class FillsFullError(ClobError):
     """``run`` stopped before an event whose fills do not fit the buffer any more."""
 
     code = "FILLS_FULL"
@@ -178,14 +178,14 @@ __all__ = [
     "AmountTooLargeError",
     "AmountTooSmallError",
     "BatchTooLargeError",
-    "BookBusy",
+    "BookBusyError",
     "ChainBrokenError",
     "ClientIdConflictError",
     "ClobError",
     "ClockWentBackError",
     "DeadlinePassedError",
     "DuplicateOrderError",
-    "FillsFull",
+    "FillsFullError",
     "FokNotFillableError",
     "FrameError",
     "FrameMalformedError",
@@ -209,7 +209,7 @@ __all__ = [
     "InvariantError",
     "MarketExistsError",
     "MarketNotOpenError",
-    "MatcherBusy",
+    "MatcherBusyError",
     "NonceTooLowError",
     "NotTheMakerError",
     "OrderAlreadyUsedError",
@@ -219,7 +219,7 @@ __all__ = [
     "PriceOutOfRangeError",
     "RejectedError",
     "ReplayDiffersError",
-    "RunRefused",
+    "RunRejectedError",
     "SeedWouldCrossError",
     "SizeNotReducedError",
     "TokenNotInMarketError",

@@ -165,7 +165,7 @@ Event: TypeAlias = OrderAdded | Trade | PairedTrade | OrderReduced | OrderRemove
 """Anything a book or a market announces."""
 
 
-class Refused(msgspec.Struct, frozen=True, gc=False, tag=True):
+class Rejected(msgspec.Struct, frozen=True, gc=False, tag=True):
     """A command of a batch was refused; it takes no ``seq``, and the others went on."""
 
     index: int

@@ -45,7 +45,7 @@ class Picture(NamedTuple):
     """The size of the largest level shown, in wei; 0 in an empty book."""
 
 
-class Columns(NamedTuple):
+class LadderColumns(NamedTuple):
     """How many characters each column of the text takes."""
 
     orders: int
@@ -211,10 +211,10 @@ def _short_name(name: str) -> str:
 # ----- as text ---------------------------------------------------------------------------------
 
 
-def _columns(picture: Picture) -> Columns:
+def _columns(picture: Picture) -> LadderColumns:
     """Measure the columns: wide enough for the widest number and for their titles."""
     levels = (*picture.asks, *picture.bids)
-    return Columns(
+    return LadderColumns(
         orders=_widest("orders", (str(level.num_orders) for level in levels)),
         size=_widest("bid size", (picture.size(level.size) for level in levels)),
         price=_widest("price", (str(level.price) for level in levels)),
@@ -226,13 +226,13 @@ def _widest(title: str, texts: Iterable[str]) -> int:
     return max(len(title), *map(len, texts), 0)
 
 
-def _width(columns: Columns) -> int:
+def _width(columns: LadderColumns) -> int:
     """Measure a whole line."""
     return 2 * columns.side + columns.price + len(" │  │ ")
 
 
 def _text_row(
-    columns: Columns, bid: tuple[str, str, str], price: str, ask: tuple[str, str, str]
+    columns: LadderColumns, bid: tuple[str, str, str], price: str, ask: tuple[str, str, str]
 ) -> str:
     """Set one line: bar, orders and size of a bid, the price, size, orders and bar of an ask."""
     left = f"{bid[0]:>{BAR_CELLS}}  {bid[1]:>{columns.orders}}  {bid[2]:>{columns.size}}"
@@ -240,13 +240,13 @@ def _text_row(
     return f"{left} │ {price:>{columns.price}} │ {right}"
 
 
-def _text_ask(picture: Picture, columns: Columns, level: Level) -> str:
+def _text_ask(picture: Picture, columns: LadderColumns, level: Level) -> str:
     """Set the line of a level of asks."""
     ask = (picture.size(level.size), str(level.num_orders), _bar(picture, level, "▌"))
     return _text_row(columns, ("", "", ""), str(level.price), ask)
 
 
-def _text_bid(picture: Picture, columns: Columns, level: Level) -> str:
+def _text_bid(picture: Picture, columns: LadderColumns, level: Level) -> str:
     """Set the line of a level of bids, its bar turned the other way."""
     bar = _bar(picture, level, "▐")[::-1]
     bid = (bar, str(level.num_orders), picture.size(level.size))

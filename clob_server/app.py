@@ -10,7 +10,7 @@ from starlette.routing import Route as StarletteRoute
 
 from clob_server import gauges
 from clob_server.api.problems import ApiError
-from clob_server.api.request import Call, Receive, Reply, Route, Scope, Send
+from clob_server.api.request import ApiRequest, Receive, Reply, Route, Scope, Send
 from clob_server.http.endpoint import Endpoint
 from clob_server.http.openapi import document
 from clob_server.http.routes import admin, gasless, markets, meta, orders
@@ -190,7 +190,7 @@ class Methods:
             self._ends["HEAD"] = ends["GET"]
         allowed = ", ".join(sorted(self._ends)).encode()
 
-        async def refuse(call: Call) -> Reply:
+        async def refuse(call: ApiRequest) -> Reply:
             if not ends:
                 raise ApiError("NOT_FOUND", f"there is nothing at {call.scope['path']!r:.99}")
             raise ApiError(

@@ -10,27 +10,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from clob import Batch, Event, Refused, RejectedError, Submit
+from clob import Batch, Event, Rejected, RejectedError, Submit
 from clob_server.api.problems import ApiError
 from clob_server.api.request import is_request_id
 from clob_server.auth.api_keys import IDS, secret
 from clob_server.auth.guard import Guard
-from clob_server.chain.client import Link
-from clob_server.chain.messages import Done as ChainDone
-from clob_server.chain.messages import Failed as ChainFailed
+from clob_server.chain.client import ChainClient
+from clob_server.chain.messages import OperationDone as ChainDone
+from clob_server.chain.messages import OperationFailed as ChainFailed
 from clob_server.core import sequencer
 from clob_server.core.ids import Ids
 from clob_server.core.recovery import recover
-from clob_server.core.sequencer import Done, Engine
-from clob_server.core.state import Exchange
+from clob_server.core.sequencer import Committed, Sequencer
+from clob_server.core.state import ServerState
 from clob_server.feed import Feed
 from clob_server.history.history import History
-from clob_server.http.book_cache import Books
-from clob_server.http.pagination import Resting
+from clob_server.http.book_cache import BookCache
+from clob_server.http.pagination import RestingIds
 from clob_server.log import SqliteLog
-from clob_server.orders.auto_open import Openings
+from clob_server.orders.auto_open import AutoOpening
 from clob_server.settings import Settings
-from clob_server.settlement.coordinator import Settlement
+from clob_server.settlement.coordinator import SettlementCoordinator
 from clob_server.settlement.markets import Conditions
 from clob_server.settlement.operations import Operations
 from clob_server.telemetry.metrics import Metrics
@@ -65,12 +65,12 @@ class Service:
         clock_ms: tells the time, Unix milliseconds.
     """
 
-    books: Books
-    exchange: Exchange
-    engine: Engine
+    books: BookCache
+    exchange: ServerState
+    engine: Sequencer
     history: History
     ids: Ids
-    resting: Resting
+    resting: RestingIds
 
     def __init__(self, settings: Settings, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
         self.settings: Final = settings
@@ -80,11 +80,11 @@ class Service:
         self.metrics: Final = Metrics()
         self.guard: Final = Guard(self)
         self.feed: Final = Feed(self)
-        self.openings: Final = Openings(self)
+        self.openings: Final = AutoOpening(self)
         self.operations: Final = Operations(self)
         self.conditions: Final = Conditions(self)
-        self.settlement: Final = Settlement(self)
-        self.chain: Final = Link(
+        self.settlement: Final = SettlementCoordinator(self)
+        self.chain: Final = ChainClient(
             settings, self.folder, risen=self._rise, ended=self._hear_of_operation
         )
         self.chain.on_news = self.settlement.hearing.hear
@@ -121,12 +121,12 @@ class Service:
         self.exchange, hashed, count = await asyncio.to_thread(recover, log)
         self.guard.recover()
         _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
-        self.books = Books(self.exchange)
+        self.books = BookCache(self.exchange)
         matcher = self.exchange.matcher
         records = await asyncio.to_thread(matcher.open_orders)
-        self.resting = await asyncio.to_thread(Resting, matcher, records)
+        self.resting = await asyncio.to_thread(RestingIds, matcher, records)
         self.feed.start(records)
-        self.engine = Engine(
+        self.engine = Sequencer(
             log,
             self.exchange,
             self.clock_ms,
@@ -235,7 +235,7 @@ class Service:
 
     # ----- what is counted ---------------------------------------------------------------------
 
-    def _count(self, batch: Sequence[Done]) -> None:
+    def _count(self, batch: Sequence[Committed]) -> None:
         """Count what a batch led to."""
         orders = 0
         for done in batch:
@@ -257,9 +257,9 @@ class Service:
             )
 
 
-def num_accepted(batch: Batch, events: Sequence[Event | Refused]) -> int:
+def num_accepted(batch: Batch, events: Sequence[Event | Rejected]) -> int:
     """Count the orders that a batch brought in."""
-    refused = {event.index for event in events if type(event) is Refused}
+    refused = {event.index for event in events if type(event) is Rejected}
     return sum(
         type(each) is Submit and index not in refused for index, each in enumerate(batch.commands)
     )

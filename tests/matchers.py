@@ -1,33 +1,59 @@
 """What tests of the matcher share: both kinds of it, and short ways to write commands."""
 
 import contextlib
+import functools
 import importlib
-import importlib.util
+import sys
 
 import pytest
 
-from clob import Market, Matcher, Order, RejectedError, SetBalance, Side, Submit
+from clob import Market, Matcher, Order, RejectedError, SetBalance, Side, Submit, _build
+from clob.matcher import compiled
 
 MATCHERS = ("python", "compiled")
 """The kinds of matcher, by the name the tests call them."""
 
 
 def load(name):
-    """Give the class of one kind of matcher; skip the test where it is not built."""
-    ending = {"python": "py", "compiled": "c"}[name]
-    if importlib.util.find_spec(f"clob._desk_{ending}") is None:
-        pytest.skip(f"the {name} desk is not built")
-    desk = importlib.import_module(f"clob._desk_{ending}").Desk
-    book = importlib.import_module(f"clob._book_{ending}").Book
+    """Return the Matcher class of one kind; skip the test where it is not built."""
+    if name == "compiled" and not compiled.COMPILED:
+        pytest.skip("the compiled matcher is not built")
+    module = "clob.matcher.engine"
+    if name == "compiled":
+        engine = importlib.import_module(module).Engine
+    else:
+        engine = from_source(module).Engine
+    book = importlib.import_module(f"clob.book._book_{'c' if name == 'compiled' else 'py'}").Book
 
     class Kind(Matcher):
-        """A matcher over this desk and this book."""
+        """A matcher over this engine and this book."""
 
         def _make_desk(self):
-            return desk(book)
+            return engine(book)
 
     Kind.__qualname__ = Kind.__name__ = f"{name.capitalize()}Matcher"
     return Kind
+
+
+@functools.cache
+def from_source(name):
+    """Import a module of :data:`clob._build.MODULES` from its Python source.
+
+    The other modules of the set that it imports come from their source as well. What was imported
+    before stays in use elsewhere.
+    """
+    before = {each: sys.modules[each] for each in _build.MODULES if each in sys.modules}
+    _build.forget()
+    sys.meta_path.insert(0, _build.SourceFinder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.meta_path.remove(_build.SourceFinder)
+        _build.forget()
+        for each, module in before.items():
+            sys.modules[each] = module
+            package, _, last = each.rpartition(".")
+            setattr(sys.modules[package], last, module)
 
 
 def market(name="m", **fields):

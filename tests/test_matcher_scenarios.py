@@ -25,7 +25,7 @@ from clob import (
     OrderRemoved,
     PairedTrade,
     Reduce,
-    Refused,
+    Rejected,
     RejectedError,
     Replace,
     SetBalance,
@@ -235,7 +235,7 @@ class Stage:
         """Check the events against those before them and the books, and tell them."""
         lines = []
         for event in events:
-            if isinstance(event, Refused):
+            if isinstance(event, Rejected):
                 lines.append(f"refused {event.code} at {event.index}")
                 continue
             # Both books of a market share one sequence.

@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from clob import records
 from clob.book import validation
-from clob.book._matching_py import Queued
+from clob.book._matching_py import QueuedOrder
 from clob.book._queries_py import Views, alone
 from clob.book.validation import check_advance, check_arrays, check_seed
 from clob.errors import (
     AmountTooLargeError,
-    FillsFull,
+    FillsFullError,
     InvalidAmountError,
     InvalidInstructionError,
     InvalidKindError,
     InvalidSideError,
     RejectedError,
-    RunRefused,
+    RunRejectedError,
 )
 from clob.events import RemovalReason
 from clob.order import SelfTrade, Side, maker_of
@@ -32,7 +32,7 @@ KNOWN_FLAGS = int(Flag.POST_ONLY | Flag.FOK | Flag.SELF_TRADE | Flag.SNAPSHOT | 
 REFERENCE_KINDS = frozenset({Kind.TRADE, Kind.FILL, Kind.BBO, Kind.SETTLE})
 
 
-class Row(EventRow):
+class EventRow(EventRow):
     """One event, and what its fields mean."""
 
     __slots__ = ()
@@ -61,13 +61,13 @@ class FillWriter:
         self.base = 0
         self.ts_ns = 0
 
-    def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
+    def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
         """Take down one trade."""
         lots = size // self.book.lot_wei
         ids = (resting.number, incoming.number)
         self.rows.append((self.base + self.index, *ids, lots, resting.price, self.ts_ns))
 
-    def departure(self, order: Queued) -> None:
+    def departure(self, order: QueuedOrder) -> None:
         """Remember the text id of an order that left, for ``id_of``."""
         if isinstance(order.id, str):
             self.book._departed[order.number] = order.id
@@ -75,7 +75,7 @@ class FillWriter:
     def reserve(self, trades: int) -> None:
         """Stop the run before an event whose trades do not fit."""
         if self.room is not None and len(self.rows) + trades > self.room:
-            raise FillsFull(self.index, self.array())
+            raise FillsFullError(self.index, self.array())
 
     def array(self) -> "Records":
         """Give the rows as an array, at the head of the caller's buffer if there is one."""
@@ -96,13 +96,13 @@ def run(
     writer = book._recorder = FillWriter(book, fills)
     try:
         for index, fields in enumerate(events.tolist()):
-            row = Row(*fields)
+            row = EventRow(*fields)
             writer.index, writer.ts_ns = index, row.ts_ns
             refusal = _attempt(book, row)
             if status is not None:
                 status[index] = refusal.number if refusal else 0
             elif refusal:
-                raise RunRefused(index, refusal.code, writer.array())
+                raise RunRejectedError(index, refusal.code, writer.array())
     finally:
         book._recorder = None
     return writer.array()
@@ -169,7 +169,7 @@ class StretchWriter(FillWriter):
         self.met = False
         self.ends = False
 
-    def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
+    def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
         """Take down one trade."""
         super().trade(resting, incoming, size)
         if self.watched and resting.maker == self.watched:
@@ -229,7 +229,7 @@ class BestWriter:
         lots = sum(order.remaining for order in queue.values()) // self.book.lot_wei
         return min(lots, LOTS_MAX), price
 
-    def note(self, index: int, row: Row) -> None:
+    def note(self, index: int, row: EventRow) -> None:
         """Take down what an event changed."""
         if self.buffer is None or (top := self.look()) == self.top:
             return
@@ -286,18 +286,18 @@ def _advance(
     index = stretch.start
     try:
         while stretch.holds(index, events) and not writer.ends and not tape.full:
-            row = Row(*events[index].item())
+            row = EventRow(*events[index].item())
             writer.index, writer.ts_ns = index, row.ts_ns
             first = len(writer.rows)
             refusal = _attempt(book, row)
             if status is not None:
                 status[index] = refusal.number if refusal else 0
             elif refusal:
-                raise RunRefused(index, refusal.code, writer.array())
+                raise RunRejectedError(index, refusal.code, writer.array())
             tape.note(writer.base + index, row)
             writer.judge(first, row.kind)
             index += 1
-    except FillsFull:
+    except FillsFullError:
         # What the caller is to do about it, he sees from where it ended.
         pass
     finally:
@@ -308,7 +308,7 @@ def _advance(
 # ----- one event ---------------------------------------------------------------------------
 
 
-def _attempt(book: "Views", row: Row) -> RejectedError | None:
+def _attempt(book: "Views", row: EventRow) -> RejectedError | None:
     """Execute one event, and give back what refused it."""
     try:
         execute(book, row)
@@ -317,7 +317,7 @@ def _attempt(book: "Views", row: Row) -> RejectedError | None:
     return None
 
 
-def execute(book: "Views", row: Row) -> None:
+def execute(book: "Views", row: EventRow) -> None:
     """Execute one event, or raise what refuses it."""
     match row.kind:
         case Kind.LIMIT | Kind.IOC | Kind.SEED:
@@ -335,7 +335,7 @@ def execute(book: "Views", row: Row) -> None:
             raise InvalidKindError(f"kind must be one that run executes or skips, not {kind}")
 
 
-def _enter(book: "Views", row: Row) -> None:
+def _enter(book: "Views", row: EventRow) -> None:
     """Bring in a new order: match it, or only rest it."""
     _check_flags(row)
     if row.side > 1:
@@ -344,7 +344,7 @@ def _enter(book: "Views", row: Row) -> None:
     validation.check_owner(row.owner)
     validation.check_price(row.price, book.lo, book.hi)
     size = _size(book, row)
-    incoming = Queued(row.order_id, maker_of(row.owner), Side(row.side), row.price, size, 0)
+    incoming = QueuedOrder(row.order_id, maker_of(row.owner), Side(row.side), row.price, size, 0)
     rests = row.kind != Kind.IOC and not row.flags & Flag.FOK
     if rests:
         book._refuse_duplicate(row.order_id)
@@ -359,7 +359,7 @@ def _enter(book: "Views", row: Row) -> None:
     book._execute(incoming, row.policy, row.now_s, rests=rests)
 
 
-def _replace(book: "Views", row: Row) -> None:
+def _replace(book: "Views", row: EventRow) -> None:
     """Give a resting order another price or size."""
     _check_flags(row)
     validation.check_price(row.price, book.lo, book.hi)
@@ -369,7 +369,7 @@ def _replace(book: "Views", row: Row) -> None:
     book._replace(order, row.price, size, row.now_s, post_only=post_only, policy=row.policy)
 
 
-def _check_flags(row: Row) -> None:
+def _check_flags(row: EventRow) -> None:
     """Refuse flags that are unknown or contradict the kind or each other."""
     if row.flags & ~KNOWN_FLAGS:
         raise InvalidInstructionError(f"flags must be within {KNOWN_FLAGS:#x}, not {row.flags:#x}")
@@ -380,7 +380,7 @@ def _check_flags(row: Row) -> None:
         raise InvalidInstructionError(f"kind {row.kind} contradicts flags {row.flags:#x}")
 
 
-def _size(book: "Views", row: Row) -> int:
+def _size(book: "Views", row: EventRow) -> int:
     """Read a size in lots as wei."""
     if row.size <= 0:
         raise InvalidAmountError(f"size must be 1 lot or more, not {row.size}")
@@ -391,7 +391,7 @@ def _size(book: "Views", row: Row) -> int:
     return row.size * book.lot_wei
 
 
-class Batch(Views):
+class BatchMethods(Views):
     """The part of a Book that executes records."""
 
     @alone
@@ -402,7 +402,7 @@ class Batch(Views):
 
         A refused event changes nothing. With a status array the run goes on behind it; without
         one it stops there, and what came before stands. The compiled book releases the GIL, and
-        meanwhile refuses every other call with ``BookBusy``.
+        meanwhile refuses every other call with ``BookBusyError``.
 
         Args:
             events: array of ``EVENT``. ``LIMIT``, ``IOC``, ``CANCEL``, ``REDUCE``, ``REPLACE``,
@@ -417,8 +417,8 @@ class Batch(Views):
 
         Raises:
             InvalidArrayError: an array has the wrong type, dtype, layout or length.
-            RunRefused: no status array, and an event was refused; it has index, code and fills.
-            FillsFull: the fills of an event do not fit; it was not executed, and
+            RunRejectedError: no status array, and an event was refused; it has index, code and fills.
+            FillsFullError: the fills of an event do not fit; it was not executed, and
                 ``run(events[index:])`` goes on.
 
         An event is refused, in this order, with ``INVALID_KIND``, ``INVALID_INSTRUCTION``
@@ -486,7 +486,7 @@ class Batch(Views):
         Raises:
             InvalidArrayError: an array has the wrong type, dtype, layout or length.
             ValueError: a number is out of range.
-            RunRefused: no status array, and an event was refused; it has index, code and fills.
+            RunRejectedError: no status array, and an event was refused; it has index, code and fills.
         """
         lent = Lent(*check_advance(events, fills, status, bests, kinds, differs))
         how = (base, instrument, watch, passes, verify, start, stop, until_ns)
@@ -552,7 +552,7 @@ class Batch(Views):
         Raises:
             TypeError: nothing was lent.
             ValueError: a number is out of range.
-            RunRefused: no status array, and an event was refused; it has index, code and fills.
+            RunRejectedError: no status array, and an event was refused; it has index, code and fills.
         """
         if type(lent) is not Lent:
             raise TypeError(f"proceed needs what lend gave, not {type(lent).__name__}")
@@ -572,7 +572,7 @@ class Batch(Views):
         Raises:
             InvalidArrayError: the array has the wrong type, dtype or layout.
             InvalidKindError: an event is no ``SEED``; nothing was done.
-            RunRefused: an event was refused as by :meth:`run`; what came before stands.
+            RunRejectedError: an event was refused as by :meth:`run`; what came before stands.
         """
         events = check_seed(events)
         run(self, events, None, None)

@@ -29,7 +29,7 @@ from clob import events as _events
 from clob import ladder as _ladder
 from clob import order as _order
 from clob.book import rejections as _rejections, state as _state_py, validation as _validation
-from clob.errors import BookBusy, FillsFull, InvariantError, RunRefused
+from clob.errors import BookBusyError, FillsFullError, InvariantError, RunRejectedError
 from clob.events import RemovalReason
 
 # ----- words of C ---------------------------------------------------------------------------
@@ -2388,7 +2388,7 @@ cdef class Book:
 
     cdef inline int enter(self) except -1:
         if unlikely(self.busy):
-            raise BookBusy
+            raise BookBusyError
         self.busy = True
         return 0
 
@@ -3172,8 +3172,8 @@ cdef class Book:
             if out.code == NO_MEMORY:
                 raise MemoryError(f"the book cannot grow; the run stopped before event {done}")
             if out.code == FILLS_DO_NOT_FIT:
-                raise FillsFull(done, fills)
-            raise RunRefused(done, errors.REFUSALS[out.code].code, fills)
+                raise FillsFullError(done, fills)
+            raise RunRejectedError(done, errors.REFUSALS[out.code].code, fills)
         return fills
 
     def advance(
@@ -3291,7 +3291,7 @@ cdef class Book:
         if out.code == NO_MEMORY:
             raise MemoryError(f"the book cannot grow; the run stopped before event {done}")
         if out.code != DONE and out.code != FILLS_DO_NOT_FIT:
-            raise RunRefused(
+            raise RunRejectedError(
                 done, errors.REFUSALS[out.code].code, fills[fill : fill + <int64_t>out.count]
             )
         out.met |= out.passed

@@ -6,8 +6,8 @@ ask (:mod:`clob.book._queries_py`) and on the door for batches (:mod:`clob.book.
 """
 
 from clob.book import validation
-from clob.book._batch_py import Batch
-from clob.book._matching_py import Queued
+from clob.book._batch_py import BatchMethods
+from clob.book._matching_py import QueuedOrder
 from clob.book._queries_py import alone
 from clob.errors import InvalidInstructionError
 from clob.events import Event, RemovalReason, Trade
@@ -15,7 +15,7 @@ from clob.order import Order, SelfTrade, TimeInForce
 from clob.units import TIME_MAX
 
 
-class Book(Batch):
+class Book(BatchMethods):
     """The order book of one outcome token: price-time priority on a grid of integer prices.
 
     Commands go in, events come out. A refused command raises a
@@ -319,11 +319,11 @@ class Book(Batch):
 
     # ----- helpers -------------------------------------------------------------------------
 
-    def _admit(self, order: Order, now_ms: int) -> Queued:
+    def _admit(self, order: Order, now_ms: int) -> QueuedOrder:
         """Check all that holds for any new order, and take it in."""
         validation.check_order(order, self, now_ms)
         expiration_s = min(order.expiration_s, TIME_MAX)
-        return Queued(order.id, order.maker, order.side, order.price, order.size, expiration_s)
+        return QueuedOrder(order.id, order.maker, order.side, order.price, order.size, expiration_s)
 
     def _copy(self) -> "Book":
         """Make an independent copy."""

@@ -16,7 +16,7 @@ from clob.order import SelfTrade, Side
 from clob.units import ORDER_ID_MAX
 
 
-class Queued:
+class QueuedOrder:
     """An order inside the book, incoming or resting; ``remaining`` is what changes."""
 
     __slots__ = ("expiration_s", "id", "maker", "number", "price", "remaining", "side")
@@ -33,9 +33,11 @@ class Queued:
         self.remaining: int = size
         self.expiration_s: int = expiration_s
 
-    def copy(self) -> "Queued":
+    def copy(self) -> "QueuedOrder":
         """Make an independent one."""
-        twin = Queued(self.id, self.maker, self.side, self.price, self.remaining, self.expiration_s)
+        twin = QueuedOrder(
+            self.id, self.maker, self.side, self.price, self.remaining, self.expiration_s
+        )
         twin.number = self.number
         return twin
 
@@ -48,19 +50,19 @@ class Queued:
         return 0 < self.expiration_s < now_s
 
 
-Queue = OrderedDict[str | int, Queued]
+Queue = OrderedDict[str | int, QueuedOrder]
 
 
-class Recorder(Protocol):
+class FillListener(Protocol):
     """Who hears of trades and departures during a run."""
 
     def reserve(self, trades: int) -> None:
         """Hear how many trades are to come, and object if they are too many."""
 
-    def trade(self, resting: Queued, incoming: Queued, size: int) -> None:
+    def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
         """Hear of a trade."""
 
-    def departure(self, order: Queued) -> None:
+    def departure(self, order: QueuedOrder) -> None:
         """Hear of an order that left."""
 
 
@@ -70,25 +72,25 @@ class Queues:
     def __init__(self, token: str, market: str) -> None:
         self._token, self._market = token, market
         self._seq = 0
-        self._orders: dict[str | int, Queued] = {}
-        self._named: dict[int, Queued] = {}
+        self._orders: dict[str | int, QueuedOrder] = {}
+        self._named: dict[int, QueuedOrder] = {}
         self._next_number = ORDER_ID_MAX + 1
         # Keyed so that the best price of either side comes first: the highest bid, the lowest ask.
         self._sides: tuple[SortedDict[int, Queue], SortedDict[int, Queue]] = (
             SortedDict(neg),
             SortedDict(),
         )
-        self._recorder: Recorder | None = None
+        self._recorder: FillListener | None = None
 
     # ----- looking -------------------------------------------------------------------------
 
-    def _queued(self) -> Iterator[Queued]:
+    def _queued(self) -> Iterator[QueuedOrder]:
         """Go over all resting orders: bids first, best price first, oldest first."""
         for levels in self._sides:
             for queue in levels.values():
                 yield from queue.values()
 
-    def _opposite(self, incoming: Queued) -> Iterator[Queued]:
+    def _opposite(self, incoming: QueuedOrder) -> Iterator[QueuedOrder]:
         """Go over the resting orders that the limit of an order reaches, as it would meet them."""
         for price, queue in self._sides[1 - incoming.side].items():
             if not incoming.accepts(price):
@@ -100,23 +102,23 @@ class Queues:
         if order_id in self._orders:
             raise rejections.duplicate(order_id)
 
-    def _refuse_post_only(self, incoming: Queued, now_s: int) -> None:
+    def _refuse_post_only(self, incoming: QueuedOrder, now_s: int) -> None:
         """Refuse an order that would trade; expired resting orders do not count."""
         for resting in self._opposite(incoming):
             if not resting.expired(now_s):
                 raise rejections.would_cross(incoming.side, incoming.price, resting.price)
 
-    def _refuse_seed(self, incoming: Queued) -> None:
+    def _refuse_seed(self, incoming: QueuedOrder) -> None:
         """Refuse an order to be rested whose limit reaches the other side."""
         for resting in self._opposite(incoming):
             raise rejections.seed_would_cross(incoming.side, incoming.price, resting.price)
 
-    def _refuse_elsewhere(self, order: Queued, following: Queued | None) -> None:
+    def _refuse_elsewhere(self, order: QueuedOrder, following: QueuedOrder | None) -> None:
         """Refuse to rest an order in front of one that stands in another queue."""
         if following and (following.side, following.price) != (order.side, order.price):
             raise rejections.other_queue(following.id)
 
-    def _refuse_unfillable(self, incoming: Queued, policy: SelfTrade, now_s: int) -> None:
+    def _refuse_unfillable(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> None:
         """Refuse an order that does not find all of its size."""
         found = 0
         for resting in self._opposite(incoming):
@@ -134,7 +136,7 @@ class Queues:
     # ----- matching ------------------------------------------------------------------------
 
     def _execute(
-        self, incoming: Queued, policy: SelfTrade, now_s: int, *, rests: bool
+        self, incoming: QueuedOrder, policy: SelfTrade, now_s: int, *, rests: bool
     ) -> list[Event]:
         """Match an order and rest what is left, if it may."""
         self._foretell(incoming, policy, now_s)
@@ -145,7 +147,7 @@ class Queues:
         return events
 
     def _refuse_too_many(
-        self, incoming: Queued, policy: SelfTrade, now_s: int, trades_max: int | None
+        self, incoming: QueuedOrder, policy: SelfTrade, now_s: int, trades_max: int | None
     ) -> None:
         """Refuse an order that would make more trades than are allowed."""
         if trades_max is None:
@@ -154,12 +156,12 @@ class Queues:
         if len(taken) > trades_max:
             raise rejections.too_many_trades(len(taken), trades_max, taken[trades_max - 1])
 
-    def _foretell(self, incoming: Queued, policy: SelfTrade, now_s: int) -> None:
+    def _foretell(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> None:
         """Tell the recorder of a run how many trades an order will get, before anything changes."""
         if self._recorder:
             self._recorder.reserve(sum(1 for _ in self._foresee(incoming, policy, now_s)))
 
-    def _foresee(self, incoming: Queued, policy: SelfTrade, now_s: int) -> Iterator[int]:
+    def _foresee(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> Iterator[int]:
         """Go over the trades an order will get: how much of it is gone after each."""
         left = incoming.remaining
         for resting in self._opposite(incoming):
@@ -174,7 +176,9 @@ class Queues:
             if not own:
                 yield incoming.remaining - left
 
-    def _match(self, incoming: Queued, policy: SelfTrade, now_s: int, events: list[Event]) -> None:
+    def _match(
+        self, incoming: QueuedOrder, policy: SelfTrade, now_s: int, events: list[Event]
+    ) -> None:
         """Meet the best resting order as long as there is one within the limit.
 
         "Best price matches first: highest bid, lowest ask. At the same price, the older order
@@ -193,7 +197,7 @@ class Queues:
             else:
                 self._trade(incoming, resting, events)
 
-    def _trade(self, incoming: Queued, resting: Queued, events: list[Event]) -> None:
+    def _trade(self, incoming: QueuedOrder, resting: QueuedOrder, events: list[Event]) -> None:
         """Trade as much as both have, at the resting order's price."""
         size = min(incoming.remaining, resting.remaining)
         incoming.remaining -= size
@@ -221,7 +225,7 @@ class Queues:
             self._remove(resting, RemovalReason.FILLED, events)
 
     def _prevent(
-        self, incoming: Queued, resting: Queued, policy: SelfTrade, events: list[Event]
+        self, incoming: QueuedOrder, resting: QueuedOrder, policy: SelfTrade, events: list[Event]
     ) -> None:
         """Keep two orders of one maker from trading, as the policy says."""
         if policy is SelfTrade.DECREMENT:
@@ -239,7 +243,7 @@ class Queues:
 
     def _replace(
         self,
-        order: Queued,
+        order: QueuedOrder,
         price: int,
         size: int,
         now_s: int,
@@ -273,7 +277,7 @@ class Queues:
         self._seq += 1
         return self._seq
 
-    def _add(self, order: Queued, events: list[Event]) -> None:
+    def _add(self, order: QueuedOrder, events: list[Event]) -> None:
         """Rest an order, last in its queue."""
         if not order.number and isinstance(order.id, str):
             order.number = self._next_number
@@ -297,7 +301,7 @@ class Queues:
             )
         )
 
-    def _move(self, order: Queued, following: Queued | None) -> None:
+    def _move(self, order: QueuedOrder, following: QueuedOrder | None) -> None:
         """Let the last order of a queue stand in front of another of it, if one is named."""
         if following is None:
             return
@@ -306,7 +310,7 @@ class Queues:
         for order_id in names[names.index(following.id) : -1]:
             queue.move_to_end(order_id)
 
-    def _remove(self, order: Queued, reason: RemovalReason, events: list[Event]) -> None:
+    def _remove(self, order: QueuedOrder, reason: RemovalReason, events: list[Event]) -> None:
         """Take an order out of its queue."""
         levels = self._sides[order.side]
         queue = levels[order.price]
@@ -327,20 +331,20 @@ class Queues:
             )
         )
 
-    def _remove_all(self, orders: list[Queued], reason: RemovalReason) -> list[Event]:
+    def _remove_all(self, orders: list[QueuedOrder], reason: RemovalReason) -> list[Event]:
         """Take several orders out, in the order given."""
         events: list[Event] = []
         for order in orders:
             self._remove(order, reason, events)
         return events
 
-    def _reduce(self, order: Queued, size: int) -> list[Event]:
+    def _reduce(self, order: QueuedOrder, size: int) -> list[Event]:
         """Make an order smaller where it stands, or refuse to if that is not smaller."""
         if size >= order.remaining:
             raise rejections.not_reduced(size, order.remaining)
         return self._shrink(order, size)
 
-    def _shrink(self, order: Queued, size: int) -> list[Event]:
+    def _shrink(self, order: QueuedOrder, size: int) -> list[Event]:
         """Make an order smaller where it stands."""
         order.remaining = size
         return [
@@ -354,6 +358,6 @@ class Queues:
         ]
 
 
-def _same_maker(incoming: Queued, resting: Queued) -> bool:
+def _same_maker(incoming: QueuedOrder, resting: QueuedOrder) -> bool:
     """Say whether two orders have one maker; nobody is never the same as nobody."""
     return bool(incoming.maker) and incoming.maker == resting.maker

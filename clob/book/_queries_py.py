@@ -7,9 +7,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from clob import ladder
 from clob.book import rejections, state, validation
-from clob.book._matching_py import Queue, Queued, Queues
+from clob.book._matching_py import Queue, QueuedOrder, Queues
 from clob.depth import Ahead, Depth, Level, Resting
-from clob.errors import BookBusy, InvariantError
+from clob.errors import BookBusyError, InvariantError
 from clob.order import Side
 from clob.units import ORDER_ID_MAX
 
@@ -21,7 +21,7 @@ B = TypeVar("B", bound="Views")
 def alone(
     method: Callable[Concatenate[B, P], T],
 ) -> Callable[Concatenate[B, P], T]:
-    """Let one call into the book at a time; any other is refused with ``BookBusy``."""
+    """Let one call into the book at a time; any other is refused with ``BookBusyError``."""
 
     @functools.wraps(method)
     def guarded(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -29,7 +29,7 @@ def alone(
             # Taking the only token out of a list is one step, also between threads.
             self._door.pop()
         except IndexError:
-            raise BookBusy from None
+            raise BookBusyError from None
         try:
             return method(self, *args, **kwargs)
         finally:
@@ -307,7 +307,7 @@ class Views(Queues):
         )
         return Depth(self._market, self._token, self._seq, *sides)
 
-    def _find(self, order_id: str | int) -> Queued:
+    def _find(self, order_id: str | int) -> QueuedOrder:
         """Find a resting order by its id or its number."""
         validation.check_id(order_id)
         order = self._orders.get(order_id)
@@ -330,7 +330,7 @@ class Views(Queues):
                 raise InvariantError(f"order {order_id!r} has {order.remaining} wei left")
 
 
-def _picture(order: Queued) -> Resting:
+def _picture(order: QueuedOrder) -> Resting:
     """Show a queued order to the outside."""
     return Resting(
         order_id=order.id,

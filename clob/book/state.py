@@ -25,7 +25,7 @@ MAGIC = b"CLOBBOOK\x01"
 """What the canonical bytes begin with: eight letters and the version."""
 
 
-class Queued(Protocol):
+class StoredOrder(Protocol):
     """What the canonical bytes say of an order."""
 
     id: str | int
@@ -35,7 +35,7 @@ class Queued(Protocol):
     expiration_s: int
 
 
-Levels = Sequence[tuple[int, Sequence[Queued]]]
+Levels = Sequence[tuple[int, Sequence[StoredOrder]]]
 """The levels of one side, best first, as their price and their orders, oldest first."""
 
 
@@ -70,7 +70,7 @@ def encode_side(levels: Levels) -> Iterable[bytes]:
             yield _encode_order(order)
 
 
-def _encode_order(order: Queued) -> bytes:
+def _encode_order(order: StoredOrder) -> bytes:
     """Write one order."""
     number = order.number.to_bytes(8, "little")
     name = b"\x00" if isinstance(order.id, int) else b"\x01" + encode_text(order.id)

@@ -102,7 +102,7 @@ def opened(files: Sequence[Path], arguments: argparse.Namespace) -> "tuple[Strea
 def _opened(file: Path, arguments: argparse.Namespace) -> "tuple[Stream, int]":
     """Open one file."""
     from clob.replay import Stream, open_stream, read_npz
-    from clob.replay.io import detect  # noqa: PLC0415
+    from clob.replay.io.detect import detect  # noqa: PLC0415
 
     given = {OPTIONS[name]: getattr(arguments, name) for name in OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}

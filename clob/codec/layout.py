@@ -61,7 +61,7 @@ KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     65: events.Trade,
     66: events.OrderReduced,
     67: events.OrderRemoved,
-    68: events.Refused,
+    68: events.Rejected,
     69: events.PairedTrade,
 }
 """The kinds by their number, for ever: commands from 1, events from 64."""
@@ -111,7 +111,7 @@ class Form(NamedTuple):
     """Of the first flag of a byte: how many it holds."""
 
 
-class Field(NamedTuple):
+class StructField(NamedTuple):
     """A field of a Struct."""
 
     name: str
@@ -128,10 +128,10 @@ PLAIN: Final[dict[Any, What]] = {
 }
 
 
-_LAYOUTS: Final[dict[type, tuple[Field, ...]]] = {}
+_LAYOUTS: Final[dict[type, tuple[StructField, ...]]] = {}
 
 
-def layout_of(kind: Any) -> tuple[Field, ...]:
+def layout_of(kind: Any) -> tuple[StructField, ...]:
     """Give the fields of a Struct in the sequence of their bytes.
 
     Args:
@@ -149,17 +149,17 @@ def layout_of(kind: Any) -> tuple[Field, ...]:
     return layout
 
 
-def _derived(kind: Any) -> tuple[Field, ...]:
+def _derived(kind: Any) -> tuple[StructField, ...]:
     """Read the layout of a Struct off its type hints."""
     if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         raise TypeError(f"only a Struct has a layout, not {kind!r}")
     if not kind.__struct_config__.frozen:
         raise TypeError(f"only a frozen Struct has a layout, and {kind.__name__} is not")
     hints = typing.get_type_hints(kind)
-    return _shared([Field(name, form_of(hints[name])) for name in kind.__struct_fields__])
+    return _shared([StructField(name, form_of(hints[name])) for name in kind.__struct_fields__])
 
 
-def _shared(fields: list[Field]) -> "tuple[Field, ...]":
+def _shared(fields: list[StructField]) -> "tuple[StructField, ...]":
     """Let flags that follow one another share a byte."""
     first = 0
     for place, (name, form) in enumerate(fields):
@@ -170,8 +170,8 @@ def _shared(fields: list[Field]) -> "tuple[Field, ...]":
             first = place
         if place > first:
             head = fields[first]
-            fields[place] = Field(name, form._replace(bit=place - first))
-            fields[first] = Field(head.name, head.form._replace(bits=place - first + 1))
+            fields[place] = StructField(name, form._replace(bit=place - first))
+            fields[first] = StructField(head.name, head.form._replace(bits=place - first + 1))
     return tuple(fields)
 
 

@@ -17,7 +17,7 @@ from clob.codec import decode, encode, encode_all, write
 from clob.codec.layout import FIRST_EVENT_KIND
 from clob.commands import Command
 from clob.errors import InvalidBytesError, RejectedError, ReplayDiffersError
-from clob.events import Event, Refused
+from clob.events import Event, Rejected
 from clob.journal.frames import (
     FRAME_VERSION,
     HASH_BYTES,
@@ -44,7 +44,7 @@ __all__ = [
     "verify",
 ]
 
-Outcome: TypeAlias = Sequence[Event | Refused] | RejectedError
+Outcome: TypeAlias = Sequence[Event | Rejected] | RejectedError
 """The events of a command, in a batch with the refusals among them, or its own refusal."""
 
 
@@ -93,7 +93,7 @@ def _outcome_bytes(outcome: Outcome) -> bytes:
     """Write what came of a command: 0, the count and the events, or 1 and the code."""
     if isinstance(outcome, RejectedError):
         return b"\x01" + write(_Code(outcome.code))
-    if Refused in map(type, outcome):
+    if Rejected in map(type, outcome):
         outcome = [_wordless(event) for event in outcome]
     return b"\x00" + encode_all(outcome)
 
@@ -104,9 +104,9 @@ class _Code(msgspec.Struct, frozen=True, gc=False):
     code: str
 
 
-def _wordless(event: Event | Refused) -> Event | Refused:
+def _wordless(event: Event | Rejected) -> Event | Rejected:
     """Leave out the words of a refusal."""
-    return Refused(event.index, event.code, "") if isinstance(event, Refused) else event
+    return Rejected(event.index, event.code, "") if isinstance(event, Rejected) else event
 
 
 # ----- recording -----------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Recorder:
         self._state_hashes = state_hashes
         self._begin()
 
-    def apply(self, command: Command) -> list[Event] | list[Event | Refused]:
+    def apply(self, command: Command) -> list[Event] | list[Event | Rejected]:
         """Execute a command, and keep it with what came of it, be it a refusal.
 
         Args:

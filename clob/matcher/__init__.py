@@ -31,17 +31,17 @@ from clob.commands import (
 )
 from clob.depth import Ahead, Depth
 from clob.errors import RejectedError, UnknownOrderError
-from clob.events import Event, Refused, Trade
+from clob.events import Event, Rejected, Trade
 from clob.market import Balance, Limits, Market, Mode
 from clob.matcher import compiled as compiled
 from clob.matcher import complementary, queries, rejections
 from clob.matcher import snapshot as _snapshots
-from clob.matcher.engine import Desk
+from clob.matcher.engine import Engine
 from clob.order import Order, SelfTrade
 from clob.status import OrderRecord
 
 
-class Calls(ABC):
+class CommandMethods(ABC):
     """What a matcher can be asked, without writing the command."""
 
     @abstractmethod
@@ -176,7 +176,7 @@ class Replayed(msgspec.Struct, frozen=True):
     """How many events there were."""
 
 
-class Matcher(Calls):
+class Matcher(CommandMethods):
     """Markets with a YES and a NO token, their orders and, where wanted, their accounts.
 
     Deterministic: the same commands give the same events and the same :meth:`state_hash`, on any
@@ -202,18 +202,18 @@ class Matcher(Calls):
             # The door itself, without a step on the way to it.
             self.apply = self._desk.apply  # type: ignore[method-assign]
 
-    def _make_desk(self) -> Desk:
+    def _make_desk(self) -> Engine:
         """Make an empty desk."""
-        return Desk(Book)
+        return Engine(Book)
 
     # ----- the door ------------------------------------------------------------------------
 
     @overload
     def apply(self, command: Single) -> list[Event]: ...
     @overload
-    def apply(self, command: Batch) -> list[Event | Refused]: ...
+    def apply(self, command: Batch) -> list[Event | Rejected]: ...
 
-    def apply(self, command: Command) -> list[Event] | list[Event | Refused]:
+    def apply(self, command: Command) -> list[Event] | list[Event | Rejected]:
         """Execute one command: the only way in which anything changes.
 
         Args:
@@ -221,12 +221,12 @@ class Matcher(Calls):
 
         Returns:
             What happened, oldest first. Each event bears the next ``seq`` of its market. A batch
-            that is not atomic has a :class:`~clob.Refused` where one of its commands was refused.
+            that is not atomic has a :class:`~clob.Rejected` where one of its commands was refused.
 
         Raises:
             RejectedError: a rule refuses the command, and nothing changed; the first one in
                 :mod:`clob.errors` that does.
-            MatcherBusy: another call is under way, or one was broken off by an error that is no
+            MatcherBusyError: another call is under way, or one was broken off by an error that is no
                 refusal (want of memory, an interrupt). Then restore from a snapshot.
         """
         return self._desk.apply(command)  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
 # The types of clob/matcher/accounts.py, from which the compiled module is made; see setup.py.
 cimport cython
 
-from clob.matcher.entities cimport Account, Entry, Pending, Trader, Venue
+from clob.matcher.entities cimport Account, OrderEntry, PendingTrade, MakerState, MarketState
 from clob.matcher.entities cimport Order, Trade
 
 cdef object BUY
@@ -12,29 +12,29 @@ cdef class Accounts:
     cdef public dict accounts
     cdef public list undo
 
-    @cython.locals(order=Order, trader=Trader, venue=Venue, tokens=Account, collateral=Account)
-    cpdef open_accounts(self, Entry entry)
+    @cython.locals(order=Order, trader=MakerState, venue=MarketState, tokens=Account, collateral=Account)
+    cpdef open_accounts(self, OrderEntry entry)
 
     @cython.locals(account=Account)
     cpdef Account account(self, wallet, asset)
 
-    @cython.locals(held=Pending)
-    cpdef hold(self, Venue venue, seq, tuple accounts, tuple amounts)
+    @cython.locals(held=PendingTrade)
+    cpdef hold(self, MarketState venue, seq, tuple accounts, tuple amounts)
 
-    cpdef pay(self, Venue venue, Entry buyer, Entry seller, Trade event, paid)
+    cpdef pay(self, MarketState venue, OrderEntry buyer, OrderEntry seller, Trade event, paid)
 
-    cpdef pay_half(self, Venue venue, Entry entry, Trade event, paid, other)
+    cpdef pay_half(self, MarketState venue, OrderEntry entry, Trade event, paid, other)
 
     cpdef tuple beside_nobody(self, Account pays, Account receives, bint minted)
 
-    @cython.locals(held=Pending)
-    cpdef bind(self, Venue venue, seq, match_type, other)
+    @cython.locals(held=PendingTrade)
+    cpdef bind(self, MarketState venue, seq, match_type, other)
 
-    cpdef wait(self, Venue venue, Trade event, tuple accounts, paid)
+    cpdef wait(self, MarketState venue, Trade event, tuple accounts, paid)
 
     @cython.locals(collector=Account)
-    cpdef move(self, Venue venue, Account payer, Account payee, amount, fee)
+    cpdef move(self, MarketState venue, Account payer, Account payee, amount, fee)
 
     @cython.locals(order=Order)
-    cpdef reserve(self, Entry entry, remaining)
+    cpdef reserve(self, OrderEntry entry, remaining)
     cpdef touch(self, Account account)

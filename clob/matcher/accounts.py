@@ -7,7 +7,7 @@ from typing import Any
 
 from clob.events import MatchType, Trade
 from clob.matcher import rollback
-from clob.matcher.entities import Account, Entry, Pending, Venue
+from clob.matcher.entities import Account, MarketState, OrderEntry, PendingTrade
 from clob.order import Side
 
 BUY = Side.BUY
@@ -22,7 +22,7 @@ class Accounts:
         # While a batch may have to be taken back: how, the last step first.
         self.undo: list[tuple[Any, Any, Any]] | None = None
 
-    def open_accounts(self, entry: Entry) -> None:
+    def open_accounts(self, entry: OrderEntry) -> None:
         """Give an accepted order the accounts it pays from and receives to."""
         order, trader = entry.order, entry.trader
         venue = trader.venue
@@ -48,7 +48,9 @@ class Accounts:
             account = self.accounts[wallet, asset] = Account(wallet, asset)
         return account
 
-    def pay(self, venue: Venue, buyer: Entry, seller: Entry, event: Trade, paid: int) -> None:
+    def pay(
+        self, venue: MarketState, buyer: OrderEntry, seller: OrderEntry, event: Trade, paid: int
+    ) -> None:
         """Move collateral and tokens, or hold them until the trade is settled."""
         if venue.settles:
             self.touch(buyer.pays)
@@ -59,7 +61,9 @@ class Accounts:
         self.move(venue, buyer.pays, seller.receives, paid, event.seller_fee)
         self.move(venue, seller.pays, buyer.receives, event.size, event.buyer_fee)
 
-    def pay_half(self, venue: Venue, entry: Entry, event: Trade, paid: int, other: int) -> None:
+    def pay_half(
+        self, venue: MarketState, entry: OrderEntry, event: Trade, paid: int, other: int
+    ) -> None:
         """Pay for one of the two trades of a mint or a merge, whose other party is nobody.
 
         What nobody pays is made, what nobody receives is gone: the collateral of a mint is locked
@@ -83,14 +87,14 @@ class Accounts:
             return pays, receives, nobody_pays, nobody_receives
         return nobody_pays, nobody_receives, pays, receives
 
-    def bind(self, venue: Venue, seq: int, match_type: MatchType, other: int) -> None:
+    def bind(self, venue: MarketState, seq: int, match_type: MatchType, other: int) -> None:
         """Let a trade that waits be half of a mint or a merge."""
         held = venue.pending[seq]
         held.match_type, held.other = match_type, other
 
     def wait(
         self,
-        venue: Venue,
+        venue: MarketState,
         event: Trade,
         accounts: tuple[Account, Account, Account, Account],
         paid: int,
@@ -103,18 +107,20 @@ class Accounts:
 
     def hold(
         self,
-        venue: Venue,
+        venue: MarketState,
         seq: int,
         accounts: tuple[Account, Account, Account, Account],
         amounts: tuple[int, int, int, int],
     ) -> None:
         """Let a trade wait for its settlement, and hold what it moves."""
-        held = Pending(accounts, amounts)
+        held = PendingTrade(accounts, amounts)
         held.buyer_pays.unsettled += held.paid
         held.seller_pays.unsettled += held.size
         venue.pending[seq] = held
 
-    def move(self, venue: Venue, payer: Account, payee: Account, amount: int, fee: int) -> None:
+    def move(
+        self, venue: MarketState, payer: Account, payee: Account, amount: int, fee: int
+    ) -> None:
         """Move an amount from one account to another, less a fee that goes to the fee wallet."""
         self.touch(payer)
         self.touch(payee)
@@ -125,7 +131,7 @@ class Accounts:
             self.touch(collector)
             collector.balance += fee
 
-    def reserve(self, entry: Entry, remaining: int) -> None:
+    def reserve(self, entry: OrderEntry, remaining: int) -> None:
         """Hold what so much of a resting order needs, and no more."""
         order = entry.order
         needed = remaining * order.price // 100 if order.side is BUY else remaining

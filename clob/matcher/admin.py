@@ -14,7 +14,7 @@ from clob.order import SelfTrade
 from clob.units import FEE_RATE_MAX_BPS, SIZE_MAX, TEXT_MAX, TIME_MAX
 
 if TYPE_CHECKING:
-    from clob.matcher.engine import Desk
+    from clob.matcher.engine import Engine
 
 FIXED = ("id", "yes", "no", "lot_wei", "mode", "funds", "collateral", "settles", "complementary")
 """What ``SetMarket`` cannot change, but for a ``no`` that was left open."""
@@ -83,7 +83,7 @@ def _check_range(name: str, value: object, least: int, most: int) -> None:
         )
 
 
-def refuse_add_market(desk: "Desk", command: AddMarket, now_ms: int) -> None:
+def refuse_add_market(desk: "Engine", command: AddMarket, now_ms: int) -> None:
     """Refuse a market that cannot be, or that is there."""
     market = command.market
     check_market(market)
@@ -92,7 +92,7 @@ def refuse_add_market(desk: "Desk", command: AddMarket, now_ms: int) -> None:
         raise MarketExistsError(f"there is a market {show(market.id)} already")
 
 
-def check_tokens(desk: "Desk", market: Market) -> None:
+def check_tokens(desk: "Engine", market: Market) -> None:
     """Refuse tokens and collateral that are something else already."""
     for token in (market.yes, market.no):
         if token in desk.tokens and desk.tokens[token] != market.id:
@@ -109,13 +109,13 @@ def check_tokens(desk: "Desk", market: Market) -> None:
             )
 
 
-def add_market(desk: "Desk", command: AddMarket, now_ms: int) -> list[Event]:
+def add_market(desk: "Engine", command: AddMarket, now_ms: int) -> list[Event]:
     """Open a market."""
     desk.open_venue(command.market)
     return []
 
 
-def refuse_set_market(desk: "Desk", command: SetMarket, now_ms: int) -> None:
+def refuse_set_market(desk: "Engine", command: SetMarket, now_ms: int) -> None:
     """Refuse terms that cannot be, or that cannot be changed."""
     market = command.market
     check_market(market)
@@ -132,7 +132,7 @@ def refuse_set_market(desk: "Desk", command: SetMarket, now_ms: int) -> None:
         check_tokens(desk, market)
 
 
-def set_market(desk: "Desk", command: SetMarket, now_ms: int) -> list[Event]:
+def set_market(desk: "Engine", command: SetMarket, now_ms: int) -> list[Event]:
     """Change the terms of a market; name its NO token where it had none."""
     market = command.market
     venue = desk.venues[market.id]
@@ -142,7 +142,7 @@ def set_market(desk: "Desk", command: SetMarket, now_ms: int) -> list[Event]:
     return []
 
 
-def refuse_set_mode(desk: "Desk", command: SetMode, now_ms: int) -> None:
+def refuse_set_mode(desk: "Engine", command: SetMode, now_ms: int) -> None:
     """Refuse a mode that is none, and any after the last."""
     if type(command.mode) is not Mode:
         raise InvalidCommandError(f"mode must be a Mode, not {show(command.mode)}")
@@ -151,7 +151,7 @@ def refuse_set_mode(desk: "Desk", command: SetMode, now_ms: int) -> None:
         rejections.check_mode(venue, Mode.HALTED)
 
 
-def set_mode(desk: "Desk", command: SetMode, now_ms: int) -> list[Event]:
+def set_mode(desk: "Engine", command: SetMode, now_ms: int) -> list[Event]:
     """Change what a market allows; where it is resolved, remove every order."""
     venue = desk.venues[command.market]
     venue.adopt(msgspec.structs.replace(venue.market, mode=command.mode))
@@ -169,7 +169,7 @@ def set_mode(desk: "Desk", command: SetMode, now_ms: int) -> list[Event]:
     return events
 
 
-def refuse_set_limits(desk: "Desk", command: SetLimits, now_ms: int) -> None:
+def refuse_set_limits(desk: "Engine", command: SetLimits, now_ms: int) -> None:
     """Refuse limits that cannot be."""
     check_limits(command.limits)
 
@@ -186,7 +186,7 @@ def check_limits(limits: Limits) -> None:
             )
 
 
-def set_limits(desk: "Desk", command: SetLimits, now_ms: int) -> list[Event]:
+def set_limits(desk: "Engine", command: SetLimits, now_ms: int) -> list[Event]:
     """Change the limits."""
     desk.adopt_limits(command.limits)
     return []

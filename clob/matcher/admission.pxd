@@ -2,7 +2,7 @@
 cimport cython
 
 from clob.matcher.accounts cimport Accounts
-from clob.matcher.entities cimport Account, Entry, Trader, Venue
+from clob.matcher.entities cimport Account, OrderEntry, MakerState, MarketState
 from clob.matcher.entities cimport Order, Submit
 
 cdef object BUY
@@ -14,7 +14,7 @@ cdef object UINT256_MAX
 cdef object FEE_RATE_MAX_BPS
 
 
-cdef class Gate(Accounts):
+cdef class Admission(Accounts):
     cdef public long long now_ms
     cdef public dict venues
     cdef public dict entries
@@ -25,11 +25,11 @@ cdef class Gate(Accounts):
     @cython.locals(time=cython.longlong)
     cpdef check_time(self, now_ms)
 
-    cpdef bint suits(self, Venue venue, Order order) except -1
+    cpdef bint suits(self, MarketState venue, Order order) except -1
 
     cpdef bint is_new(self, Submit command, Order order, now_ms) except -1
 
     @cython.locals(account=Account)
-    cpdef bint is_covered(self, Venue venue, Trader trader, Order order) except -1
+    cpdef bint is_covered(self, MarketState venue, MakerState trader, Order order) except -1
 
-    cpdef bint may_cancel(self, maker, Trader trader) except -1
+    cpdef bint may_cancel(self, maker, MakerState trader) except -1

@@ -10,7 +10,7 @@ from clob.commands import Submit
 from clob.market import Mode
 from clob.matcher import rejections
 from clob.matcher.accounts import Accounts
-from clob.matcher.entities import Entry, Trader, Venue
+from clob.matcher.entities import MakerState, MarketState, OrderEntry
 from clob.order import Order, Side
 from clob.units import FEE_RATE_MAX_BPS, TEXT_MAX, TIME_MAX, UINT256_MAX
 
@@ -19,16 +19,16 @@ OPEN = Mode.OPEN
 CANCEL_ONLY = Mode.CANCEL_ONLY
 
 
-class Gate(Accounts):
+class Admission(Accounts):
     """All that is known of markets, orders and makers, and the checks that read it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now_ms = 0
-        self.venues: dict[str, Venue] = {}
-        self.entries: dict[str | int, Entry] = {}
+        self.venues: dict[str, MarketState] = {}
+        self.entries: dict[str | int, OrderEntry] = {}
         self.used: dict[bytes, Any] = {}
-        self.clients: dict[tuple[str, str], Entry] = {}
+        self.clients: dict[tuple[str, str], OrderEntry] = {}
         self.nonces: dict[str, int] = {}
 
     def check_time(self, now_ms: int) -> None:
@@ -42,7 +42,7 @@ class Gate(Accounts):
                 pass
         raise rejections.time_refused(now_ms, self.now_ms)
 
-    def suits(self, venue: Venue, order: Order) -> bool:
+    def suits(self, venue: MarketState, order: Order) -> bool:
         """Say whether an order suits its market, but for its token."""
         maker, order_id, size = order.maker, order.id, order.size
         if venue.mode is not OPEN or type(maker) is not str or len(maker) > TEXT_MAX:
@@ -88,7 +88,7 @@ class Gate(Accounts):
             type(fee_rate_bps) is int and 0 <= fee_rate_bps <= FEE_RATE_MAX_BPS
         )
 
-    def is_covered(self, venue: Venue, trader: Trader, order: Order) -> bool:
+    def is_covered(self, venue: MarketState, trader: MakerState, order: Order) -> bool:
         """Say whether what an order needs is available to it."""
         if type(order.price) is not int:
             return False
@@ -110,6 +110,6 @@ class Gate(Accounts):
             return not needed
         return needed <= account.balance - account.reserved - account.unsettled
 
-    def may_cancel(self, maker: str, trader: Trader) -> bool:
+    def may_cancel(self, maker: str, trader: MakerState) -> bool:
         """Say whether a maker may take out an order of a trader."""
         return type(maker) is str and maker == trader.maker and trader.venue.mode <= CANCEL_ONLY

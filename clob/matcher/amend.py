@@ -14,12 +14,12 @@ from clob.matcher.amounts import needed, resized
 from clob.units import PRICE_MAX, PRICE_MIN
 
 if TYPE_CHECKING:
-    from clob.matcher.engine import Desk
-    from clob.matcher.entities import Entry, Venue
+    from clob.matcher.engine import Engine
+    from clob.matcher.entities import MarketState, OrderEntry
 
 
 def remove(
-    desk: "Desk", entries: Iterable["Entry"], reason: RemovalReason, now_ms: int
+    desk: "Engine", entries: Iterable["OrderEntry"], reason: RemovalReason, now_ms: int
 ) -> list[Event]:
     """Take orders out of their books, in the sequence given."""
     events: list[Event] = []
@@ -28,7 +28,7 @@ def remove(
     return events
 
 
-def of_maker(venue: "Venue", maker: str) -> list["Entry"]:
+def of_maker(venue: "MarketState", maker: str) -> list["OrderEntry"]:
     """List the resting orders of a maker in a market, in the sequence of acceptance."""
     trader = venue.traders.get(maker)
     entry, entries = trader.first if trader else None, []
@@ -38,7 +38,7 @@ def of_maker(venue: "Venue", maker: str) -> list["Entry"]:
     return entries
 
 
-def by_number(entries: Iterable["Entry"]) -> list["Entry"]:
+def by_number(entries: Iterable["OrderEntry"]) -> list["OrderEntry"]:
     """Sort orders into the sequence of acceptance."""
     return sorted(entries, key=lambda entry: entry.number)
 
@@ -46,13 +46,13 @@ def by_number(entries: Iterable["Entry"]) -> list["Entry"]:
 # ----- reduce and replace --------------------------------------------------------------------
 
 
-def _lot_of(desk: "Desk", command: Reduce | Replace) -> int:
+def _lot_of(desk: "Engine", command: Reduce | Replace) -> int:
     """Give the lot of the market of an order, 1 where there is no such order."""
     entry = desk.entries.get(command.order_id)
     return entry.trader.venue.market.lot_wei if entry else 1
 
 
-def refuse_reduce(desk: "Desk", command: Reduce, now_ms: int) -> None:
+def refuse_reduce(desk: "Engine", command: Reduce, now_ms: int) -> None:
     """Refuse a reduction."""
     rejections.check_market_and_maker(desk, command)
     validation.check_id(command.order_id)
@@ -62,7 +62,7 @@ def refuse_reduce(desk: "Desk", command: Reduce, now_ms: int) -> None:
         raise book_rejections.not_reduced(command.size, entry.remaining)
 
 
-def reduce(desk: "Desk", command: Reduce, now_ms: int) -> list[Event]:
+def reduce(desk: "Engine", command: Reduce, now_ms: int) -> list[Event]:
     """Make an order smaller where it stands."""
     entry = desk.entries[command.order_id]
     if desk.undo is not None:
@@ -74,7 +74,7 @@ def reduce(desk: "Desk", command: Reduce, now_ms: int) -> list[Event]:
     return events
 
 
-def refuse_replace(desk: "Desk", command: Replace, now_ms: int) -> None:
+def refuse_replace(desk: "Engine", command: Replace, now_ms: int) -> None:
     """Refuse a replacement, but for what only the book can refuse."""
     rejections.check_market_and_maker(desk, command)
     validation.check_policy(command.post_only, command.self_trade)
@@ -92,7 +92,7 @@ def refuse_replace(desk: "Desk", command: Replace, now_ms: int) -> None:
         raise refusal
 
 
-def _uncovered(desk: "Desk", entry: "Entry", command: Replace) -> RejectedError | None:
+def _uncovered(desk: "Engine", entry: "OrderEntry", command: Replace) -> RejectedError | None:
     """Refuse a replacement that needs more than is available once the order lets go of its own."""
     if not entry.trader.venue.has_accounts:
         return None
@@ -102,7 +102,7 @@ def _uncovered(desk: "Desk", entry: "Entry", command: Replace) -> RejectedError 
     return rejections.balance_refused(desk, account.wallet, account.asset, needs, entry.reserve)
 
 
-def replace(desk: "Desk", command: Replace, now_ms: int) -> list[Event]:
+def replace(desk: "Engine", command: Replace, now_ms: int) -> list[Event]:
     """Give an order another price or size; the book may still refuse it."""
     entry = desk.entries[command.order_id]
     venue, order = entry.trader.venue, entry.order
@@ -139,7 +139,7 @@ def replace(desk: "Desk", command: Replace, now_ms: int) -> list[Event]:
 # ----- several orders ------------------------------------------------------------------------
 
 
-def refuse_cancel_all(desk: "Desk", command: CancelAll, now_ms: int) -> None:
+def refuse_cancel_all(desk: "Engine", command: CancelAll, now_ms: int) -> None:
     """Refuse to cancel where there is no such market, or it does not allow its makers to."""
     rejections.check_maker(command.maker)
     if command.market is not None:
@@ -148,10 +148,10 @@ def refuse_cancel_all(desk: "Desk", command: CancelAll, now_ms: int) -> None:
             rejections.check_mode(venue, Mode.CANCEL_ONLY)
 
 
-def cancel_all(desk: "Desk", command: CancelAll, now_ms: int) -> list[Event]:
+def cancel_all(desk: "Engine", command: CancelAll, now_ms: int) -> list[Event]:
     """Take out the orders of a maker, of a market, or both."""
     venues = [desk.venues[command.market]] if command.market else list(desk.venues.values())
-    entries: list[Entry] = []
+    entries: list[OrderEntry] = []
     for venue in venues:
         if command.maker is None:
             for maker in venue.traders:
@@ -162,7 +162,7 @@ def cancel_all(desk: "Desk", command: CancelAll, now_ms: int) -> list[Event]:
     return remove(desk, by_number(entries), reason, now_ms)
 
 
-def refuse_set_nonce(desk: "Desk", command: SetNonce, now_ms: int) -> None:
+def refuse_set_nonce(desk: "Engine", command: SetNonce, now_ms: int) -> None:
     """Refuse a nonce that does not raise the maker's."""
     rejections.check_text("maker", command.maker)
     rejections.check_uint256("nonce", command.nonce)
@@ -171,7 +171,7 @@ def refuse_set_nonce(desk: "Desk", command: SetNonce, now_ms: int) -> None:
         raise NonceTooLowError(f"nonce must be above the maker's {nonce}, not {command.nonce}")
 
 
-def set_nonce(desk: "Desk", command: SetNonce, now_ms: int) -> list[Event]:
+def set_nonce(desk: "Engine", command: SetNonce, now_ms: int) -> list[Event]:
     """Raise a maker's nonce and take out the orders below it.
 
     "Incrementing the nonce cancels all orders with lower nonces." -- specification, Order
@@ -188,11 +188,11 @@ def set_nonce(desk: "Desk", command: SetNonce, now_ms: int) -> list[Event]:
     return events
 
 
-def refuse_expire(desk: "Desk", command: Expire, now_ms: int) -> None:
+def refuse_expire(desk: "Engine", command: Expire, now_ms: int) -> None:
     """Refuse nothing: the time is all there is."""
 
 
-def expire(desk: "Desk", command: Expire, now_ms: int) -> list[Event]:
+def expire(desk: "Engine", command: Expire, now_ms: int) -> list[Event]:
     """Take out what expired, the earliest first; forget the hashes of what can no longer be."""
     now_s = now_ms // 1000
     due = desk.expiring.irange(maximum=now_s, inclusive=(True, False))

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from clob.book.validation import show
 from clob.commands import Batch, Cancel, CancelAll, Reduce, Replace, Submit
 from clob.errors import BatchTooLargeError, InvalidCommandError, RejectedError
-from clob.events import Event, Refused
+from clob.events import Event, Rejected
 from clob.matcher import rollback
 from clob.units import TIME_MAX
 
 if TYPE_CHECKING:
-    from clob.matcher.engine import Desk
+    from clob.matcher.engine import Engine
 
 KINDS = (Submit, Cancel, CancelAll, Reduce, Replace)
 """What a batch may hold."""
@@ -19,7 +19,7 @@ Result: TypeAlias = list[Event] | RejectedError
 """What came of one command."""
 
 
-def refuse_batch(desk: "Desk", command: Batch, now_ms: int) -> None:
+def refuse_batch(desk: "Engine", command: Batch, now_ms: int) -> None:
     """Refuse a batch that is none, empty or too large."""
     if type(command.commands) is not tuple or type(command.atomic) is not bool:
         raise InvalidCommandError("a batch needs a tuple of commands, and True or False for atomic")
@@ -38,19 +38,19 @@ def refuse_batch(desk: "Desk", command: Batch, now_ms: int) -> None:
         )
 
 
-def batch(desk: "Desk", command: Batch, now_ms: int) -> list[Any]:
-    """Execute a batch and give all its events, with a ``Refused`` for each command refused."""
-    events: list[Event | Refused] = []
+def batch(desk: "Engine", command: Batch, now_ms: int) -> list[Any]:
+    """Execute a batch and give all its events, with a ``Rejected`` for each command refused."""
+    events: list[Event | Rejected] = []
     desk.results = _results(desk, command, now_ms)
     for index, result in enumerate(desk.results):
         if isinstance(result, RejectedError):
-            events.append(Refused(index, result.code, str(result)))
+            events.append(Rejected(index, result.code, str(result)))
         else:
             events += result
     return events
 
 
-def _results(desk: "Desk", command: Batch, now_ms: int) -> list[Result]:
+def _results(desk: "Engine", command: Batch, now_ms: int) -> list[Result]:
     """Execute a batch; an atomic one raises the first refusal, and nothing was done."""
     if command.atomic:
         return list(all_or_none(desk, command, now_ms))
@@ -64,7 +64,7 @@ def _results(desk: "Desk", command: Batch, now_ms: int) -> list[Result]:
 
 
 def all_or_none(
-    desk: "Desk", command: Batch, now_ms: int, *, keep: bool = True
+    desk: "Engine", command: Batch, now_ms: int, *, keep: bool = True
 ) -> list[list[Event]]:
     """Execute every command, or take all of them back; in any case unless they are to be kept.
 

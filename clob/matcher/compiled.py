@@ -7,7 +7,7 @@ from typing import Any, Final
 from clob import _build
 from clob.commands import Cancel, Submit
 from clob.events import Trade
-from clob.matcher.state_records import OrderState
+from clob.matcher.state_records import OrderSnapshot
 from clob.order import Order
 
 
@@ -21,7 +21,7 @@ def layout_matches(entities: Any, source: Any) -> bool:
         entities: the module to check.
         source: the module loaded from its Python source.
     """
-    kinds: tuple[Any, ...] = (Order, Submit, Cancel, Trade, OrderState)
+    kinds: tuple[Any, ...] = (Order, Submit, Cancel, Trade, OrderSnapshot)
     trials = [kind(**{name: object() for name in kind.__struct_fields__}) for kind in kinds]
     seen, expected = entities.fields_seen(*trials), source.fields_seen(*trials)
     return list(map(id, chain(*seen))) == list(map(id, chain(*expected)))

@@ -18,8 +18,8 @@ from clob.events import Event, MatchType, OrderAdded, PairedTrade, Trade
 from clob.order import Order, Side
 
 if TYPE_CHECKING:
-    from clob.matcher.admission import Gate
-    from clob.matcher.entities import Entry, Venue
+    from clob.matcher.admission import Admission
+    from clob.matcher.entities import MarketState, OrderEntry
 
 E = TypeVar("E", bound=Event)
 
@@ -39,7 +39,7 @@ def mirrored(order: Order, token: str) -> Order:
     )
 
 
-def on_grid(entry: "Entry", order: Order) -> Order:
+def on_grid(entry: "OrderEntry", order: Order) -> Order:
     """Give the order of an entry as its book has it."""
     venue = entry.trader.venue
     return mirrored(order, venue.yes) if venue.complementary and not entry.is_yes else order
@@ -57,7 +57,7 @@ def mirrored_depth(depth: Depth, token: str) -> Depth:
 # ----- to the book ---------------------------------------------------------------------------
 
 
-def submit(entry: "Entry", order: Order, now_ms: int, trades_max: int) -> list[Event]:
+def submit(entry: "OrderEntry", order: Order, now_ms: int, trades_max: int) -> list[Event]:
     """Let the book match and rest an order for NO; what it announces is still that of the grid."""
     try:
         given = _readable(entry, order, now_ms)
@@ -67,7 +67,7 @@ def submit(entry: "Entry", order: Order, now_ms: int, trades_max: int) -> list[E
 
 
 def simulate(
-    desk: "Gate", entry: "Entry", order: Order, now_ms: int, trades_max: int
+    desk: "Admission", entry: "OrderEntry", order: Order, now_ms: int, trades_max: int
 ) -> list[Trade]:
     """Say which trades an order would get, as it is told."""
     venue = entry.trader.venue
@@ -80,7 +80,7 @@ def simulate(
     return [event for event in events if isinstance(event, Trade)]
 
 
-def _readable(entry: "Entry", order: Order, now_ms: int) -> Order:
+def _readable(entry: "OrderEntry", order: Order, now_ms: int) -> Order:
     """Turn an order over, if it has a side and a price that can be."""
     venue = entry.trader.venue
     if type(order.price) is not int or type(order.side) is not Side:
@@ -88,7 +88,9 @@ def _readable(entry: "Entry", order: Order, now_ms: int) -> Order:
     return mirrored(order, venue.yes)
 
 
-def _own_words(entry: "Entry", order: Order, now_ms: int, refusal: RejectedError) -> RejectedError:
+def _own_words(
+    entry: "OrderEntry", order: Order, now_ms: int, refusal: RejectedError
+) -> RejectedError:
     """Say a refusal of an order for NO in the terms of NO."""
     if entry.is_yes:
         return refusal
@@ -102,7 +104,7 @@ def _own_words(entry: "Entry", order: Order, now_ms: int, refusal: RejectedError
 # ----- from the book -------------------------------------------------------------------------
 
 
-def told(desk: "Gate", venue: "Venue", events: list[Event], is_yes: bool) -> None:
+def told(desk: "Admission", venue: "MarketState", events: list[Event], is_yes: bool) -> None:
     """Turn what the book announced into what happened to the tokens, in place.
 
     Args:
@@ -117,7 +119,9 @@ def told(desk: "Gate", venue: "Venue", events: list[Event], is_yes: bool) -> Non
         venue.turn.seq = events[-1].seq
 
 
-def seen(desk: "Gate", venue: "Venue", events: Sequence[Event], is_yes: bool) -> list[Event]:
+def seen(
+    desk: "Admission", venue: "MarketState", events: Sequence[Event], is_yes: bool
+) -> list[Event]:
     """Give what happened to the tokens, where a book announced events of its grid."""
     found: list[Event] = []
     more = 0
@@ -143,7 +147,7 @@ def _numbered(event: E, seq: int) -> E:
     return event if event.seq == seq else msgspec.structs.replace(event, seq=seq)
 
 
-def _added(event: OrderAdded, venue: "Venue", seq: int, is_yes: bool) -> OrderAdded:
+def _added(event: OrderAdded, venue: "MarketState", seq: int, is_yes: bool) -> OrderAdded:
     """Give the order that rests as its maker wrote it."""
     if is_yes:
         return _numbered(event, seq)
@@ -151,7 +155,7 @@ def _added(event: OrderAdded, venue: "Venue", seq: int, is_yes: bool) -> OrderAd
     return msgspec.structs.replace(event, seq=seq, token=venue.no, side=side, price=price)
 
 
-def _direct(event: Trade, venue: "Venue", seq: int, is_yes: bool) -> Trade:
+def _direct(event: Trade, venue: "MarketState", seq: int, is_yes: bool) -> Trade:
     """Give a trade of two orders for the same token."""
     if is_yes:
         return _numbered(event, seq)
@@ -166,7 +170,7 @@ def _direct(event: Trade, venue: "Venue", seq: int, is_yes: bool) -> Trade:
     )
 
 
-def _halves(event: Trade, venue: "Venue", seq: int, is_yes: bool) -> list[PairedTrade]:
+def _halves(event: Trade, venue: "MarketState", seq: int, is_yes: bool) -> list[PairedTrade]:
     """Give the two trades of a mint or a merge, that of the incoming order's token first."""
     minted = (event.incoming_side is Side.BUY) == is_yes
     match_type = MatchType.MINT if minted else MatchType.MERGE

@@ -2,8 +2,8 @@
 cimport cython
 
 from clob.matcher cimport entities
-from clob.matcher.entities cimport Entry, Trader, Venue
-from clob.matcher.order_index cimport Register
+from clob.matcher.entities cimport OrderEntry, MakerState, MarketState
+from clob.matcher.order_index cimport OrderIndex
 from clob.matcher.entities cimport Cancel, Order, Submit, Trade
 
 # As C variables these are there at once; a global name is looked up in a dictionary each time.
@@ -21,7 +21,7 @@ cdef object OrderRemoved
 cdef object PairedTrade
 
 
-cdef class Desk(Register):
+cdef class Engine(OrderIndex):
     cdef public object book_class
     cdef public bint busy
     cdef public long long number
@@ -40,25 +40,25 @@ cdef class Desk(Register):
     @cython.locals(submission=Submit, cancel=Cancel)
     cpdef execute(self, command)
 
-    @cython.locals(venue=Venue)
-    cpdef book_of(self, Entry entry)
+    @cython.locals(venue=MarketState)
+    cpdef book_of(self, OrderEntry entry)
 
-    @cython.locals(venue=Venue, entry=Entry, events=list, turned=bint, rested=bint)
+    @cython.locals(venue=MarketState, entry=OrderEntry, events=list, turned=bint, rested=bint)
     cpdef submit_order(self, Submit command, now_ms)
 
-    @cython.locals(venue=Venue, trader=Trader, entry=Entry, token=object)
-    cpdef Entry admit(self, Submit command, Order order, now_ms)
+    @cython.locals(venue=MarketState, trader=MakerState, entry=OrderEntry, token=object)
+    cpdef OrderEntry admit(self, Submit command, Order order, now_ms)
 
-    @cython.locals(venue=Venue, resting=Entry, place=Py_ssize_t)
-    cpdef absorb(self, Entry entry, list events)
+    @cython.locals(venue=MarketState, resting=OrderEntry, place=Py_ssize_t)
+    cpdef absorb(self, OrderEntry entry, list events)
 
-    @cython.locals(venue=Venue)
-    cpdef trade(self, Entry incoming, Entry resting, Trade event)
+    @cython.locals(venue=MarketState)
+    cpdef trade(self, OrderEntry incoming, OrderEntry resting, Trade event)
 
-    @cython.locals(venue=Venue, entry=Entry, first=bint)
-    cpdef half(self, Entry incoming, Entry resting, Trade event)
+    @cython.locals(venue=MarketState, entry=OrderEntry, first=bint)
+    cpdef half(self, OrderEntry incoming, OrderEntry resting, Trade event)
 
-    @cython.locals(entry=Entry, order=Order)
+    @cython.locals(entry=OrderEntry, order=Order)
     cpdef cancel_order(self, Cancel command, now_ms)
 
-    cpdef take_out(self, Entry entry, reason, now_ms)
+    cpdef take_out(self, OrderEntry entry, reason, now_ms)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from clob.commands import Cancel, Submit
-from clob.errors import MatcherBusy, RejectedError
+from clob.errors import MatcherBusyError, RejectedError
 from clob.events import (
     Event,
     OrderAdded,
@@ -22,8 +22,8 @@ from clob.events import (
 from clob.market import Limits, Market, Mode
 from clob.matcher import complementary, entities, handlers, rejections, rollback
 from clob.matcher.amounts import resized, with_fees
-from clob.matcher.entities import Entry, Venue
-from clob.matcher.order_index import Register
+from clob.matcher.entities import MarketState, OrderEntry
+from clob.matcher.order_index import OrderIndex
 from clob.order import Order, Side, TimeInForce
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ CANCELLED = RemovalReason.CANCELLED
 ADMIN = RemovalReason.ADMIN
 
 
-class Desk(Register):
+class Engine(OrderIndex):
     """The orders of all markets, and the hot half of :class:`clob.Matcher`."""
 
     def __init__(self, book_class: "type[Book]") -> None:
@@ -73,7 +73,7 @@ class Desk(Register):
     def apply(self, command: Any) -> Any:
         """Execute one command; see :meth:`clob.Matcher.apply`."""
         if self.busy:
-            raise MatcherBusy
+            raise MatcherBusyError
         self.busy = True
         try:
             events = self.execute(command)
@@ -123,11 +123,13 @@ class Desk(Register):
             return self.cancel_order(command, now_ms)
         return handlers.execute_at(self, command, now_ms)
 
-    def open_venue(self, market: Market, yes_capacity: int = 0, no_capacity: int = 0) -> Venue:
+    def open_venue(
+        self, market: Market, yes_capacity: int = 0, no_capacity: int = 0
+    ) -> MarketState:
         """Make the two empty books of a market, with room for so many orders."""
         yes = self.make_book(market, market.yes, yes_capacity)
         no = self.make_book(market, market.no, no_capacity)
-        venue = self.venues[market.id] = Venue(market, yes, no)
+        venue = self.venues[market.id] = MarketState(market, yes, no)
         self.tokens[market.yes] = market.id
         if market.no:
             self.tokens[market.no] = market.id
@@ -147,7 +149,7 @@ class Desk(Register):
         venue.no_book = self.make_book(market, market.no)
         self.tokens[market.no] = market.id
 
-    def book_of(self, entry: Entry) -> "Book":
+    def book_of(self, entry: OrderEntry) -> "Book":
         """Give the book of an order, ready to be used."""
         venue = entry.trader.venue
         book = venue.yes_book if entry.is_yes or venue.complementary else venue.no_book
@@ -186,7 +188,7 @@ class Desk(Register):
             self.absorb(entry, events)
         return events
 
-    def admit(self, command: Submit, order: Order, now_ms: int) -> Entry:
+    def admit(self, command: Submit, order: Order, now_ms: int) -> OrderEntry:
         """Refuse a submission, but for what only the book can refuse; nothing changes."""
         venue, token = None, order.token
         if type(command.market) is str and type(token) is str:
@@ -209,7 +211,7 @@ class Desk(Register):
 
     # ----- what the book did ---------------------------------------------------------------
 
-    def absorb(self, entry: Entry, events: list[Event]) -> None:
+    def absorb(self, entry: OrderEntry, events: list[Event]) -> None:
         """Follow the events of an order that came in or was replaced; give trades their fees."""
         venue, rested, traded = entry.trader.venue, None, 0
         for place in range(len(events)):
@@ -244,7 +246,7 @@ class Desk(Register):
         elif venue.has_accounts:
             self.reserve(entry, entry.remaining)
 
-    def trade(self, incoming: Entry, resting: Entry, event: Trade) -> int:
+    def trade(self, incoming: OrderEntry, resting: OrderEntry, event: Trade) -> int:
         """Book a trade to both orders, move what it is worth, and give its size."""
         if type(event) is not Trade:
             return self.half(incoming, resting, event)
@@ -266,7 +268,7 @@ class Desk(Register):
             self.finish(resting, FILLED)
         return size
 
-    def half(self, incoming: Entry, resting: Entry, event: Trade) -> int:
+    def half(self, incoming: OrderEntry, resting: OrderEntry, event: Trade) -> int:
         """Book one of the two trades of a mint or a merge; the first one gives its size."""
         first = event.token == incoming.order.token
         entry = incoming if first else resting
@@ -303,7 +305,7 @@ class Desk(Register):
         entities.prefetch(entry.after)
         return self.take_out(entry, ADMIN if maker is None else CANCELLED, now_ms)
 
-    def take_out(self, entry: Entry, reason: RemovalReason, now_ms: int) -> list[Event]:
+    def take_out(self, entry: OrderEntry, reason: RemovalReason, now_ms: int) -> list[Event]:
         """Take a resting order out of its book."""
         book = self.book_of(entry)
         if self.undo is not None:

@@ -1,6 +1,6 @@
 # What of clob/matcher/entities.pyx the compiled gate and desk use.
 # How the Structs that the desk reads lie in memory: the fields of a class in alphabetical order,
-# after those of its base. Desk.layout_holds says whether that is so.
+# after those of its base. Engine.layout_holds says whether that is so.
 
 cdef extern from *:
     """
@@ -31,7 +31,7 @@ cdef extern from *:
         PyObject *filled_collateral, *given, *id, *maker, *nonce, *number, *order_hash;
         PyObject *post_only, *price, *remaining, *self_trade, *side, *size, *smart_wallet;
         PyObject *time_in_force;
-    } ClobOrderState;
+    } ClobOrderSnapshot;
     """
     ctypedef class clob.order.Order [object ClobOrder, check_size error]:
         cdef object collateral
@@ -73,7 +73,7 @@ cdef extern from *:
         cdef object size
         cdef object token
 
-    ctypedef class clob.matcher.state_records.OrderState [object ClobOrderState, check_size error]:
+    ctypedef class clob.matcher.state_records.OrderSnapshot [object ClobOrderSnapshot, check_size error]:
         cdef object accepted_ms
         cdef object client_id
         cdef object filled_collateral
@@ -104,7 +104,7 @@ cdef class Account:
     cdef public dict guests
 
 
-cdef class Venue:
+cdef class MarketState:
     cdef public object market
     cdef public str yes
     cdef public str no
@@ -124,11 +124,11 @@ cdef class Venue:
     cpdef hand_over(self, book)
 
 
-cdef class Trader:
+cdef class MakerState:
     cdef public str maker
-    cdef public Venue venue
-    cdef public Entry first
-    cdef public Entry last
+    cdef public MarketState venue
+    cdef public OrderEntry first
+    cdef public OrderEntry last
     cdef public Py_ssize_t count
     cdef public bint has_accounts
     cdef public Account collateral
@@ -136,13 +136,13 @@ cdef class Trader:
     cdef public Account no
 
 
-cdef class Entry:
+cdef class OrderEntry:
     # What a cancel touches stands together.
     cdef public Order order
-    cdef public Trader trader
-    cdef public Entry before
-    cdef public Entry after
-    cdef public Entry later
+    cdef public MakerState trader
+    cdef public OrderEntry before
+    cdef public OrderEntry after
+    cdef public OrderEntry later
     cdef public bint resting
     cdef public bint is_yes
     cdef public object removal
@@ -160,11 +160,11 @@ cdef class Entry:
 
 cdef Account NO_ACCOUNT
 
-cpdef Entry make_entry(Order order, Trader trader, bint is_yes)
-cpdef Order order_from(OrderState state, str token, str maker)
+cpdef OrderEntry make_entry(Order order, MakerState trader, bint is_yes)
+cpdef Order order_from(OrderSnapshot state, str token, str maker)
 
 
-cdef class Pending:
+cdef class PendingTrade:
     cdef public Account buyer_pays
     cdef public Account buyer_receives
     cdef public Account seller_pays

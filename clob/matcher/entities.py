@@ -11,7 +11,7 @@ import msgspec
 from clob.commands import Cancel, Submit
 from clob.events import MatchType, RemovalReason, Trade
 from clob.market import Funds, Market
-from clob.matcher.state_records import OrderState, Terms
+from clob.matcher.state_records import OrderSnapshot, Terms
 from clob.order import Order
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Account:
         self.reserved = 0
         self.unsettled = 0
         # Resting orders that pay from it by a smart wallet, which their maker does not lead to.
-        self.guests: dict[int, Entry] = {}
+        self.guests: dict[int, OrderEntry] = {}
 
     def saved(self) -> tuple[int, int, int]:
         """Give what :meth:`restore` takes back."""
@@ -43,7 +43,7 @@ NO_ACCOUNT = Account("", "")
 """What an order pays from and receives to where there are no accounts."""
 
 
-class Venue:
+class MarketState:
     """A market at work: its terms, its two books, and the makers who have orders in it."""
 
     def __init__(self, market: Market, yes: "Book", no: "Book") -> None:
@@ -51,8 +51,8 @@ class Venue:
         self.no_book = no
         # The book that holds the sequence number; it is handed over when the other one is used.
         self.turn = yes
-        self.traders: dict[str, Trader] = {}
-        self.pending: dict[int, Pending] = {}
+        self.traders: dict[str, MakerState] = {}
+        self.pending: dict[int, PendingTrade] = {}
         self.adopt(market)
 
     def hand_over(self, book: "Book") -> None:
@@ -90,17 +90,17 @@ class Venue:
         self.traders.clear()
 
 
-class Trader:
+class MakerState:
     """A maker in one market: the resting orders in the sequence of acceptance, and the accounts.
 
     The market forgets a maker without resting orders, but where there are accounts.
     """
 
-    def __init__(self, maker: str, venue: Venue) -> None:
+    def __init__(self, maker: str, venue: MarketState) -> None:
         self.maker = maker
         self.venue = venue
-        self.first: Entry | None = None
-        self.last: Entry | None = None
+        self.first: OrderEntry | None = None
+        self.last: OrderEntry | None = None
         self.count = 0
         # Where there are accounts, the maker's own, opened with the first accepted order.
         self.has_accounts = False
@@ -109,7 +109,7 @@ class Trader:
         self.no = NO_ACCOUNT
 
 
-class Entry:
+class OrderEntry:
     """An order the desk knows, resting or finished; ``size - remaining`` of it is filled.
 
     ``given`` is the order as it was submitted, ``order`` as it is after reductions and
@@ -118,7 +118,7 @@ class Entry:
 
     order: Order
     given: Order
-    trader: Trader
+    trader: MakerState
     is_yes: bool
     number: int
     accepted_ms: int
@@ -128,9 +128,9 @@ class Entry:
     order_hash: bytes | None
     resting: bool
     removal: RemovalReason | None
-    before: "Entry | None"
-    after: "Entry | None"
-    later: "Entry | None"
+    before: "OrderEntry | None"
+    after: "OrderEntry | None"
+    later: "OrderEntry | None"
     pays: Account
     receives: Account
     reserve: int
@@ -145,10 +145,10 @@ class Entry:
         self.order, self.remaining, self.filled_collateral = saved[:3]
         self.resting, self.removal, self.reserve = saved[3:]
 
-    def state(self, maker: int) -> OrderState:
+    def state(self, maker: int) -> OrderSnapshot:
         """Give what a snapshot says of it; ``maker`` is the place of its maker there."""
         order, given = self.order, self.given
-        return OrderState(
+        return OrderSnapshot(
             order.id,
             maker,
             order.side,
@@ -180,12 +180,12 @@ def prefetch(thing: object) -> None:
     """Announce that a thing is read soon; compiled, it loads into the cache meanwhile."""
 
 
-def make_entry(order: Order, trader: Trader, is_yes: bool) -> Entry:
+def make_entry(order: Order, trader: MakerState, is_yes: bool) -> OrderEntry:
     """Make the entry of an order of which nothing is filled yet.
 
     No ``__init__``: compiled, that would be a call with a tuple of arguments for every order.
     """
-    entry = Entry.__new__(Entry)
+    entry = OrderEntry.__new__(OrderEntry)
     entry.order = entry.given = order
     entry.trader = trader
     entry.is_yes = is_yes
@@ -200,7 +200,7 @@ def make_entry(order: Order, trader: Trader, is_yes: bool) -> Entry:
     return entry
 
 
-class Pending:
+class PendingTrade:
     """A trade that waits to be settled: who pays what to whom."""
 
     def __init__(
@@ -215,7 +215,7 @@ class Pending:
         self.other = 0
 
 
-def order_from(state: OrderState, token: str, maker: str) -> Order:
+def order_from(state: OrderSnapshot, token: str, maker: str) -> Order:
     """Make an order out of what a snapshot says of it."""
     return Order(
         id=state.id,
@@ -236,7 +236,7 @@ def order_from(state: OrderState, token: str, maker: str) -> Order:
 
 
 def fields_seen(
-    order: Order, submit: Submit, cancel: Cancel, trade: Trade, state: OrderState
+    order: Order, submit: Submit, cancel: Cancel, trade: Trade, state: OrderSnapshot
 ) -> tuple[Any, ...]:
     """Give the fields that the desk reads as it reads them; :mod:`clob.matcher.chooser` compares."""
     return (

@@ -7,8 +7,6 @@ them again and again. What holds itself among them, the desk takes apart in the 
 
 cimport cython
 
-from clob.matcher.entities cimport Cancel, Order, OrderState, Submit, Trade
-
 import msgspec
 
 from clob.matcher.state_records import Terms
@@ -22,7 +20,7 @@ cdef extern from *:
     #define clob_give(to, from) (Py_INCREF(from), (to) = (from))
 
     static PyObject *clob_order_from(
-        PyObject *kind, ClobOrderState *s, PyObject *token, PyObject *maker
+        PyObject *kind, ClobOrderSnapshot *s, PyObject *token, PyObject *maker
     ) {
         ClobOrder *o = PyObject_New(ClobOrder, (PyTypeObject *)kind);
         if (o == NULL) return NULL;
@@ -48,7 +46,7 @@ cdef extern from *:
         PyObject *filled_collateral, PyObject *number, PyObject *accepted_ms,
         PyObject *client_id, PyObject *order_hash, PyObject *given
     ) {
-        ClobOrderState *s = PyObject_New(ClobOrderState, (PyTypeObject *)kind);
+        ClobOrderSnapshot *s = PyObject_New(ClobOrderSnapshot, (PyTypeObject *)kind);
         if (s == NULL) return NULL;
         clob_give(s->accepted_ms, accepted_ms);
         clob_give(s->client_id, client_id);
@@ -74,7 +72,7 @@ cdef extern from *:
     }
     """
     # In place of their constructors, which take several times as long.
-    object new_order "clob_order_from"(object kind, OrderState state, object token, object maker)
+    object new_order "clob_order_from"(object kind, OrderSnapshot state, object token, object maker)
     object new_state "clob_state_of"(
         object kind, Order order, object maker, object remaining, object filled_collateral,
         object number, object accepted_ms, object client_id, object order_hash, object given,
@@ -106,7 +104,7 @@ NO_ACCOUNT = Account("", "")
 
 @cython.final
 @cython.no_gc
-cdef class Venue:
+cdef class MarketState:
     """A market at work: its terms, its two books, and the makers who have orders in it."""
 
     def __init__(self, market, yes, no):
@@ -147,7 +145,7 @@ cdef class Venue:
 
     def detach(self):
         """Let go of its makers, and they of their orders."""
-        cdef Trader trader
+        cdef MakerState trader
         for trader in self.traders.values():
             trader.first = trader.last = None
         self.traders.clear()
@@ -155,7 +153,7 @@ cdef class Venue:
 
 @cython.final
 @cython.no_gc
-cdef class Trader:
+cdef class MakerState:
     """A maker in one market: the resting orders in the sequence of acceptance, and the accounts."""
 
     def __init__(self, maker, venue):
@@ -167,7 +165,7 @@ cdef class Trader:
 @cython.final
 @cython.no_gc
 @cython.freelist(4096)
-cdef class Entry:
+cdef class OrderEntry:
     """An order the desk knows, resting or finished; `size - remaining` of it is filled."""
 
     def saved(self):
@@ -186,7 +184,7 @@ cdef class Entry:
         if self.given is not self.order:
             given = Terms(self.given.price, self.given.size, self.given.collateral)
         return new_state(
-            OrderState,
+            OrderSnapshot,
             self.order,
             maker,
             self.remaining,
@@ -203,9 +201,9 @@ cdef class Entry:
         self.before = self.after = self.later = None
 
 
-cpdef Entry make_entry(Order order, Trader trader, bint is_yes):
+cpdef OrderEntry make_entry(Order order, MakerState trader, bint is_yes):
     """Make the entry of an order of which nothing is filled yet."""
-    cdef Entry entry = Entry.__new__(Entry)
+    cdef OrderEntry entry = OrderEntry.__new__(OrderEntry)
     # What is not named here is None, 0 or False.
     entry.order = entry.given = order
     entry.trader = trader
@@ -218,7 +216,7 @@ cpdef Entry make_entry(Order order, Trader trader, bint is_yes):
 
 @cython.final
 @cython.no_gc
-cdef class Pending:
+cdef class PendingTrade:
     """A trade that waits to be settled: who pays what to whom."""
 
     def __init__(self, accounts, amounts):
@@ -229,12 +227,12 @@ cdef class Pending:
         self.other = 0
 
 
-cpdef Order order_from(OrderState state, str token, str maker):
+cpdef Order order_from(OrderSnapshot state, str token, str maker):
     """Make an order out of what a snapshot says of it."""
     return new_order(Order, state, token, maker)
 
 
-def fields_seen(Order order, Submit submit, Cancel cancel, Trade trade, OrderState state):
+def fields_seen(Order order, Submit submit, Cancel cancel, Trade trade, OrderSnapshot state):
     """Give the fields that the desk reads as it reads them; `clob.matcher.chooser` compares."""
     return (
         (order.id, order.token, order.maker, order.side, order.price, order.size),

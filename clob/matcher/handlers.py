@@ -27,34 +27,34 @@ from clob.errors import InvalidCommandError
 from clob.matcher import admin, amend, batch, settlement
 
 if TYPE_CHECKING:
-    from clob.matcher.engine import Desk
+    from clob.matcher.engine import Engine
 
 
-class Door(NamedTuple):
+class Handler(NamedTuple):
     """The two halves of a command."""
 
-    refuse: Callable[["Desk", Any, int], None]
-    execute: Callable[["Desk", Any, int], list[Any]]
+    refuse: Callable[["Engine", Any, int], None]
+    execute: Callable[["Engine", Any, int], list[Any]]
 
 
-DOORS: dict[type, Door] = {
-    Reduce: Door(amend.refuse_reduce, amend.reduce),
-    Replace: Door(amend.refuse_replace, amend.replace),
-    CancelAll: Door(amend.refuse_cancel_all, amend.cancel_all),
-    SetNonce: Door(amend.refuse_set_nonce, amend.set_nonce),
-    Expire: Door(amend.refuse_expire, amend.expire),
-    AddMarket: Door(admin.refuse_add_market, admin.add_market),
-    SetMarket: Door(admin.refuse_set_market, admin.set_market),
-    SetMode: Door(admin.refuse_set_mode, admin.set_mode),
-    SetLimits: Door(admin.refuse_set_limits, admin.set_limits),
-    SetBalance: Door(settlement.refuse_set_balance, settlement.set_balance),
-    Settled: Door(settlement.refuse_settled, settlement.settled),
-    SettleFailed: Door(settlement.refuse_settle_failed, settlement.settle_failed),
-    Batch: Door(batch.refuse_batch, batch.batch),
+DOORS: dict[type, Handler] = {
+    Reduce: Handler(amend.refuse_reduce, amend.reduce),
+    Replace: Handler(amend.refuse_replace, amend.replace),
+    CancelAll: Handler(amend.refuse_cancel_all, amend.cancel_all),
+    SetNonce: Handler(amend.refuse_set_nonce, amend.set_nonce),
+    Expire: Handler(amend.refuse_expire, amend.expire),
+    AddMarket: Handler(admin.refuse_add_market, admin.add_market),
+    SetMarket: Handler(admin.refuse_set_market, admin.set_market),
+    SetMode: Handler(admin.refuse_set_mode, admin.set_mode),
+    SetLimits: Handler(admin.refuse_set_limits, admin.set_limits),
+    SetBalance: Handler(settlement.refuse_set_balance, settlement.set_balance),
+    Settled: Handler(settlement.refuse_settled, settlement.settled),
+    SettleFailed: Handler(settlement.refuse_settle_failed, settlement.settle_failed),
+    Batch: Handler(batch.refuse_batch, batch.batch),
 }
 
 
-def door_of(desk: "Desk", command: Any) -> Door:
+def door_of(desk: "Engine", command: Any) -> Handler:
     """Find the door of a command and check its time.
 
     Raises:
@@ -69,7 +69,7 @@ def door_of(desk: "Desk", command: Any) -> Door:
     return door
 
 
-def execute(desk: "Desk", command: Any) -> list[Any]:
+def execute(desk: "Engine", command: Any) -> list[Any]:
     """Refuse a command, or execute it and let its time be the last."""
     door = door_of(desk, command)
     door.refuse(desk, command, command.now_ms)
@@ -78,7 +78,7 @@ def execute(desk: "Desk", command: Any) -> list[Any]:
     return events
 
 
-def execute_at(desk: "Desk", command: Any, now_ms: int) -> list[Any]:
+def execute_at(desk: "Engine", command: Any, now_ms: int) -> list[Any]:
     """Refuse or execute a command of a batch, at the time of the batch."""
     door = DOORS[type(command)]
     door.refuse(desk, command, now_ms)

@@ -2,50 +2,50 @@
 cimport cython
 
 from clob.matcher cimport entities
-from clob.matcher.entities cimport Entry, Trader, Venue, make_entry, order_from
-from clob.matcher.admission cimport Gate
-from clob.matcher.entities cimport Order, OrderState
+from clob.matcher.entities cimport OrderEntry, MakerState, MarketState, make_entry, order_from
+from clob.matcher.admission cimport Admission
+from clob.matcher.entities cimport Order, OrderSnapshot
 
 
-cdef class Register(Gate):
+cdef class OrderIndex(Admission):
     cdef public object expiring
-    cdef public Entry finished_first
-    cdef public Entry finished_last
+    cdef public OrderEntry finished_first
+    cdef public OrderEntry finished_last
     cdef public Py_ssize_t num_finished
     cdef public dict spent
     cdef public object spent_until
 
-    @cython.locals(trader=Trader)
-    cpdef Entry entry_for(self, Venue venue, Order order)
+    @cython.locals(trader=MakerState)
+    cpdef OrderEntry entry_for(self, MarketState venue, Order order)
 
-    @cython.locals(order=Order, entry=Entry)
-    cpdef Entry entry_from(self, Venue venue, OrderState state, bint is_yes, str maker)
+    @cython.locals(order=Order, entry=OrderEntry)
+    cpdef OrderEntry entry_from(self, MarketState venue, OrderSnapshot state, bint is_yes, str maker)
 
-    @cython.locals(entry=Entry, order=Order, state=OrderState, traders=dict, entries=list)
-    cpdef list queue_up(self, book, Venue venue, states, bint is_yes)
+    @cython.locals(entry=OrderEntry, order=Order, state=OrderSnapshot, traders=dict, entries=list)
+    cpdef list queue_up(self, book, MarketState venue, states, bint is_yes)
 
     @cython.locals(order=Order)
-    cpdef enter(self, Entry entry)
+    cpdef enter(self, OrderEntry entry)
 
-    @cython.locals(trader=Trader)
-    cpdef rest(self, Entry entry)
+    @cython.locals(trader=MakerState)
+    cpdef rest(self, OrderEntry entry)
 
-    @cython.locals(trader=Trader, order=Order)
-    cpdef link(self, Entry entry)
+    @cython.locals(trader=MakerState, order=Order)
+    cpdef link(self, OrderEntry entry)
 
-    @cython.locals(trader=Trader, order=Order)
-    cpdef unlink(self, Entry entry)
+    @cython.locals(trader=MakerState, order=Order)
+    cpdef unlink(self, OrderEntry entry)
 
-    @cython.locals(last=Entry)
-    cpdef finish(self, Entry entry, reason)
+    @cython.locals(last=OrderEntry)
+    cpdef finish(self, OrderEntry entry, reason)
 
-    @cython.locals(entry=Entry, following=Entry, second=Entry)
+    @cython.locals(entry=OrderEntry, following=OrderEntry, second=OrderEntry)
     cpdef evict(self)
 
     @cython.locals(order=Order)
-    cpdef spend(self, Entry entry, used)
+    cpdef spend(self, OrderEntry entry, used)
 
     @cython.locals(hashes=set)
     cpdef keep(self, used, maker, nonce, expiration_s)
 
-    cpdef resize(self, Entry entry, remaining)
+    cpdef resize(self, OrderEntry entry, remaining)

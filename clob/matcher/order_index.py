@@ -11,26 +11,26 @@ from sortedcontainers import SortedDict
 
 from clob.events import RemovalReason
 from clob.matcher import complementary, entities, rollback
-from clob.matcher.admission import Gate
+from clob.matcher.admission import Admission
 from clob.matcher.amounts import resized
-from clob.matcher.entities import Entry, Trader, Venue, make_entry, order_from
-from clob.matcher.state_records import OrderState
+from clob.matcher.entities import MakerState, MarketState, OrderEntry, make_entry, order_from
+from clob.matcher.state_records import OrderSnapshot
 from clob.order import Order
 
 if TYPE_CHECKING:
     from clob.book import Book
-    from clob.matcher.entities import Entry
+    from clob.matcher.entities import OrderEntry
 
 
-class Register(Gate):
+class OrderIndex(Admission):
     """The orders that rest, that are finished and readable, and the hashes of others."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.expiring: SortedDict[int, dict[int, Entry]] = SortedDict()
+        self.expiring: SortedDict[int, dict[int, OrderEntry]] = SortedDict()
         # Finished orders still readable, the one that finished first at the head.
-        self.finished_first: Entry | None = None
-        self.finished_last: Entry | None = None
+        self.finished_first: OrderEntry | None = None
+        self.finished_last: OrderEntry | None = None
         self.num_finished = 0
         # The hashes of signed orders that are let go, by maker and by the second they expire.
         self.spent: dict[str, set[bytes]] = {}
@@ -38,15 +38,17 @@ class Register(Gate):
 
     # ----- making entries ------------------------------------------------------------------
 
-    def entry_for(self, venue: Venue, order: Order) -> Entry:
+    def entry_for(self, venue: MarketState, order: Order) -> OrderEntry:
         """Make the entry of an order whose maker and token are known to be right."""
         trader = venue.traders.get(order.maker)
         if trader is None:
-            trader = Trader(order.maker, venue)
+            trader = MakerState(order.maker, venue)
         entities.prefetch(trader.last)
         return make_entry(order, trader, order.token == venue.yes)
 
-    def entry_from(self, venue: Venue, state: OrderState, is_yes: bool, maker: str) -> Entry:
+    def entry_from(
+        self, venue: MarketState, state: OrderSnapshot, is_yes: bool, maker: str
+    ) -> OrderEntry:
         """Make the entry of an order out of a snapshot, and know it by its names."""
         order = order_from(state, venue.yes if is_yes else venue.no, maker)
         entry = self.entry_for(venue, order)
@@ -64,8 +66,12 @@ class Register(Gate):
         return entry
 
     def queue_up(
-        self, book: "Book", venue: Venue, states: Iterable[tuple[OrderState, str]], is_yes: bool
-    ) -> list[Entry]:
+        self,
+        book: "Book",
+        venue: MarketState,
+        states: Iterable[tuple[OrderSnapshot, str]],
+        is_yes: bool,
+    ) -> list[OrderEntry]:
         """Put the orders of a snapshot into their book, the sequence of its queues given."""
         entries, traders = [], venue.traders
         for state, maker in states:
@@ -82,7 +88,7 @@ class Register(Gate):
             entries.append(entry)
         return entries
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: OrderEntry) -> None:
         """Know an order by its names from now on."""
         self.entries[entry.order.id] = entry
         if entry.order_hash is not None:
@@ -96,7 +102,7 @@ class Register(Gate):
 
     # ----- coming to rest, and leaving -----------------------------------------------------
 
-    def rest(self, entry: Entry) -> None:
+    def rest(self, entry: OrderEntry) -> None:
         """Count an order among the resting ones."""
         entry.resting = True
         trader = entry.trader
@@ -107,7 +113,7 @@ class Register(Gate):
         if self.undo is not None:
             self.undo.append((rollback.unlink, self, entry))
 
-    def link(self, entry: Entry) -> None:
+    def link(self, entry: OrderEntry) -> None:
         """Put an order where it says it belongs: into its maker's list, and under its expiry."""
         trader = entry.trader
         if entry.before is not None:
@@ -127,7 +133,7 @@ class Register(Gate):
         if entry.order.smart_wallet and trader.venue.has_accounts:
             entry.pays.guests[entry.number] = entry
 
-    def unlink(self, entry: Entry) -> None:
+    def unlink(self, entry: OrderEntry) -> None:
         """Take an order out of these lists; it remembers its place, so that it can be put back."""
         trader = entry.trader
         if entry.before is not None:
@@ -149,7 +155,7 @@ class Register(Gate):
         if entry.order.smart_wallet and trader.venue.has_accounts:
             del entry.pays.guests[entry.number]
 
-    def finish(self, entry: Entry, reason: RemovalReason) -> None:
+    def finish(self, entry: OrderEntry, reason: RemovalReason) -> None:
         """Put an order among the finished ones."""
         if self.undo is not None:
             self.undo.append((rollback.restore, entry, entry.saved()))
@@ -198,7 +204,7 @@ class Register(Gate):
             entities.prefetch(second.order)
             entities.prefetch(second.later)
 
-    def spend(self, entry: Entry, used: bytes) -> None:
+    def spend(self, entry: OrderEntry, used: bytes) -> None:
         """Keep the hash of an order that is let go, unless the order can no longer be valid."""
         order, maker = entry.order, entry.trader.maker
         nonce, expiration_s = order.nonce, order.expiration_s
@@ -219,7 +225,7 @@ class Register(Gate):
         if expiration_s:
             self.spent_until.setdefault(expiration_s, set()).add(used)
 
-    def resize(self, entry: Entry, remaining: int) -> None:
+    def resize(self, entry: OrderEntry, remaining: int) -> None:
         """Make a resting order smaller without a trade."""
         if self.undo is not None:
             self.undo.append((rollback.restore, entry, entry.saved()))
@@ -229,7 +235,7 @@ class Register(Gate):
             self.reserve(entry, remaining)
 
 
-def readable(desk: "Register") -> "Iterator[Entry]":
+def readable(desk: "OrderIndex") -> "Iterator[OrderEntry]":
     """Go over the finished orders that are still readable, the one that finished first first."""
     entry = desk.finished_first
     while entry is not None:
@@ -237,7 +243,7 @@ def readable(desk: "Register") -> "Iterator[Entry]":
         entry = entry.later
 
 
-def forget_expired(desk: "Register", now_s: int) -> None:
+def forget_expired(desk: "OrderIndex", now_s: int) -> None:
     """Forget the hashes of orders whose expiration has passed."""
     due = list(desk.spent_until.irange(maximum=now_s, inclusive=(True, False)))
     for second in due:
@@ -245,14 +251,14 @@ def forget_expired(desk: "Register", now_s: int) -> None:
             _forget(desk, order_hash)
 
 
-def forget_below(desk: "Register", maker: str, nonce: int) -> None:
+def forget_below(desk: "OrderIndex", maker: str, nonce: int) -> None:
     """Forget the hashes of a maker's orders signed with a lower nonce. O(the maker's hashes)."""
     for order_hash in list(desk.spent.get(maker, ())):
         if desk.used[order_hash][1] < nonce:
             _forget(desk, order_hash)
 
 
-def _forget(desk: "Register", order_hash: bytes) -> None:
+def _forget(desk: "OrderIndex", order_hash: bytes) -> None:
     """Forget one hash."""
     maker, _, expiration_s = desk.used.pop(order_hash)
     desk.spent[maker].discard(order_hash)

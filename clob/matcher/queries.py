@@ -14,11 +14,11 @@ from clob.status import OrderRecord, filled_amount, status_of
 from clob.units import TEXT_MAX, collateral_of
 
 if TYPE_CHECKING:
-    from clob.matcher.engine import Desk
-    from clob.matcher.entities import Account, Entry, Venue
+    from clob.matcher.engine import Engine
+    from clob.matcher.entities import Account, MarketState, OrderEntry
 
 
-def record_of(entry: "Entry") -> OrderRecord:
+def record_of(entry: "OrderEntry") -> OrderRecord:
     """Show an order to the outside."""
     order, given = entry.order, entry.given
     filled = order.size - entry.remaining
@@ -44,7 +44,7 @@ def record_of(entry: "Entry") -> OrderRecord:
     )
 
 
-def open_orders(desk: "Desk", maker: str | None, market: str | None) -> list["Entry"]:
+def open_orders(desk: "Engine", maker: str | None, market: str | None) -> list["OrderEntry"]:
     """List resting orders in the sequence of acceptance."""
     venues = list(desk.venues.values()) if market is None else [rejections.venue_of(desk, market)]
     return amend.by_number(
@@ -62,7 +62,7 @@ def balance_of(account: "Account | None") -> Balance:
     return Balance(account.balance, account.reserved, account.unsettled)
 
 
-def next_expiry_s(desk: "Desk") -> int | None:
+def next_expiry_s(desk: "Engine") -> int | None:
     """Give the first second after which ``Expire`` has something to do."""
     due = [seconds.peekitem(0)[0] for seconds in (desk.expiring, desk.spent_until) if seconds]
     return min(due, default=None)
@@ -71,7 +71,7 @@ def next_expiry_s(desk: "Desk") -> int | None:
 # ----- what would be -------------------------------------------------------------------------
 
 
-def refusal_of(desk: "Desk", command: Command) -> RejectedError | None:
+def refusal_of(desk: "Engine", command: Command) -> RejectedError | None:
     """Give what a command would be refused for, or None."""
     try:
         # The exact types, as at the door: a subclass of a command is none.
@@ -92,7 +92,7 @@ def refusal_of(desk: "Desk", command: Command) -> RejectedError | None:
     return None
 
 
-def simulate(desk: "Desk", command: Submit) -> list[Trade]:
+def simulate(desk: "Engine", command: Submit) -> list[Trade]:
     """Say which trades an order would get, fees included."""
     if type(command) is not Submit:
         raise InvalidCommandError(f"a Submit is needed, not {show(command)}")
@@ -111,7 +111,7 @@ def simulate(desk: "Desk", command: Submit) -> list[Trade]:
     ]
 
 
-def _simulated(desk: "Desk", entry: "Entry", order: Order, now_ms: int) -> list[Trade]:
+def _simulated(desk: "Engine", entry: "OrderEntry", order: Order, now_ms: int) -> list[Trade]:
     """Say which trades an order would get, fees not included."""
     book = desk.book_of(entry)
     if entry.trader.venue.complementary:
@@ -119,7 +119,7 @@ def _simulated(desk: "Desk", entry: "Entry", order: Order, now_ms: int) -> list[
     return book.simulate(order, now_ms, desk.trades_max)
 
 
-def _check_replace(desk: "Desk", command: Replace) -> None:
+def _check_replace(desk: "Engine", command: Replace) -> None:
     """Refuse what only the book can; the order's own place is not among those it would meet."""
     entry = desk.entries[command.order_id]
     venue, order = entry.trader.venue, entry.order
@@ -143,7 +143,7 @@ def _check_replace(desk: "Desk", command: Replace) -> None:
 # ----- invariants ----------------------------------------------------------------------------
 
 
-def audit(desk: "Desk") -> None:
+def audit(desk: "Engine") -> None:
     """Check all invariants of the desk and of its books.
 
     Raises:
@@ -164,7 +164,7 @@ def audit(desk: "Desk") -> None:
             raise InvariantError(f"order {entry.order.id!r} is not where its expiration says")
 
 
-def _audit_venue(desk: "Desk", venue: "Venue") -> None:
+def _audit_venue(desk: "Engine", venue: "MarketState") -> None:
     """Check one market against its books."""
     market, books = venue.market, (venue.yes_book, venue.no_book)
     if tuple(book.token for book in books) != (market.yes, market.no):
@@ -198,7 +198,7 @@ def _audit_venue(desk: "Desk", venue: "Venue") -> None:
         raise InvariantError(f"market {venue.market.id!r} has orders of no maker")
 
 
-def _audit_accounts(desk: "Desk") -> None:
+def _audit_accounts(desk: "Engine") -> None:
     """Check that accounts hold what orders and trades need, and nothing else."""
     unsettled: dict[int, int] = {}
     for venue in desk.venues.values():

@@ -43,8 +43,8 @@ from clob.units import FEE_RATE_MAX_BPS, TEXT_MAX, TIME_MAX, UINT256_MAX
 
 if TYPE_CHECKING:
     from clob.book import Book
-    from clob.matcher.engine import Desk
-    from clob.matcher.entities import Entry, Venue
+    from clob.matcher.engine import Engine
+    from clob.matcher.entities import MarketState, OrderEntry
 
 # ----- fields --------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ def check_fee_rate(fee_rate_bps: object) -> None:
         )
 
 
-def venue_of(desk: "Desk", market: object) -> "Venue":
+def venue_of(desk: "Engine", market: object) -> "MarketState":
     """Give a market; refuse what is none."""
     venue = desk.venues.get(market) if type(market) is str else None
     if venue is None:
@@ -144,7 +144,7 @@ def venue_of(desk: "Desk", market: object) -> "Venue":
     return venue
 
 
-def book_of(venue: "Venue", token: str) -> "Book":
+def book_of(venue: "MarketState", token: str) -> "Book":
     """Give the book in which a token trades; refuse what the market does not have."""
     if token == venue.yes:
         return venue.yes_book
@@ -153,7 +153,7 @@ def book_of(venue: "Venue", token: str) -> "Book":
     raise token_refused(venue, token)
 
 
-def token_refused(venue: "Venue", token: object) -> RejectedError:
+def token_refused(venue: "MarketState", token: object) -> RejectedError:
     """Refuse a token that is none of the market's two."""
     no = "one that is not named yet" if venue.no is None else show(venue.no)
     return TokenNotInMarketError(
@@ -165,7 +165,7 @@ def token_refused(venue: "Venue", token: object) -> RejectedError:
 # ----- submissions ---------------------------------------------------------------------------
 
 
-def submit_refused(desk: "Desk", command: Submit, order: Order, now_ms: int) -> RejectedError:
+def submit_refused(desk: "Engine", command: Submit, order: Order, now_ms: int) -> RejectedError:
     """Give the first rule that a submission breaks, the book's own on resting orders excepted."""
     try:
         _check_alone(desk, command, order, now_ms)
@@ -176,7 +176,7 @@ def submit_refused(desk: "Desk", command: Submit, order: Order, now_ms: int) -> 
     raise InvariantError(f"the desk refused what breaks no rule: {command!r}")
 
 
-def _check_alone(desk: "Desk", command: Submit, order: Order, now_ms: int) -> None:
+def _check_alone(desk: "Engine", command: Submit, order: Order, now_ms: int) -> None:
     """Check what depends on the market alone."""
     check_deadline(command, now_ms)
     check_submit(command, order)
@@ -194,7 +194,7 @@ def _check_alone(desk: "Desk", command: Submit, order: Order, now_ms: int) -> No
         raise expired
 
 
-def check_min_size(venue: "Venue", size: int) -> None:
+def check_min_size(venue: "MarketState", size: int) -> None:
     """Refuse a size below the smallest one of the market."""
     if size < venue.min_size:
         raise AmountTooSmallError(
@@ -203,7 +203,7 @@ def check_min_size(venue: "Venue", size: int) -> None:
         )
 
 
-def _check_names(desk: "Desk", command: Submit, order: Order) -> None:
+def _check_names(desk: "Engine", command: Submit, order: Order) -> None:
     """Check that hash, client id and id are new."""
     used = desk.used.get(command.order_hash) if command.order_hash is not None else None
     if used is not None:
@@ -222,13 +222,13 @@ def _check_names(desk: "Desk", command: Submit, order: Order) -> None:
         raise DuplicateOrderError(f"there is an order {show(order.id)} already")
 
 
-def _same_body(known: "Entry", command: Submit, order: Order) -> bool:
+def _same_body(known: "OrderEntry", command: Submit, order: Order) -> bool:
     """Say whether two orders say the same, whatever they are called."""
     same = msgspec.structs.replace(order, id=known.given.id) == known.given
     return same and known.trader.venue.market.id == command.market
 
 
-def _check_standing(desk: "Desk", venue: "Venue", order: Order) -> None:
+def _check_standing(desk: "Engine", venue: "MarketState", order: Order) -> None:
     """Check what depends on the mode of the market and on what the maker has."""
     check_mode(venue, Mode.OPEN)
     nonce = desk.nonces.get(order.maker, 0)
@@ -244,7 +244,7 @@ def _check_standing(desk: "Desk", venue: "Venue", order: Order) -> None:
         raise _not_covered(desk, venue, order)
 
 
-def _not_covered(desk: "Desk", venue: "Venue", order: Order) -> RejectedError:
+def _not_covered(desk: "Engine", venue: "MarketState", order: Order) -> RejectedError:
     """Refuse an order that needs more than its wallet has available."""
     buys = order.side is Side.BUY
     wallet = (order.smart_wallet or order.maker) if buys else order.maker
@@ -252,7 +252,9 @@ def _not_covered(desk: "Desk", venue: "Venue", order: Order) -> RejectedError:
     return balance_refused(desk, wallet, asset, needed(order, order.size, order.price), 0)
 
 
-def balance_refused(desk: "Desk", wallet: str, asset: str, needs: int, held: int) -> RejectedError:
+def balance_refused(
+    desk: "Engine", wallet: str, asset: str, needs: int, held: int
+) -> RejectedError:
     """Say what is available of an asset, what is reserved and what is needed.
 
     ``held`` is what the order holds already and would get back first.
@@ -271,7 +273,7 @@ def balance_refused(desk: "Desk", wallet: str, asset: str, needs: int, held: int
 # ----- orders that are there -----------------------------------------------------------------
 
 
-def check_mode(venue: "Venue", mode_max: Mode) -> None:
+def check_mode(venue: "MarketState", mode_max: Mode) -> None:
     """Refuse where the market allows less."""
     if venue.mode > mode_max:
         raise MarketNotOpenError(
@@ -281,7 +283,7 @@ def check_mode(venue: "Venue", mode_max: Mode) -> None:
 
 
 def order_refused(
-    desk: "Desk", command: Cancel | Reduce | Replace, mode_max: Mode
+    desk: "Engine", command: Cancel | Reduce | Replace, mode_max: Mode
 ) -> RejectedError:
     """Give the first rule on the order that a maker's command about it breaks."""
     try:
@@ -291,14 +293,14 @@ def order_refused(
     raise InvariantError(f"the desk refused what breaks no rule: {command!r}")
 
 
-def check_order_command(desk: "Desk", command: Cancel | Reduce | Replace, mode_max: Mode) -> None:
+def check_order_command(desk: "Engine", command: Cancel | Reduce | Replace, mode_max: Mode) -> None:
     """Refuse a command that does not lead to an order its maker may change."""
     check_market_and_maker(desk, command)
     validation.check_id(command.order_id)
     entry_of(desk, command, mode_max)
 
 
-def check_market_and_maker(desk: "Desk", command: Cancel | Reduce | Replace) -> None:
+def check_market_and_maker(desk: "Engine", command: Cancel | Reduce | Replace) -> None:
     """Refuse a market or a maker that cannot be."""
     check_text("market", command.market)
     check_maker(command.maker)
@@ -306,7 +308,7 @@ def check_market_and_maker(desk: "Desk", command: Cancel | Reduce | Replace) -> 
         venue_of(desk, command.market)
 
 
-def entry_of(desk: "Desk", command: Cancel | Reduce | Replace, mode_max: Mode) -> "Entry":
+def entry_of(desk: "Engine", command: Cancel | Reduce | Replace, mode_max: Mode) -> "OrderEntry":
     """Find the order a command is about; its id is a text or an integer."""
     entry = desk.entries.get(command.order_id)
     if entry is None or command.market not in ("", entry.trader.venue.market.id):
@@ -333,7 +335,7 @@ def with_policy(order: Order, policy: SelfTrade) -> Order:
     return msgspec.structs.replace(order, self_trade=policy)
 
 
-def why_gone(entry: "Entry", events: list[Event]) -> RemovalReason:
+def why_gone(entry: "OrderEntry", events: list[Event]) -> RemovalReason:
     """Say why something is left of an order that does not rest.
 
     A book announces nothing of it. It is ``FILLED`` where self-trade made it smaller and all the
@@ -364,7 +366,7 @@ def why_gone(entry: "Entry", events: list[Event]) -> RemovalReason:
     return RemovalReason.SELF_TRADE if ended else RemovalReason.CANCELLED
 
 
-def _still_crosses(venue: "Venue", order: Order) -> bool:
+def _still_crosses(venue: "MarketState", order: Order) -> bool:
     """Say whether an order of the other side stands within the limit of an order."""
     book = venue.turn
     best = book.best_ask if order.side is Side.BUY else book.best_bid

@@ -12,8 +12,8 @@ from clob.order import Side
 
 if TYPE_CHECKING:
     from clob.book import Book
-    from clob.matcher.engine import Desk
-    from clob.matcher.entities import Entry, Venue
+    from clob.matcher.engine import Engine
+    from clob.matcher.entities import MarketState, OrderEntry
 
 Step = tuple[Callable[[Any, Any], None], Any, Any]
 """What takes a step back, and what it is called with."""
@@ -30,7 +30,7 @@ def restore(thing: Any, saved: Any) -> None:
     thing.restore(saved)
 
 
-def forget(desk: "Desk", entry: "Entry") -> None:
+def forget(desk: "Engine", entry: "OrderEntry") -> None:
     """Know an order by its names no more."""
     del desk.entries[entry.order.id]
     if entry.order_hash is not None:
@@ -39,17 +39,17 @@ def forget(desk: "Desk", entry: "Entry") -> None:
         del desk.clients[entry.trader.maker, entry.client_id]
 
 
-def unlink(desk: "Desk", entry: "Entry") -> None:
+def unlink(desk: "Engine", entry: "OrderEntry") -> None:
     """Take an order that came to rest out of the lists."""
     desk.unlink(entry)
 
 
-def link(desk: "Desk", entry: "Entry") -> None:
+def link(desk: "Engine", entry: "OrderEntry") -> None:
     """Put an order back where it was in the lists."""
     desk.link(entry)
 
 
-def unfinish(desk: "Desk", last: "Entry | None") -> None:
+def unfinish(desk: "Engine", last: "OrderEntry | None") -> None:
     """Let another order be the one that finished last."""
     desk.finished_last = last
     desk.num_finished -= 1
@@ -59,7 +59,7 @@ def unfinish(desk: "Desk", last: "Entry | None") -> None:
         desk.finished_first = None
 
 
-def unhold(venue: "Venue", seq: int) -> None:
+def unhold(venue: "MarketState", seq: int) -> None:
     """Let a trade wait no more for its settlement."""
     del venue.pending[seq]
 
@@ -67,7 +67,7 @@ def unhold(venue: "Venue", seq: int) -> None:
 # ----- books ---------------------------------------------------------------------------------
 
 
-def keep_books(steps: list[Step], venue: "Venue") -> None:
+def keep_books(steps: list[Step], venue: "MarketState") -> None:
     """Keep the books of a market as they are, before a step that has no reverse.
 
     O(resting orders). What only rests or only leaves is reversed instead, in constant time.
@@ -75,7 +75,9 @@ def keep_books(steps: list[Step], venue: "Venue") -> None:
     steps.append((restore, venue, venue.saved()))
 
 
-def before_submit(steps: list[Step], venue: "Venue", book: "Book", entry: "Entry") -> None:
+def before_submit(
+    steps: list[Step], venue: "MarketState", book: "Book", entry: "OrderEntry"
+) -> None:
     """Note what takes back a submission that is about to be made."""
     buys, limit = entry.order.side is Side.BUY, entry.order.price
     if venue.complementary and not entry.is_yes and type(limit) is int:
@@ -88,7 +90,7 @@ def before_submit(steps: list[Step], venue: "Venue", book: "Book", entry: "Entry
         keep_books(steps, venue)
 
 
-def withdraw(entry: "Entry", seq: int) -> None:
+def withdraw(entry: "OrderEntry", seq: int) -> None:
     """Take an order out that came to rest, if it did."""
     venue, book = _place_of(entry)
     if entry.order.id in book:
@@ -96,12 +98,12 @@ def withdraw(entry: "Entry", seq: int) -> None:
     venue.turn.seq = seq
 
 
-def before_cancel(steps: list[Step], book: "Book", entry: "Entry") -> None:
+def before_cancel(steps: list[Step], book: "Book", entry: "OrderEntry") -> None:
     """Note what takes back that an order is about to leave: its place, and the number."""
     steps.append((put_back, entry, (book.behind(entry.order.id), entry.trader.venue.turn.seq)))
 
 
-def put_back(entry: "Entry", place: tuple[str | int | None, int]) -> None:
+def put_back(entry: "OrderEntry", place: tuple[str | int | None, int]) -> None:
     """Let an order stand where it stood."""
     behind, seq = place
     venue, book = _place_of(entry)
@@ -112,7 +114,7 @@ def put_back(entry: "Entry", place: tuple[str | int | None, int]) -> None:
     venue.turn.seq = seq
 
 
-def _place_of(entry: "Entry") -> "tuple[Venue, Book]":
+def _place_of(entry: "OrderEntry") -> "tuple[MarketState, Book]":
     """Give the market and the book of an order."""
     venue = entry.trader.venue
     return venue, venue.yes_book if entry.is_yes or venue.complementary else venue.no_book

@@ -10,18 +10,18 @@ from clob.matcher import rejections
 from clob.matcher.amend import by_number, of_maker, remove
 
 if TYPE_CHECKING:
-    from clob.matcher.engine import Desk
-    from clob.matcher.entities import Account, Entry, Pending, Venue
+    from clob.matcher.engine import Engine
+    from clob.matcher.entities import Account, MarketState, OrderEntry, PendingTrade
 
 
-def refuse_set_balance(desk: "Desk", command: SetBalance, now_ms: int) -> None:
+def refuse_set_balance(desk: "Engine", command: SetBalance, now_ms: int) -> None:
     """Refuse what names no account or no amount."""
     rejections.check_text("wallet", command.wallet)
     rejections.check_text("asset", command.asset, 1)
     rejections.check_uint256("amount", command.amount)
 
 
-def set_balance(desk: "Desk", command: SetBalance, now_ms: int) -> list[Event]:
+def set_balance(desk: "Engine", command: SetBalance, now_ms: int) -> list[Event]:
     """Let a wallet have so much, and take out what it no longer covers, the newest first."""
     account = desk.account(command.wallet, command.asset)
     account.balance = command.amount
@@ -35,7 +35,7 @@ def set_balance(desk: "Desk", command: SetBalance, now_ms: int) -> list[Event]:
     return events
 
 
-def _paid_from(desk: "Desk", account: "Account") -> list["Entry"]:
+def _paid_from(desk: "Engine", account: "Account") -> list["OrderEntry"]:
     """List the resting orders that hold something of an account, in the sequence of acceptance."""
     own = [e for venue in desk.venues.values() for e in of_maker(venue, account.wallet)]
     entries = {entry.number: entry for entry in (*own, *account.guests.values())}
@@ -48,7 +48,7 @@ def _check_number(seq: object) -> None:
         raise InvalidCommandError(f"a trade is named by its seq, not {show(seq)}")
 
 
-def _check_waits(venue: "Venue", seq: int) -> None:
+def _check_waits(venue: "MarketState", seq: int) -> None:
     """Refuse a trade that does not wait to be settled."""
     if seq not in venue.pending:
         raise UnknownTradeError(
@@ -56,7 +56,7 @@ def _check_waits(venue: "Venue", seq: int) -> None:
         )
 
 
-def _check_whole(venue: "Venue", seq: int, trades: tuple[int, ...]) -> None:
+def _check_whole(venue: "MarketState", seq: int, trades: tuple[int, ...]) -> None:
     """Refuse half of a mint or a merge: without the other, the tokens would not be covered."""
     held = venue.pending.get(seq)
     if held is not None and held.other and held.other not in trades:
@@ -66,7 +66,7 @@ def _check_whole(venue: "Venue", seq: int, trades: tuple[int, ...]) -> None:
         )
 
 
-def _released(venue: "Venue", seq: int) -> "Pending":
+def _released(venue: "MarketState", seq: int) -> "PendingTrade":
     """Let a trade wait no more, and hold nothing."""
     held = venue.pending.pop(seq)
     held.buyer_pays.unsettled -= held.paid
@@ -74,7 +74,7 @@ def _released(venue: "Venue", seq: int) -> "Pending":
     return held
 
 
-def refuse_settled(desk: "Desk", command: Settled, now_ms: int) -> None:
+def refuse_settled(desk: "Engine", command: Settled, now_ms: int) -> None:
     """Refuse where any of the trades does not wait, or is named twice."""
     if type(command.trades) is not tuple:
         raise InvalidCommandError(f"trades must be a tuple, not {show(command.trades)}")
@@ -89,7 +89,7 @@ def refuse_settled(desk: "Desk", command: Settled, now_ms: int) -> None:
         _check_waits(venue, seq)
 
 
-def settled(desk: "Desk", command: Settled, now_ms: int) -> list[Event]:
+def settled(desk: "Engine", command: Settled, now_ms: int) -> list[Event]:
     """Let what the trades hold change hands."""
     venue = desk.venues[command.market]
     for seq in command.trades:
@@ -99,7 +99,7 @@ def settled(desk: "Desk", command: Settled, now_ms: int) -> list[Event]:
     return []
 
 
-def refuse_settle_failed(desk: "Desk", command: SettleFailed, now_ms: int) -> None:
+def refuse_settle_failed(desk: "Engine", command: SettleFailed, now_ms: int) -> None:
     """Refuse a trade that does not wait."""
     if command.wallet is not None:
         rejections.check_text("wallet", command.wallet)
@@ -108,7 +108,7 @@ def refuse_settle_failed(desk: "Desk", command: SettleFailed, now_ms: int) -> No
     _check_waits(rejections.venue_of(desk, command.market), command.trade)
 
 
-def settle_failed(desk: "Desk", command: SettleFailed, now_ms: int) -> list[Event]:
+def settle_failed(desk: "Engine", command: SettleFailed, now_ms: int) -> list[Event]:
     """Give back what a trade holds; take out the orders of the wallet to blame."""
     venue = desk.venues[command.market]
     held = _released(venue, command.trade)

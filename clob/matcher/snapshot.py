@@ -22,11 +22,11 @@ from clob.matcher.state_records import (
     AccountState,
     FinishedState,
     HalfState,
-    Head,
     NonceState,
-    OrderState,
+    OrderSnapshot,
     OutcomeState,
     PendingState,
+    SnapshotHeader,
     SpentState,
     Text,
     VenueState,
@@ -34,8 +34,8 @@ from clob.matcher.state_records import (
 from clob.units import TIME_MAX, UINT256_MAX
 
 if TYPE_CHECKING:
-    from clob.matcher.engine import Desk
-    from clob.matcher.entities import Entry, Venue
+    from clob.matcher.engine import Engine
+    from clob.matcher.entities import MarketState, OrderEntry
 
 MAGIC = b"CLOBSNAP\x01"
 """What a snapshot begins with: eight letters and the version."""
@@ -57,7 +57,7 @@ T = TypeVar("T")
 # ----- writing -------------------------------------------------------------------------------
 
 
-def state_hash(desk: "Desk") -> bytes:
+def state_hash(desk: "Engine") -> bytes:
     """Hash the whole state, BLAKE2b of 32 bytes. O(everything)."""
     seal = hashlib.blake2b(digest_size=HASH_BYTES)
     for chunk in _chunks(desk):
@@ -65,7 +65,7 @@ def state_hash(desk: "Desk") -> bytes:
     return seal.digest()
 
 
-def snapshot(desk: "Desk") -> bytes:
+def snapshot(desk: "Engine") -> bytes:
     """Write the whole state."""
     seal, chunks = hashlib.blake2b(digest_size=HASH_BYTES), []
     for chunk in _chunks(desk):
@@ -74,14 +74,14 @@ def snapshot(desk: "Desk") -> bytes:
     return b"".join([*chunks, seal.digest()])
 
 
-def _chunks(desk: "Desk") -> Iterator[bytes]:
+def _chunks(desk: "Engine") -> Iterator[bytes]:
     """Write everything, many pieces at a time: one by one they would be kept twice in the end."""
     pieces = _pieces(desk)
     while chunk := b"".join(islice(pieces, CHUNK_PIECES)):
         yield chunk
 
 
-def _pieces(desk: "Desk") -> Iterator[bytes]:
+def _pieces(desk: "Engine") -> Iterator[bytes]:
     """Write everything in sequence, the hash at the end excepted."""
     accounts = [
         AccountState(
@@ -93,7 +93,7 @@ def _pieces(desk: "Desk") -> Iterator[bytes]:
     spent = sorted(
         (order_hash, *terms) for order_hash, terms in desk.used.items() if type(terms) is tuple
     )
-    head = Head(
+    head = SnapshotHeader(
         now_ms=desk.now_ms,
         number=desk.number,
         limits=desk.limits,
@@ -116,7 +116,7 @@ def _pieces(desk: "Desk") -> Iterator[bytes]:
     yield from (write(SpentState(*hash_and_terms)) for hash_and_terms in spent)
 
 
-def _order_piece(entry: "Entry", makers: dict[str, int]) -> bytes:
+def _order_piece(entry: "OrderEntry", makers: dict[str, int]) -> bytes:
     """Write an order; the first of a maker is followed by the name."""
     maker = entry.trader.maker
     place = makers.get(maker)
@@ -126,7 +126,7 @@ def _order_piece(entry: "Entry", makers: dict[str, int]) -> bytes:
     return write(entry.state(place)) + write(Text(maker))
 
 
-def _venue_pieces(venue: "Venue", desk: "Desk", makers: dict[str, int]) -> Iterator[bytes]:
+def _venue_pieces(venue: "MarketState", desk: "Engine", makers: dict[str, int]) -> Iterator[bytes]:
     """Write a market: its orders in the sequence of their queues, its trades that wait."""
     ids = (venue.yes_book.ids(), venue.no_book.ids())
     counts = (len(ids[0]), len(ids[1]), len(venue.pending))
@@ -159,7 +159,7 @@ def _venue_pieces(venue: "Venue", desk: "Desk", makers: dict[str, int]) -> Itera
 # ----- reading -------------------------------------------------------------------------------
 
 
-class Reader:
+class StructReader:
     """Reads one Struct after the other."""
 
     def __init__(self, state: bytes) -> None:
@@ -179,12 +179,12 @@ class Reader:
         value, self.offset = read(kind, self.state, self.offset)
         return value
 
-    def orders(self, count: int) -> Iterator[tuple[OrderState, str]]:
+    def orders(self, count: int) -> Iterator[tuple[OrderSnapshot, str]]:
         """Read so many orders, each with its maker."""
         # As ``take``, ``check_counts`` and ``maker``, for there may be a million of them.
         state, offset, makers = self.state, self.offset, self.makers
         for _ in range(count):
-            order, offset = read(OrderState, state, offset)
+            order, offset = read(OrderSnapshot, state, offset)
             if order.number > TIME_MAX or order.accepted_ms > TIME_MAX:
                 check_counts(order.number, order.accepted_ms)
             if order.maker >= len(makers):
@@ -199,7 +199,7 @@ class Reader:
         return (self.take(kind) for _ in range(count))
 
 
-def restore(desk: "Desk", state: bytes) -> None:
+def restore(desk: "Engine", state: bytes) -> None:
     """Bring an empty desk into a state.
 
     Raises:
@@ -213,17 +213,17 @@ def restore(desk: "Desk", state: bytes) -> None:
     if hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != state[-HASH_BYTES:]:
         raise InvalidSnapshotError("the hash at the end is not that of the bytes before it")
     try:
-        _restore(desk, Reader(state))
+        _restore(desk, StructReader(state))
     except (ClobError, LookupError, OverflowError, ValueError) as error:
         raise InvalidSnapshotError(f"the snapshot contradicts itself: {error!r}") from error
 
 
-def _restore(desk: "Desk", reader: Reader) -> None:
+def _restore(desk: "Engine", reader: StructReader) -> None:
     """Read everything in the sequence in which it was written."""
-    head = reader.take(Head)
+    head = reader.take(SnapshotHeader)
     admin.check_limits(head.limits)
     desk.adopt_limits(head.limits)
-    resting: list[Entry] = []
+    resting: list[OrderEntry] = []
     for _ in range(head.markets):
         resting += _restore_venue(desk, reader)
     resting.sort(key=attrgetter("number"))
@@ -232,7 +232,7 @@ def _restore(desk: "Desk", reader: Reader) -> None:
     for _ in range(head.finished):
         where = reader.take(FinishedState)
         venue = desk.venues[where.market]
-        state = reader.take(OrderState)
+        state = reader.take(OrderSnapshot)
         check_token(venue, where.is_yes)
         check_counts(state.number, state.accepted_ms)
         entry = desk.entry_from(venue, state, where.is_yes, reader.maker(state.maker))
@@ -258,13 +258,13 @@ def check_counts(number: int, time_ms: int) -> None:
         raise ValueError(f"a number or a time is beyond {TIME_MAX}")
 
 
-def check_token(venue: "Venue", is_yes: bool) -> None:
+def check_token(venue: "MarketState", is_yes: bool) -> None:
     """Refuse an order for a token that has no name yet."""
     if not is_yes and venue.no is None:
         raise ValueError(f"market {venue.market.id!r} has an order for a NO that is not named")
 
 
-def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
+def _restore_venue(desk: "Engine", reader: StructReader) -> "list[OrderEntry]":
     """Read a market and put its orders into their queues."""
     state = reader.take(VenueState)
     room = len(reader.state) // ORDER_BYTES_MIN
@@ -273,7 +273,7 @@ def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     if state.market.id in desk.venues:
         raise ValueError(f"market {state.market.id!r} is there twice")
     venue = desk.open_venue(state.market, min(state.yes, room), min(state.no, room))
-    entries: list[Entry] = []
+    entries: list[OrderEntry] = []
     if venue.complementary:
         for _ in range(state.yes):
             is_yes = reader.take(OutcomeState).is_yes
@@ -290,7 +290,7 @@ def _restore_venue(desk: "Desk", reader: Reader) -> "list[Entry]":
     return entries
 
 
-def _restore_pending(desk: "Desk", venue: "Venue", reader: Reader) -> None:
+def _restore_pending(desk: "Engine", venue: "MarketState", reader: StructReader) -> None:
     """Read a trade and let it wait for its settlement."""
     state, half = reader.take(PendingState), WHOLE
     if venue.complementary:
@@ -320,7 +320,7 @@ def _restore_pending(desk: "Desk", venue: "Venue", reader: Reader) -> None:
     desk.bind(venue, state.seq, half.match_type, half.other)
 
 
-def check_halves(venue: "Venue") -> None:
+def check_halves(venue: "MarketState") -> None:
     """Refuse half of a mint or a merge that waits without the other."""
     for seq, held in venue.pending.items():
         direct = held.match_type is MatchType.DIRECT

@@ -10,7 +10,7 @@ from clob.market import Limits, Market
 from clob.order import SelfTrade, Side, TimeInForce
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class SnapshotHeader(msgspec.Struct, frozen=True, gc=False):
     """What a desk is, and how many of each follow."""
 
     now_ms: int
@@ -50,7 +50,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     collateral: int | None
 
 
-class OrderState(msgspec.Struct, frozen=True, gc=False):
+class OrderSnapshot(msgspec.Struct, frozen=True, gc=False):
     """An order without its market and token, which are those of the book it stands in."""
 
     id: str | int
@@ -76,7 +76,7 @@ class OrderState(msgspec.Struct, frozen=True, gc=False):
 
 
 class FinishedState(msgspec.Struct, frozen=True, gc=False):
-    """Where a finished order was, and why it left; its ``OrderState`` follows."""
+    """Where a finished order was, and why it left; its ``OrderSnapshot`` follows."""
 
     market: str
     is_yes: bool

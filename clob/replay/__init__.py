@@ -20,7 +20,7 @@ from clob.replay.io.recording import Recording
 from clob.replay.io.streams import Instrument, Stream, merge
 from clob.replay.results import Backtest
 from clob.replay.sim.fees import Charge, CurveFees, RateFees, Traded, no_fees
-from clob.replay.sim.market_view import Leg, Seat
+from clob.replay.sim.market_view import MarketView, OutcomeView
 from clob.replay.sim.orders import Fill, OrderState, OwnOrder
 from clob.replay.sim.portfolio import Portfolio, PortfolioError
 from clob.replay.sim.strategy import Strategy
@@ -74,8 +74,9 @@ __all__ = [
     "Instrument",
     "Kind",
     "Latency",
-    "Leg",
+    "MarketView",
     "OrderState",
+    "OutcomeView",
     "OwnOrder",
     "PackageMissingError",
     "Portfolio",
@@ -86,7 +87,6 @@ __all__ = [
     "ReplayFormatError",
     "ReplayWarning",
     "Result",
-    "Seat",
     "Strategy",
     "Stream",
     "Traded",

@@ -21,7 +21,7 @@ _MARKET_ID: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 _Word = TypeVar("_Word", TimeInForce, SelfTrade)
 
 
-class Instructions(msgspec.Struct, frozen=True, gc=False):
+class OrderOptions(msgspec.Struct, frozen=True, gc=False):
     """What somebody wants done with an order."""
 
     market: str
@@ -38,7 +38,7 @@ class Instructions(msgspec.Struct, frozen=True, gc=False):
     """The last Unix millisecond at which it is welcome."""
 
 
-def read_instructions(body: Mapping[str, Any]) -> Instructions:
+def read_instructions(body: Mapping[str, Any]) -> OrderOptions:
     """Read what is said about an order; ``null`` is as good as absent.
 
     The names are ``marketId``, ``timeInForce``, ``postOnly``, ``selfTrade``, ``clientOrderId`` and
@@ -49,7 +49,7 @@ def read_instructions(body: Mapping[str, Any]) -> Instructions:
     """
     market = market_id(body.get("marketId"))
     if _OPTIONAL.isdisjoint(body):  # most orders
-        return Instructions(market)
+        return OrderOptions(market)
     time_in_force = body.get("timeInForce")
     post_only = body.get("postOnly")
     self_trade = body.get("selfTrade")
@@ -69,7 +69,7 @@ def read_instructions(body: Mapping[str, Any]) -> Instructions:
         type(deadline_ms) is not int or not 0 <= deadline_ms <= TIME_MAX
     ):
         raise wrong("deadlineMs", "must be Unix milliseconds, an integer", deadline_ms)
-    return Instructions(
+    return OrderOptions(
         market=market,
         time_in_force=tif,
         post_only=bool(post_only),

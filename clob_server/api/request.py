@@ -1,7 +1,7 @@
 """One request and its answer: what every route of the HTTP interface is made of.
 
-A handler takes a :class:`Call` and gives a :class:`Reply`, or raises. Where it has to wait it says
-for what: for the engine, as an :class:`Ask`, or for anything else, as a coroutine.
+A handler takes a :class:`ApiRequest` and gives a :class:`Reply`, or raises. Where it has to wait it says
+for what: for the engine, as an :class:`QueuedCommand`, or for anything else, as a coroutine.
 """
 
 import time
@@ -14,7 +14,7 @@ import msgspec
 from clob_server.api.problems import ApiError, Headers
 
 if TYPE_CHECKING:
-    from clob_server.core.sequencer import Done, Make
+    from clob_server.core.sequencer import Committed, Make
     from clob_server.service import Service
     from clob_server.transport import Way
 
@@ -56,7 +56,7 @@ def reply(content: object, status: int = 200, headers: Headers = ()) -> Reply:
     return Reply(_ENCODER.encode(content), status, headers)
 
 
-class Call:
+class ApiRequest:
     """One request, as a handler sees it.
 
     Args:
@@ -141,19 +141,19 @@ class Call:
         return content
 
 
-class Ask(msgspec.Struct, frozen=True):
+class QueuedCommand(msgspec.Struct, frozen=True):
     """What a handler gives that has to hear of the engine before it can answer."""
 
     make: "Make"
     """Gives the command."""
-    then: "Callable[[Done], Outcome]"
+    then: "Callable[[Committed], Outcome]"
     """Makes the answer of what came of the command, which may be its refusal."""
 
 
-Outcome: TypeAlias = Reply | Ask | Awaitable[Reply]
+Outcome: TypeAlias = Reply | QueuedCommand | Awaitable[Reply]
 """What a handler gives: the answer, or what it waits for."""
 
-Handler: TypeAlias = Callable[[Call], Outcome]
+Handler: TypeAlias = Callable[[ApiRequest], Outcome]
 """What a route does."""
 
 
@@ -172,7 +172,7 @@ class Route(NamedTuple):
     """If there is a body to be read."""
 
 
-async def read_body(receive: Receive, call: Call) -> bytes:
+async def read_body(receive: Receive, call: ApiRequest) -> bytes:
     """Read a body, up to a size. The time it may take is for the transport to watch.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from clob_server.core.commands import Key
+from clob_server.core.commands import ApiKey
 from clob_server.core.ids import KEY_BYTES
 
 HEADER: Final = b"x-api-key"
@@ -46,7 +46,7 @@ def hash_of(whole: bytes) -> bytes:
     return hashlib.sha256(whole).digest()
 
 
-def find_key(sent: bytes, keys: Mapping[str, Key]) -> Key | None:
+def find_key(sent: bytes, keys: Mapping[str, ApiKey]) -> ApiKey | None:
     """Find the key that was sent, active or not.
 
     It takes the same steps whether there is a key of that id or not, and compares in constant time.

@@ -16,12 +16,12 @@ from clob_server.api.problems import ApiError, Headers
 from clob_server.auth.api_keys import HEADER, IDS, find_key, secret
 from clob_server.auth.policy import AUTHORITY, CHANNELS, Budget, Needs, Rule
 from clob_server.auth.rate_limit import MINUTE_MS, PAYERS_MAX, Windows, exceeded, network, payer
-from clob_server.auth.tokens import CHALLENGE, Tokens, tokens_of
-from clob_server.core.commands import AnyCommand, Charge, Key
+from clob_server.auth.tokens import CHALLENGE, TokenVerifier, tokens_of
+from clob_server.core.commands import AnyCommand, ApiKey, OrderCharge
 from clob_server.core.registry import Registry
 
 if TYPE_CHECKING:
-    from clob_server.api.request import Call
+    from clob_server.api.request import ApiRequest
     from clob_server.service import Service
 
 BEARER: Final = b"bearer"
@@ -66,7 +66,7 @@ class Guard:
             for name, row in AUTHORITY.items()
         }
         self._payer: Callable[[str], bytes]
-        self._tokens: Tokens
+        self._tokens: TokenVerifier
 
     def recover(self) -> None:
         """Take up what the log knows: keys, budgets, and the orders created within the last minute.
@@ -88,7 +88,7 @@ class Guard:
 
     # ----- at the door -------------------------------------------------------------------------
 
-    def admit(self, call: "Call") -> None:
+    def admit(self, call: "ApiRequest") -> None:
         """Let a request in, with its key in ``call.key``, or refuse it.
 
         Raises:
@@ -109,7 +109,7 @@ class Guard:
         if check is not None:
             check(call)
 
-    def key_of(self, headers: Mapping[bytes, bytes]) -> Key | None:
+    def key_of(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
         """Find the key that a request or a handshake came with.
 
         Args:
@@ -135,11 +135,11 @@ class Guard:
         self.last_used_ms[key.id] = self._service.clock_ms()
         return key
 
-    def is_active(self, key: Key) -> bool:
+    def is_active(self, key: ApiKey) -> bool:
         """Say whether a key that was let in still is."""
         return self._registry.keys[key.id].deactivated_ms is None
 
-    def _check_of(self, rule: Rule) -> "Callable[[Call], None] | None":
+    def _check_of(self, rule: Rule) -> "Callable[[ApiRequest], None] | None":
         """Give what looks whether a request keeps a rule; None where there is nothing to see."""
         needs = rule.needs
         if needs in _AT_THE_DOOR:
@@ -150,7 +150,7 @@ class Guard:
             return lambda call: None if is_near(call) else self._check_token(call, rule.scope)
         return check_absence if needs is Needs.ABSENCE else None
 
-    def _check_token(self, call: "Call", scope: str) -> None:
+    def _check_token(self, call: "ApiRequest", scope: str) -> None:
         """Refuse a request without a token, with a bad one, or one that is not good for it."""
         try:
             scheme, _, token = call.headers.get(b"authorization", b"").partition(b" ")
@@ -178,7 +178,7 @@ class Guard:
 
     # ----- for a maker -------------------------------------------------------------------------
 
-    def may_act_for(self, call: "Call", maker: str) -> None:
+    def may_act_for(self, call: "ApiRequest", maker: str) -> None:
         """Refuse that somebody acts for a maker who has not signed for it.
 
         Args:
@@ -190,7 +190,7 @@ class Guard:
         """
         check_maker(AUTHORITY[call.route.name].rule(self._environment), call.key, maker)
 
-    def may_follow(self, key: Key | None, channel: str, maker: str) -> None:
+    def may_follow(self, key: ApiKey | None, channel: str, maker: str) -> None:
         """Refuse that somebody follows what concerns a maker.
 
         Args:
@@ -205,7 +205,7 @@ class Guard:
 
     # ----- how often ---------------------------------------------------------------------------
 
-    def charge_request(self, key: Key | None, address: str) -> None:
+    def charge_request(self, key: ApiKey | None, address: str) -> None:
         """Take a request out of the budget of a key, or of an address without one.
 
         Raises:
@@ -219,13 +219,13 @@ class Guard:
                 limit, name = own(key.requests_per_minute, budgets.key_per_minute), key.id
             self._take(self._requests, "requests", name, limit, 1)
 
-    def _charge_cancel(self, call: "Call") -> None:
+    def _charge_cancel(self, call: "ApiRequest") -> None:
         """Take a cancel out of the budget of whoever calls."""
         if self._is_limited:
             limit = self._registry.budgets.cancels_per_minute
             self._take(self._cancels, "cancels", name_of(call), limit, 1)
 
-    def charge_orders(self, call: "Call", count: int = 1) -> None:
+    def charge_orders(self, call: "ApiRequest", count: int = 1) -> None:
         """Take orders out of the budget of whoever calls, all of them or none.
 
         Args:
@@ -260,7 +260,7 @@ class Guard:
             if tick_ms > gone:
                 counts[who] = counts.get(who, 0) + count
         self._uncharged.clear()
-        return (Charge(charges=tuple(counts.items()), now_ms=now_ms),) if counts else ()
+        return (OrderCharge(charges=tuple(counts.items()), now_ms=now_ms),) if counts else ()
 
     def _take(
         self, windows: Windows, what: str, name: str, limit: int, count: int
@@ -274,7 +274,7 @@ class Guard:
         return tick_ms, who
 
 
-def name_of(call: "Call") -> str:
+def name_of(call: "ApiRequest") -> str:
     """Say who pays for a request: its key, or its address."""
     return call.address if call.key is None else call.key.id
 
@@ -284,7 +284,7 @@ def own(number: int | None, common: int) -> int:
     return common if number is None else number
 
 
-def is_near(call: "Call") -> bool:
+def is_near(call: "ApiRequest") -> bool:
     """Say whether a request comes from this machine, and not through a proxy on it."""
     headers = call.headers
     if b"x-forwarded-for" in headers or b"forwarded" in headers:
@@ -295,12 +295,12 @@ def is_near(call: "Call") -> bool:
         return False
 
 
-def check_absence(call: "Call") -> None:
+def check_absence(call: "ApiRequest") -> None:
     """Refuse what is not there."""
     raise ApiError("NOT_ON_THIS_ENVIRONMENT", f"{call.route.path} is not on this environment")
 
 
-def check_scope(key: Key | None, scope: str) -> None:
+def check_scope(key: ApiKey | None, scope: str) -> None:
     """Refuse who has no key, or one that is not good for it."""
     if key is None:
         raise ApiError(
@@ -314,7 +314,7 @@ def check_scope(key: Key | None, scope: str) -> None:
         )
 
 
-def check_maker(rule: Rule, key: Key | None, maker: str) -> None:
+def check_maker(rule: Rule, key: ApiKey | None, maker: str) -> None:
     """Refuse who has no key that is bound to a maker, where the rule asks for it."""
     if rule.needs not in _BY_THE_ROUTE:
         return

@@ -70,7 +70,7 @@ class Budget(enum.Enum):
     """Nothing; of a token that is refused, the requests of the address."""
 
 
-class Row(NamedTuple):
+class RouteRule(NamedTuple):
     """The rules of a route."""
 
     test: Rule
@@ -90,22 +90,22 @@ OPEN: Final = Rule(Needs.NOTHING)
 SIGNED: Final = Rule(Needs.SIGNATURE)
 """The rule of what somebody signed."""
 
-_ANYBODY: Final = Row(OPEN, OPEN)
-_WATCHED: Final = Row(OPEN, OPEN, Budget.NONE)
-_SIGNED: Final = Row(SIGNED, SIGNED)
-_READ: Final = Row(OPEN, Rule(Needs.KEY, READ))
-_GASLESS: Final = Row(OPEN, Rule(Needs.KEY_OF_MAKER, TRADE))
-_CANCEL: Final = Row(Rule(Needs.NAME), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS)
-_OPERATOR: Final = Row(Rule(Needs.TOKEN, ADMIN), Rule(Needs.TOKEN, ADMIN), Budget.NONE)
+_ANYBODY: Final = RouteRule(OPEN, OPEN)
+_WATCHED: Final = RouteRule(OPEN, OPEN, Budget.NONE)
+_SIGNED: Final = RouteRule(SIGNED, SIGNED)
+_READ: Final = RouteRule(OPEN, Rule(Needs.KEY, READ))
+_GASLESS: Final = RouteRule(OPEN, Rule(Needs.KEY_OF_MAKER, TRADE))
+_CANCEL: Final = RouteRule(Rule(Needs.NAME), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS)
+_OPERATOR: Final = RouteRule(Rule(Needs.TOKEN, ADMIN), Rule(Needs.TOKEN, ADMIN), Budget.NONE)
 _METRICS: Final = Rule(Needs.TOKEN_FROM_AFAR, ADMIN)
 
 REFUSED: Final = "refused"
 """The name of what is asked where there is no route, or none for the method."""
 
-AUTHORITY: Final[Mapping[str, Row]] = {
+AUTHORITY: Final[Mapping[str, RouteRule]] = {
     "create_order": _SIGNED,
     "create_gasless_order": _GASLESS,
-    "create_batch": Row(OPEN, Rule(Needs.SIGNATURE_OR_KEY, TRADE)),
+    "create_batch": RouteRule(OPEN, Rule(Needs.SIGNATURE_OR_KEY, TRADE)),
     "validate_order": _ANYBODY,
     "simulate_order": _ANYBODY,
     "get_order": _READ,
@@ -122,11 +122,11 @@ AUTHORITY: Final[Mapping[str, Row]] = {
     "gasless_merge": _GASLESS,
     "gasless_redeem": _GASLESS,
     "gasless_operation": _READ,
-    "gasless_faucet": Row(OPEN, Rule(Needs.ABSENCE)),
+    "gasless_faucet": RouteRule(OPEN, Rule(Needs.ABSENCE)),
     "root": _ANYBODY,
     "health": _WATCHED,
     "ready": _WATCHED,
-    "metrics": Row(_METRICS, _METRICS, Budget.NONE),
+    "metrics": RouteRule(_METRICS, _METRICS, Budget.NONE),
     "openapi": _ANYBODY,
     "asyncapi": _ANYBODY,
     "docs": _ANYBODY,
@@ -155,9 +155,9 @@ AUTHORITY: Final[Mapping[str, Row]] = {
 }
 """The rules of every route, by its name."""
 
-CHANNELS: Final[Mapping[str, Row]] = {
+CHANNELS: Final[Mapping[str, RouteRule]] = {
     "orderbook": _ANYBODY,
-    "user": Row(Rule(Needs.NAME), Rule(Needs.KEY_OF_MAKER, READ)),
+    "user": RouteRule(Rule(Needs.NAME), Rule(Needs.KEY_OF_MAKER, READ)),
     "settlement": _ANYBODY,
 }
 """The rules of every channel of the WebSocket; a key comes with the handshake."""

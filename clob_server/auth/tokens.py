@@ -45,7 +45,7 @@ class Claims(NamedTuple):
     """When it ends, Unix seconds."""
 
 
-class Tokens:
+class TokenVerifier:
     """Reads tokens, each verified once.
 
     Args:
@@ -98,7 +98,7 @@ class Tokens:
         return Claims(found["sub"], frozenset(scope.split()), exp_s)
 
 
-def tokens_of(settings: Settings, folder: Path, clock_ms: Callable[[], int]) -> Tokens:
+def tokens_of(settings: Settings, folder: Path, clock_ms: Callable[[], int]) -> TokenVerifier:
     """Make what reads the tokens of a server.
 
     Args:
@@ -111,9 +111,9 @@ def tokens_of(settings: Settings, folder: Path, clock_ms: Callable[[], int]) -> 
         OSError, ValueError: the secret cannot.
     """
     if settings.jwt_public_key_file:
-        return Tokens(*public_key(settings.jwt_public_key_file), clock_ms)
+        return TokenVerifier(*public_key(settings.jwt_public_key_file), clock_ms)
     key = settings.jwt_secret.encode() or secret(folder, TOKENS)
-    return Tokens(key, "HS256", clock_ms)
+    return TokenVerifier(key, "HS256", clock_ms)
 
 
 def public_key(file: str) -> tuple[RSAPublicKey | EllipticCurvePublicKey, str]:

@@ -32,10 +32,10 @@ from clob_server.chain.messages import (
     AnyTold,
     Config,
     Contracts,
-    Done,
-    Failed,
     Listed,
     NotKnown,
+    OperationDone,
+    OperationFailed,
     Ready,
     State,
     encode,
@@ -73,7 +73,7 @@ class Stage(enum.Enum):
     """Operations can begin."""
 
 
-class Link:
+class ChainClient:
     """The way to the chain, if there is one.
 
     Args:
@@ -89,7 +89,7 @@ class Link:
         folder: Path,
         *,
         risen: Callable[[], Awaitable[None]],
-        ended: Callable[[Done | Failed], None],
+        ended: Callable[[OperationDone | OperationFailed], None],
     ) -> None:
         self.is_configured: Final[bool] = settings.chain_source != NO_CHAIN
         """If there is to be a chain."""

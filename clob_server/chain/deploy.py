@@ -16,13 +16,13 @@ from clob_server.chain.config import Addresses
 from clob_server.chain.eth.rpc import NodeError, Rpc
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.base import Run, StepFailedError, World, encoded
-from clob_server.chain.operations.deploy import Found, FoundAnswer, FoundBody
+from clob_server.chain.operations.deploy import FindExchange, FoundAnswer, FoundBody
 from clob_server.chain.operations.registry import write_body
-from clob_server.chain.operations.reserved import Promises
+from clob_server.chain.operations.reserved import ReservedAmounts
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox, clock_ms
 from clob_server.chain.tx.sender import Sender, Signer
-from clob_server.chain.tx.stuck import Late
+from clob_server.chain.tx.stuck import StuckTransactions
 from clob_server.chain.tx.tracker import Following
 from clob_server.chain.worker.exchange_setup import Founding
 from clob_server.chain.worker.setup import SettingUp, open_outbox
@@ -81,10 +81,10 @@ class _Deploying:
             outbox=outbox,
             sender=Sender(self._node, outbox, signer, self._following),
             addresses=self._addresses,
-            promises=Promises(),
+            promises=ReservedAmounts(),
             gas_gift=0,
         )
-        self._late = Late(
+        self._late = StuckTransactions(
             self._node, outbox, signer, self._following, depth, config.bump_after_s, tell_of_gap
         )
 
@@ -104,7 +104,7 @@ class _Deploying:
         )
         await setting_up.identify()
         setting_up.follow_all()
-        finding = asyncio.ensure_future(self._found(Found(body), write_body(body)))
+        finding = asyncio.ensure_future(self._found(FindExchange(body), write_body(body)))
         besides = [asyncio.ensure_future(each) for each in (self._following.run(), self._look())]
         try:
             # The other two end only by a mistake of ours, which must not be waited out.
@@ -123,7 +123,7 @@ class _Deploying:
             raise StepFailedError(found.problem)
         return answer
 
-    async def _found(self, work: Found, body: bytes) -> FoundAnswer:
+    async def _found(self, work: FindExchange, body: bytes) -> FoundAnswer:
         """Begin, go on, or give what came of it before."""
         name = f"{work.kind}:{keccak256(body).hex()}"
         known = self._outbox.find(name)

@@ -1,6 +1,6 @@
 """What the chain says by itself, to the server: fills, what wallets hold, what makers allow.
 
-The server asks once for it (:class:`Watch`), and hears of each block, in sequence, in which there
+The server asks once for it (:class:`StartWatching`), and hears of each block, in sequence, in which there
 is something that concerns it. What is said of an account is all it has after that block, so that
 what is heard twice does no harm.
 """
@@ -17,18 +17,18 @@ signed. ``payer``: that the wallet who allows it pays for a maker. ``payee``: th
 for the maker who allows it."""
 
 
-class Asked(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+class ServerMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
     """Whatever the server says."""
 
 
-class Told(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
+class WorkerMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
     """Whatever the worker says."""
 
 
 # ----- from the server to the worker ---------------------------------------------------------
 
 
-class Watch(Asked, frozen=True, kw_only=True):
+class StartWatching(ServerMessage, frozen=True, kw_only=True):
     """Tell the news, from a block on; said once to each worker, after :class:`Ready`.
 
     The first news are whole: they name every account of the wallets that is not empty.
@@ -49,7 +49,7 @@ class Watch(Asked, frozen=True, kw_only=True):
     """If more of all that follows in another message of this kind."""
 
 
-class Tokens(Asked, frozen=True, kw_only=True):
+class WatchTokens(ServerMessage, frozen=True, kw_only=True):
     """Look at these outcome tokens, too."""
 
     tokens: list[str]
@@ -59,7 +59,7 @@ class Tokens(Asked, frozen=True, kw_only=True):
 # ----- from the worker to the server ---------------------------------------------------------
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class SettlementResult(Struct, frozen=True, kw_only=True):
     """What came of a fill."""
 
     trade_id: str
@@ -72,7 +72,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     """Because of whom: makers, or wallets that were to pay or to be paid. May be nobody."""
 
 
-class Holding(Struct, frozen=True, kw_only=True):
+class WalletHolding(Struct, frozen=True, kw_only=True):
     """What the exchange contract can take from a wallet."""
 
     wallet: str
@@ -105,7 +105,7 @@ class Raised(Struct, frozen=True, kw_only=True):
     """The lowest that his orders may have, decimal digits."""
 
 
-class News(Told, frozen=True, kw_only=True):
+class News(WorkerMessage, frozen=True, kw_only=True):
     """What happened up to a block, since the news before."""
 
     block: int
@@ -115,9 +115,9 @@ class News(Told, frozen=True, kw_only=True):
     whole: bool = False
     """If an account that is not named is empty. So it is at first, and after a reorganisation that
     took back what was told."""
-    settlements: tuple[Settlement, ...] = ()
+    settlements: tuple[SettlementResult, ...] = ()
     """What came of fills, in the order of the chain."""
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[WalletHolding, ...] = ()
     """What wallets hold that may have changed."""
     wallets: tuple[str, ...] = ()
     """Those that have allowed the exchange contract something for the first time."""

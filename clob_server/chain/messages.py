@@ -5,7 +5,7 @@ times Unix milliseconds, addresses have the capital letters of EIP-55, hashes ar
 letters. Nothing here needs a chain library.
 
 An operation is named by the server. Whatever is asked about it, the answer is one of
-:class:`Pending`, :class:`Done`, :class:`Failed`, :class:`Refused` and :class:`Unknown`, with its
+:class:`OperationPending`, :class:`OperationDone`, :class:`OperationFailed`, :class:`OperationRejected` and :class:`Unknown`, with its
 id. The end of an operation is told whether or not somebody asked, also after a restart.
 """
 
@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clob_server.chain.events import Asked, News, Tokens, Told, Watch
+from clob_server.chain.events import News, ServerMessage, StartWatching, WatchTokens, WorkerMessage
 from clob_server.chain.operation_bodies import AnyBody, Struct
 
 LINE_BYTES_MAX: Final = 1 << 20
@@ -45,7 +45,7 @@ class Contracts(Struct, frozen=True, kw_only=True):
     """What settles trades; empty where nothing does."""
 
 
-class Config(Asked, frozen=True, kw_only=True):
+class Config(ServerMessage, frozen=True, kw_only=True):
     """The first message: which node, whose key. The key comes this way and no other."""
 
     url: str
@@ -80,12 +80,12 @@ class Config(Asked, frozen=True, kw_only=True):
     """How long the node may take to answer, seconds."""
 
 
-class Begin(Asked, frozen=True, kw_only=True):
+class Begin(ServerMessage, frozen=True, kw_only=True):
     """Do something once, however often this is said.
 
-    The first time: :class:`Refused`, and nothing is kept; or :class:`Pending` once it is kept, and
-    :class:`Done` or :class:`Failed` at its end. Later, with the same body: where it stands, and its
-    end. With another body: :class:`Refused` with ``IDEMPOTENCY_KEY_REUSED``.
+    The first time: :class:`OperationRejected`, and nothing is kept; or :class:`OperationPending` once it is kept, and
+    :class:`OperationDone` or :class:`OperationFailed` at its end. Later, with the same body: where it stands, and its
+    end. With another body: :class:`OperationRejected` with ``IDEMPOTENCY_KEY_REUSED``.
     """
 
     id: str
@@ -96,21 +96,21 @@ class Begin(Asked, frozen=True, kw_only=True):
     """When it was asked for, Unix milliseconds."""
 
 
-class Look(Asked, frozen=True, kw_only=True):
+class Look(ServerMessage, frozen=True, kw_only=True):
     """Ask where an operation stands. :class:`Unknown` where there is none."""
 
     id: str
     """Which."""
 
 
-class Retry(Asked, frozen=True, kw_only=True):
+class Retry(ServerMessage, frozen=True, kw_only=True):
     """Go on with an operation that is stuck; answered with where it stands then."""
 
     id: str
     """Which."""
 
 
-class List(Asked, frozen=True, kw_only=True):
+class List(ServerMessage, frozen=True, kw_only=True):
     """Ask for operations, the newest first; answered with :class:`Listed`."""
 
     request: int
@@ -123,7 +123,7 @@ class List(Asked, frozen=True, kw_only=True):
     """Only those with a number below this; None begins at the newest."""
 
 
-class Known(Asked, frozen=True, kw_only=True):
+class Known(ServerMessage, frozen=True, kw_only=True):
     """Ask which operations never came to anything; answered with :class:`NotKnown`."""
 
     request: int
@@ -132,14 +132,14 @@ class Known(Asked, frozen=True, kw_only=True):
     """Which operations."""
 
 
-AnyAsked: TypeAlias = Config | Begin | Look | Retry | List | Known | Watch | Tokens
+AnyAsked: TypeAlias = Config | Begin | Look | Retry | List | Known | StartWatching | WatchTokens
 """What the worker reads."""
 
 
 # ----- from the worker to the server ---------------------------------------------------------
 
 
-class Ready(Told, frozen=True, kw_only=True):
+class Ready(WorkerMessage, frozen=True, kw_only=True):
     """From now on operations can begin. Said once in the life of a worker.
 
     Before it, :class:`Begin` of a new operation is refused with ``CHAIN_UNAVAILABLE``; what is
@@ -167,7 +167,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Waiting for the operator of the server."""
 
 
-class State(Told, frozen=True, kw_only=True):
+class State(WorkerMessage, frozen=True, kw_only=True):
     """How things are: said when they change, once a second at most, and at first."""
 
     reachable: bool
@@ -193,7 +193,7 @@ class State(Told, frozen=True, kw_only=True):
     has the same key."""
 
 
-class Refused(Told, frozen=True, kw_only=True):
+class OperationRejected(WorkerMessage, frozen=True, kw_only=True):
     """Nothing was done, and nothing is kept."""
 
     id: str
@@ -206,7 +206,7 @@ class Refused(Told, frozen=True, kw_only=True):
     """What the body of the refusal has besides, by the names of JSON, e.g. ``available``."""
 
 
-class Pending(Told, frozen=True, kw_only=True):
+class OperationPending(WorkerMessage, frozen=True, kw_only=True):
     """An operation is kept and under way; it will come to its end whoever waits for it."""
 
     id: str
@@ -217,7 +217,7 @@ class Pending(Told, frozen=True, kw_only=True):
     """What was sent so far."""
 
 
-class Done(Told, frozen=True, kw_only=True):
+class OperationDone(WorkerMessage, frozen=True, kw_only=True):
     """Every step of an operation has happened."""
 
     id: str
@@ -228,7 +228,7 @@ class Done(Told, frozen=True, kw_only=True):
     """One of :class:`Answer`, as JSON, the same bytes each time."""
 
 
-class Failed(Told, frozen=True, kw_only=True):
+class OperationFailed(WorkerMessage, frozen=True, kw_only=True):
     """A step of an operation failed."""
 
     id: str
@@ -246,7 +246,7 @@ class Failed(Told, frozen=True, kw_only=True):
     False where it is stuck: :class:`Retry` may yet bring it to either end."""
 
 
-class Unknown(Told, frozen=True, kw_only=True):
+class Unknown(WorkerMessage, frozen=True, kw_only=True):
     """There is no such operation."""
 
     id: str
@@ -299,7 +299,7 @@ class OperationView(Struct, frozen=True, kw_only=True):
     """Its transactions, in the order they were signed."""
 
 
-class Listed(Told, frozen=True, kw_only=True):
+class Listed(WorkerMessage, frozen=True, kw_only=True):
     """Operations, the newest first; the answer to :class:`List`."""
 
     request: int
@@ -308,7 +308,7 @@ class Listed(Told, frozen=True, kw_only=True):
     """As many as there are, up to the limit; the number of the last is the next ``before``."""
 
 
-class NotKnown(Told, frozen=True, kw_only=True):
+class NotKnown(WorkerMessage, frozen=True, kw_only=True):
     """Those that never came to anything; the answer to :class:`Known`."""
 
     request: int
@@ -318,7 +318,16 @@ class NotKnown(Told, frozen=True, kw_only=True):
 
 
 AnyTold: TypeAlias = (
-    Ready | State | Refused | Pending | Done | Failed | Unknown | Listed | NotKnown | News
+    Ready
+    | State
+    | OperationRejected
+    | OperationPending
+    | OperationDone
+    | OperationFailed
+    | Unknown
+    | Listed
+    | NotKnown
+    | News
 )
 """What the server reads."""
 

@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from clob_server.api.problems import ApiError
-from clob_server.chain.events import Permit, Tokens, Watch
+from clob_server.chain.events import Permit, StartWatching, WatchTokens
 from clob_server.chain.messages import (
     AnyAsked,
     Begin,
-    Done,
-    Failed,
     Known,
     List,
     Listed,
     Look,
     NotKnown,
+    OperationDone,
+    OperationFailed,
+    OperationPending,
+    OperationRejected,
     OperationView,
-    Pending,
-    Refused,
     Retry,
     Status,
     Unknown,
@@ -31,9 +31,11 @@ ANSWER_S: Final = 5.0
 NAMES_MAX: Final = 4_000
 """How many wallets, and how many tokens, go into a message: half a megabyte at most."""
 
-End: TypeAlias = Done | Failed | Refused
+End: TypeAlias = OperationDone | OperationFailed | OperationRejected
 """What comes of an operation."""
-Standing: TypeAlias = Pending | Done | Failed | Unknown | Refused
+Standing: TypeAlias = (
+    OperationPending | OperationDone | OperationFailed | Unknown | OperationRejected
+)
 """Where an operation stands."""
 _Answer = TypeVar("_Answer")
 
@@ -52,7 +54,7 @@ class Talk:
         *,
         send: Callable[[AnyAsked], None],
         check: Callable[[], None],
-        ended: Callable[[Done | Failed], None],
+        ended: Callable[[OperationDone | OperationFailed], None],
     ) -> None:
         self._send = send
         self._check = check
@@ -183,7 +185,7 @@ class Talk:
         for begin in range(0, last, NAMES_MAX):
             end = begin + NAMES_MAX
             self._send(
-                Watch(
+                StartWatching(
                     after_block=after_block,
                     block_hash=block_hash,
                     wallets=list(wallets[begin:end]),
@@ -196,7 +198,7 @@ class Talk:
     def look_at(self, tokens: Sequence[str]) -> None:
         """Have the worker look at more outcome tokens."""
         for begin in range(0, len(tokens), NAMES_MAX):
-            self._send(Tokens(tokens=list(tokens[begin : begin + NAMES_MAX])))
+            self._send(WatchTokens(tokens=list(tokens[begin : begin + NAMES_MAX])))
 
     # ----- hearing -------------------------------------------------------------------------------
 
@@ -204,12 +206,12 @@ class Talk:
         """Hear where an operation stands: tell who looks, and at its end who waits."""
         for looks in self._looking.pop(message.id, ()):
             settle(looks, message)
-        if isinstance(message, Pending | Unknown):
+        if isinstance(message, OperationPending | Unknown):
             return
         begun = self._begun.get(message.id)
         if begun is not None:
             settle(begun[1], message)
-        elif not isinstance(message, Refused):
+        elif not isinstance(message, OperationRejected):
             self._ended(message)
 
     def hear_answer(self, message: Listed | NotKnown) -> None:

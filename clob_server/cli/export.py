@@ -21,7 +21,7 @@ from clob import (
     OrderAdded,
     OrderReduced,
     OrderRemoved,
-    Refused,
+    Rejected,
     RejectedError,
     Trade,
 )
@@ -33,10 +33,10 @@ from clob_server.core.recovery import commands_of
 from clob_server.core.serialize import order_body, trade_body
 from clob_server.core.settlement_ledger import Settling
 from clob_server.core.settlement_status import NONE, PENDING, fate_at
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.follower import beginning
-from clob_server.history.rows import Rows
-from clob_server.history.store import FILE, Reader
+from clob_server.history.rows import HistoryRows
+from clob_server.history.store import FILE, StoreReader
 from clob_server.log import Folder, SqliteLog
 from clob_server.log.files import snapshot_names, snapshot_seq, sync_folder
 
@@ -46,7 +46,7 @@ GROUP_ROWS: Final = 50_000
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Sink(Protocol):
+class RowSink(Protocol):
     """Takes the rows of a table."""
 
     def write(self, row: Wire) -> None:
@@ -56,7 +56,7 @@ class Sink(Protocol):
         """Write what is left, durably."""
 
 
-class Lines:
+class JsonLines:
     """A file of JSON lines.
 
     Args:
@@ -165,7 +165,7 @@ class EventBody(Wire, frozen=True, kw_only=True):
     """Why the order left the book."""
 
 
-class SettlementBody(Wire, frozen=True, kw_only=True):
+class SettlementRow(Wire, frozen=True, kw_only=True):
     """What came of a trade on the chain; of a mint or a merge each of the two has one."""
 
     command_seq: int
@@ -192,7 +192,7 @@ TABLES: Final[dict[str, type[Wire]]] = {
     "events": EventBody,
     "trades": TradeBody,
     "orders": OrderBody,
-    "settlements": SettlementBody,
+    "settlements": SettlementRow,
 }
 """What the rows of each table are."""
 
@@ -237,9 +237,9 @@ def export_tables(
         )
     target.mkdir(parents=True, exist_ok=True)
     counts = dict.fromkeys(tables, 0)
-    make: Callable[[Path, type[Wire]], Sink] = Lines if form == JSON_LINES else Parquet
+    make: Callable[[Path, type[Wire]], RowSink] = JsonLines if form == JSON_LINES else Parquet
     with ExitStack() as stack:
-        sinks: dict[str, Sink] = {}
+        sinks: dict[str, RowSink] = {}
         for table in tables:
             sinks[table] = make(target / f"{table}.{form}", TABLES[table])
             stack.enter_context(closing(sinks[table]))
@@ -254,8 +254,8 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
     """Do a log again, and give each row with the name of its table."""
     origin = log.origin.seq
     start = beginning(Folder(folder), origin, origin)
-    exchange = Exchange() if start is None else Exchange.restore(start.state)
-    rows = Rows(exchange)
+    exchange = ServerState() if start is None else ServerState.restore(start.state)
+    rows = HistoryRows(exchange)
     seq = 0 if start is None else start.seq
     for frame in log.read(seq):
         for command in commands_of(frame):
@@ -291,7 +291,7 @@ def came_of(
         for half in what.halves:
             yield (
                 "settlements",
-                SettlementBody(
+                SettlementRow(
                     command_seq=seq,
                     timestamp=command.now_ms,
                     trade_id=ids.trade(what.traded_ms, half.number),
@@ -308,7 +308,7 @@ def came_of(
 def happened(
     seq: int,
     command: AnyCommand,
-    events: Sequence[Event | Refused],
+    events: Sequence[Event | Rejected],
     num_trades: int,
     ids: Ids,
     *,
@@ -317,7 +317,7 @@ def happened(
     """Give the rows of the events of a command."""
     now_ms = command.now_ms
     for event in events:
-        if isinstance(event, Refused):
+        if isinstance(event, Rejected):
             continue
         yield "events", event_body(event, seq, now_ms)
         if isinstance(event, Trade):
@@ -400,7 +400,7 @@ def droppable(folder: Path) -> int:
     oldest = (snapshot_seq(names[0]) or 0) if names else 0
     reached = 0
     if (folder / FILE).is_file():
-        with suppress(apsw.Error), closing(Reader(folder)) as reader:
+        with suppress(apsw.Error), closing(StoreReader(folder)) as reader:
             reached = reader.applied().seq
     return oldest if oldest <= reached else 0
 

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from clob import ClobError
-from clob_server.core.commands import Key, ServerCommand, encode
+from clob_server.core.commands import ApiKey, ServerCommand, encode
 from clob_server.core.recovery import recover
-from clob_server.core.state import Exchange
+from clob_server.core.state import ServerState
 from clob_server.log import SqliteLog
 
 TIMEOUT_S: Final = 10.0
@@ -74,7 +74,7 @@ def ask(url: str, token: str, method: str, path: str, body: object = None) -> An
 
 def add_command(
     folder: Path, make: Callable[[int], ServerCommand], clock_ms: Callable[[], int]
-) -> Exchange:
+) -> ServerState:
     """Do one command of the server's own, which has no events.
 
     Args:
@@ -99,7 +99,7 @@ def add_command(
     return exchange
 
 
-def keys_in(folder: Path) -> list[Key]:
+def keys_in(folder: Path) -> list[ApiKey]:
     """List the keys of a data folder, in the sequence in which they were made.
 
     Raises:

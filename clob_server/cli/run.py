@@ -17,7 +17,7 @@ from clob_server.service import Service
 from clob_server.settings import Settings, SettingsError
 from clob_server.telemetry import logging
 from clob_server.transport import TransportConfig, TransportLimits
-from clob_server.transport.server import Server, config_for
+from clob_server.transport.server import HttpServer, config_for
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -56,7 +56,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
         sys.stdout.write(f"listening on {address}\n{demo.welcome(address) if demo else ''}")
         sys.stdout.flush()
 
-    server = Server(config, on_listening=announce, on_draining=service.drain)
+    server = HttpServer(config, on_listening=announce, on_draining=service.drain)
     service.on_failure = server.fail
     service.metrics.count_also(server.server_state.refused)
     code = server.run()

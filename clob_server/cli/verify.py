@@ -10,7 +10,7 @@ from clob.errors import ReplayDiffersError
 from clob.journal import ZERO_HASH, Frame, encode_frame, event_hash
 from clob_server.core.commands import ENGINE
 from clob_server.core.recovery import commands_of
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import Log, LogDamagedError, Snapshot, Tail
 
 
@@ -45,7 +45,7 @@ def journal_of(log: Log, after: Tail, up_to: int) -> Iterator[bytes]:
         yield raw
 
 
-class Found(msgspec.Struct, kw_only=True):
+class AuditResult(msgspec.Struct, kw_only=True):
     """What was found when a log was run again."""
 
     frames: int = 0
@@ -62,7 +62,7 @@ class Found(msgspec.Struct, kw_only=True):
     """The state hash of the matcher after the last command."""
 
 
-def audit(log: Log) -> Found:
+def audit(log: Log) -> AuditResult:
     """Run a log again from where it begins, and compare with all that it states.
 
     Where the beginning was dropped, it is run from the newest snapshot. Where it was not, the state
@@ -81,14 +81,16 @@ def audit(log: Log) -> Found:
     """
     snapshot = log.get_snapshot()
     if not log.origin.seq:
-        return run(log, Exchange(), Found(last_seq=0, event_hash=ZERO_HASH), snapshot)
+        return run(log, ServerState(), AuditResult(last_seq=0, event_hash=ZERO_HASH), snapshot)
     if snapshot is None:
         raise LogDamagedError(f"the commands up to {log.origin.seq} were dropped, unkept")
-    start = Found(last_seq=snapshot.seq, event_hash=snapshot.event_hash)
-    return run(log, Exchange.restore(snapshot.state), start, None)
+    start = AuditResult(last_seq=snapshot.seq, event_hash=snapshot.event_hash)
+    return run(log, ServerState.restore(snapshot.state), start, None)
 
 
-def run(log: Log, exchange: Exchange, found: Found, snapshot: Snapshot | None) -> Found:
+def run(
+    log: Log, exchange: ServerState, found: AuditResult, snapshot: Snapshot | None
+) -> AuditResult:
     """Run the frames after a command, and compare, with a snapshot on the way as well."""
     kept = found.last_seq if snapshot is None else snapshot.seq
     for frame in log.read(found.last_seq):
@@ -108,7 +110,7 @@ def run(log: Log, exchange: Exchange, found: Found, snapshot: Snapshot | None) -
     return found
 
 
-def take(frame: Frame, exchange: Exchange, found: Found) -> None:
+def take(frame: Frame, exchange: ServerState, found: AuditResult) -> None:
     """Run the commands of a frame, and count."""
     for command in commands_of(frame):
         outcome = outcome_of(exchange, command)
@@ -121,7 +123,7 @@ def take(frame: Frame, exchange: Exchange, found: Found) -> None:
     found.last_seq = frame.first_seq + frame.count - 1
 
 
-def check(frame: Frame, exchange: Exchange, found: Found) -> None:
+def check(frame: Frame, exchange: ServerState, found: AuditResult) -> None:
     """Compare what a frame states with what the commands before it led to."""
     before = found.last_seq
     if frame.first_seq != before + 1:
@@ -133,11 +135,11 @@ def check(frame: Frame, exchange: Exchange, found: Found) -> None:
         differ(frame.first_seq, "state hash", frame.state_hash, exchange.matcher.state_hash())
 
 
-def compare(snapshot: Snapshot, exchange: Exchange, hashed: bytes) -> None:
+def compare(snapshot: Snapshot, exchange: ServerState, hashed: bytes) -> None:
     """Compare a snapshot with what the commands up to it led to."""
     differ(snapshot.seq, "event hash", snapshot.event_hash, hashed)
     # What it leads to, and not its bytes: it may have been written by an older version.
-    kept = Exchange.restore(snapshot.state).snapshot()
+    kept = ServerState.restore(snapshot.state).snapshot()
     differ(snapshot.seq, "state", digest(kept), digest(exchange.snapshot()))
 
 

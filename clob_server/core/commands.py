@@ -25,7 +25,7 @@ class ServerBase(
     """The time of the command, Unix milliseconds."""
 
 
-class Papers(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class SignatureRecord(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
     """What came with a signed order and the engine does not look at; the order follows at once."""
 
     KIND: ClassVar[int] = 128
@@ -43,7 +43,7 @@ class Papers(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
     """The signature: r, s and v, 65 bytes."""
 
 
-class Charge(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
+class OrderCharge(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
     """Orders created, by who has to pay for them out of the budget of a minute."""
 
     KIND: ClassVar[int] = 129
@@ -51,7 +51,7 @@ class Charge(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
     """Whose budget, as ``clob_server.auth.rate_limit`` names it, and how many orders."""
 
 
-class Key(
+class ApiKey(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
     """An API key, without its secret."""
@@ -82,7 +82,7 @@ class AddKey(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
     """Let an API key in."""
 
     KIND: ClassVar[int] = 130
-    key: Key
+    key: ApiKey
     """The key."""
 
 
@@ -264,8 +264,8 @@ class FollowChain(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tr
 
 
 ServerCommand: TypeAlias = (
-    Papers
-    | Charge
+    SignatureRecord
+    | OrderCharge
     | AddKey
     | DeactivateKey
     | SetDelegate

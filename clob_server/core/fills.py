@@ -13,7 +13,7 @@ from clob.market import Market
 from clob.signing import ZERO_ADDRESS, keccak256
 from clob.units import FEE_RATE_MAX_BPS, collateral_of
 from clob_server.chain.operation_bodies import FillBody, PartyBody
-from clob_server.core.commands import Papers
+from clob_server.core.commands import SignatureRecord
 from clob_server.core.registry import Registry
 from clob_server.core.settlement_ledger import Half, Held
 
@@ -25,7 +25,7 @@ UNSIGNED_TYPE: Final = 1
 _REPLACED: Final = RemovalReason.REPLACED
 
 
-def party_body(order: Order, papers: Papers | None, market_bps: int) -> PartyBody:
+def party_body(order: Order, papers: SignatureRecord | None, market_bps: int) -> PartyBody:
     """Give an order as a fill has it: what was signed, to the last digit.
 
     One that nobody signed has a salt made of its id, so that it has the same hash in all its fills.

@@ -7,13 +7,13 @@ from clob.codec.layout import FIRST_FOREIGN_KIND as OWN
 from clob.errors import InvalidBytesError
 from clob.journal import ZERO_HASH, Frame, event_hash
 from clob_server.core.commands import ENGINE, SERVER, AnyCommand, decode_own
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import Log, LogDamagedError, Snapshot
 
 _KINDS: Final = ENGINE | SERVER
 
 
-def recover(log: Log) -> tuple[Exchange, bytes, int]:
+def recover(log: Log) -> tuple[ServerState, bytes, int]:
     """Make the state that a log leads to: its newest snapshot, and the commands since.
 
     Frames state the event hash before their first command. So all but the last frame are done
@@ -31,7 +31,7 @@ def recover(log: Log) -> tuple[Exchange, bytes, int]:
         InvalidSnapshotError: the state of the snapshot cannot be read.
     """
     snapshot = log.get_snapshot()
-    exchange = Exchange() if snapshot is None else Exchange.restore(snapshot.state)
+    exchange = ServerState() if snapshot is None else ServerState.restore(snapshot.state)
     hashed, after = (ZERO_HASH, 0) if snapshot is None else (snapshot.event_hash, snapshot.seq)
     before = after
     last: Frame | None = None
@@ -45,7 +45,7 @@ def recover(log: Log) -> tuple[Exchange, bytes, int]:
     return exchange, hashed, before - after
 
 
-def done_again(exchange: Exchange, frame: Frame, hashed: bytes) -> bytes:
+def done_again(exchange: ServerState, frame: Frame, hashed: bytes) -> bytes:
     """Do the commands of a frame, and give the event hash after them."""
     for command in commands_of(frame):
         outcome = outcome_of(exchange, command)
@@ -83,7 +83,7 @@ def commands_of(frame: Frame) -> list[AnyCommand]:
     return commands
 
 
-def take_snapshot(log: Log, exchange: Exchange, hashed: bytes) -> Snapshot:
+def take_snapshot(log: Log, exchange: ServerState, hashed: bytes) -> Snapshot:
     """Keep a snapshot of the state after the last command.
 
     Beside a running engine only within a listener, where log and state are at the same command.

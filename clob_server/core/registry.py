@@ -13,10 +13,10 @@ from clob.errors import InvalidCommandError
 from clob.units import UINT256_MAX
 from clob_server.core.commands import (
     AddKey,
+    ApiKey,
     BeginSettlement,
     BindMarket,
     Budgets,
-    Charge,
     Condition,
     DeactivateKey,
     DescribeMarket,
@@ -24,13 +24,13 @@ from clob_server.core.commands import (
     FollowChain,
     GiveBack,
     Grant,
-    Key,
-    Papers,
+    OrderCharge,
     SendTrades,
     ServerCommand,
     SetBudgets,
     SetDelegate,
     SetOutcome,
+    SignatureRecord,
 )
 from clob_server.core.rejections import (
     DelegateNonceError,
@@ -192,14 +192,14 @@ class Charged(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     """All of a registry, as a snapshot has it."""
 
-    keys: list[Key]
+    keys: list[ApiKey]
     delegates: list[tuple[str, str]]
     delegate_nonces: list[tuple[str, str]]
     words: list[tuple[str, Words]]
     budgets: Budgets
     charges: list[Charged]
-    papers: list[Papers]
-    waiting: list[Papers]
+    papers: list[SignatureRecord]
+    waiting: list[SignatureRecord]
     finished: list[str | None]
     now_ms: int
     # What came later has a default, as a snapshot of before ends here.
@@ -212,7 +212,7 @@ class Registry:
     """What the server knows beside the engine."""
 
     def __init__(self) -> None:
-        self.keys: dict[str, Key] = {}
+        self.keys: dict[str, ApiKey] = {}
         self.delegates: set[tuple[str, str]] = set()
         self.words: dict[str, Words] = {}
         self.conditions: dict[str, Condition] = {}
@@ -223,9 +223,9 @@ class Registry:
         """What waits to be settled on a chain, and what the chain has said."""
         self.budgets: Budgets = Budgets()
         self.charges: deque[Charged] = deque()
-        self.papers: dict[str | int, Papers] = {}
+        self.papers: dict[str | int, SignatureRecord] = {}
         """What came with the orders that the engine still knows, resting or finished."""
-        self.waiting: dict[str | int, Papers] = {}
+        self.waiting: dict[str | int, SignatureRecord] = {}
         """Papers whose order has yet to come; the next command of the engine ends their wait."""
         self.now_ms: int = 0
         """The latest time of a command here, Unix milliseconds."""
@@ -233,8 +233,8 @@ class Registry:
         self.finished: deque[str | None] = deque()
         """The finished orders that the engine still knows, oldest first; None had no papers."""
         self._doors = {
-            Papers: self._keep_papers,
-            Charge: self._charge,
+            SignatureRecord: self._keep_papers,
+            OrderCharge: self._charge,
             AddKey: self._add_key,
             DeactivateKey: self._deactivate_key,
             SetDelegate: self._set_delegate,
@@ -266,7 +266,7 @@ class Registry:
 
     # ----- papers ------------------------------------------------------------------------------
 
-    def _keep_papers(self, command: Papers) -> None:
+    def _keep_papers(self, command: SignatureRecord) -> None:
         """Keep what came with an order until the order follows."""
         self.waiting[command.order_id] = command
 
@@ -350,7 +350,7 @@ class Registry:
         """Change the budgets."""
         self.budgets = command.budgets
 
-    def _charge(self, command: Charge) -> None:
+    def _charge(self, command: OrderCharge) -> None:
         """Count orders, and forget those of more than a minute ago."""
         self.charges.extend(Charged(command.now_ms, *charge) for charge in command.charges)
         while self.charges and self.charges[0].now_ms <= command.now_ms - MINUTE_MS:

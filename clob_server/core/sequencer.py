@@ -19,7 +19,7 @@ import msgspec
 from clob import ClobError, Expire, RejectedError
 from clob.journal import ZERO_HASH, Outcome, event_hash
 from clob_server.core.commands import ENGINE, AnyCommand, encode
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import Log
 
 Waits: TypeAlias = "asyncio.Future[Any] | None"
@@ -112,7 +112,7 @@ Also: TypeAlias = Callable[[int], Sequence[AnyCommand]]
 """Takes the time of a batch and gives what goes into it before all that was asked."""
 
 
-class Done(msgspec.Struct, frozen=True):
+class Committed(msgspec.Struct, frozen=True):
     """A command that is durable and done."""
 
     seq: int
@@ -130,17 +130,17 @@ class Done(msgspec.Struct, frozen=True):
         return self.command.now_ms
 
 
-Hear: TypeAlias = Callable[[Done | Exception], None]
+Hear: TypeAlias = Callable[[Committed | Exception], None]
 """How the one who asked hears of what came of it. It must not raise."""
 
 Asked: TypeAlias = tuple[Make, Hear]
 """What waits for its batch."""
 
-Listener: TypeAlias = Callable[[Sequence[Done]], None]
+Listener: TypeAlias = Callable[[Sequence[Committed]], None]
 """Hears of each batch, in sequence, before those who asked do. It must not raise."""
 
 
-class Engine:
+class Sequencer:
     """Takes commands from many, and does them in one sequence.
 
     Args:
@@ -157,7 +157,7 @@ class Engine:
     def __init__(
         self,
         log: Log,
-        exchange: Exchange,
+        exchange: ServerState,
         clock_ms: Callable[[], int],
         *,
         hashed: bytes = ZERO_HASH,
@@ -198,7 +198,7 @@ class Engine:
         """How many commands wait for the next batch."""
         return len(self._waiting)
 
-    async def ask(self, make: Make) -> Done:
+    async def ask(self, make: Make) -> Committed:
         """Have a command done, and hear what came of it.
 
         Args:
@@ -220,11 +220,11 @@ class Engine:
             raise done.outcome
         return done
 
-    async def wait(self, make: Make) -> Done:
+    async def wait(self, make: Make) -> Committed:
         """Have a command done, and hear what came of it; as :meth:`ask`, but a refusal is given."""
         if self._loop is None:  # asked for once: each time, it asks the system for the process
             self._loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Done] = self._loop.create_future()
+        answer: asyncio.Future[Committed] = self._loop.create_future()
         self.put(make, partial(resolve, answer))
         return await answer
 
@@ -364,7 +364,7 @@ class Engine:
         self._log.append(raws, self._seq, event_hash=self._hashed)
         self._on_commit(time.perf_counter() - begin)
 
-    def _do(self, commands: Sequence[AnyCommand]) -> list[Done]:
+    def _do(self, commands: Sequence[AnyCommand]) -> list[Committed]:
         """Do what is durable. The event hash is of what the engine's commands led to."""
         done, exchange = [], self.exchange
         for seq, command in enumerate(commands, self._seq + 1):
@@ -372,7 +372,7 @@ class Engine:
             outcome = outcome_of(exchange, command)
             if type(command) in ENGINE:
                 self._hashed = event_hash(self._hashed, outcome)
-            done.append(Done(seq, command, outcome, num_trades))
+            done.append(Committed(seq, command, outcome, num_trades))
         self._seq += len(done)
         return done
 
@@ -391,11 +391,11 @@ def told_of(error: BaseException) -> Exception:
     return OutcomeUnknownError(f"the engine was broken off: {error!r}")
 
 
-def resolve(answer: "asyncio.Future[Done]", came: Done | Exception) -> None:
+def resolve(answer: "asyncio.Future[Committed]", came: Committed | Exception) -> None:
     """Tell the one who waits, if he still does."""
     if answer.done():
         return
-    if isinstance(came, Done):
+    if isinstance(came, Committed):
         answer.set_result(came)
     elif isinstance(came, StopIteration):  # no future takes it
         answer.set_exception(RuntimeError(repr(came)))
@@ -407,7 +407,7 @@ LOOK_S: Final = 0.25
 """How often it is looked whether one is due."""
 
 
-async def sweep(engine: Engine, clock_ms: Callable[[], int]) -> None:
+async def sweep(engine: Sequencer, clock_ms: Callable[[], int]) -> None:
     """Ask for an expiry whenever an order is due, and only then, until cancelled.
 
     Args:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from clob import Event, Market, Mode, OrderStatus, PairedTrade, Refused, Side, Trade
+from clob import Event, Market, Mode, OrderStatus, PairedTrade, Rejected, Side, Trade
 from clob.depth import Depth
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
@@ -19,7 +19,7 @@ from clob_server.api.schemas import (
     TradeSummary,
 )
 from clob_server.chain.config import Addresses
-from clob_server.core.commands import Condition, Papers
+from clob_server.core.commands import Condition, SignatureRecord
 from clob_server.core.ids import Ids
 from clob_server.core.registry import Words
 from clob_server.core.settlement_status import NONE, Fate
@@ -37,7 +37,7 @@ ON_CHAIN: Final = "chain"
 """What it is where they move tokens and collateral on the chain."""
 
 
-def order_body(record: OrderRecord, papers: Papers | None) -> OrderBody:
+def order_body(record: OrderRecord, papers: SignatureRecord | None) -> OrderBody:
     """Describe an order.
 
     Args:
@@ -153,7 +153,7 @@ def trade_body(event: Trade, trade_id: str, now_ms: int, fate: Fate = NONE) -> T
 
 
 def summaries(
-    events: Sequence[Event | Refused],
+    events: Sequence[Event | Rejected],
     ids: Ids,
     now_ms: int,
     num_trades: int,
@@ -176,7 +176,7 @@ def summaries(
     ]
 
 
-def own_trades(events: Sequence[Event | Refused], num_trades: int) -> Iterator[tuple[int, Trade]]:
+def own_trades(events: Sequence[Event | Rejected], num_trades: int) -> Iterator[tuple[int, Trade]]:
     """Give the trades of the orders that came in, each with its number.
 
     Of the two trades of a mint or a merge that is the one for the token of such an order; the other

@@ -12,7 +12,7 @@ from clob_server.core.commands import EndTrades, SendTrades
 from clob_server.core.settlement_ledger import Ended, Held, Settling
 
 if TYPE_CHECKING:
-    from clob_server.core.sequencer import Done
+    from clob_server.core.sequencer import Committed
 
 ENDED_KEPT: Final = 10_000
 """How many trades that came to an end since the process began stay at hand."""
@@ -37,7 +37,7 @@ SUBMITTED: Final = Fate("submitted")
 """A trade that the chain was asked for."""
 
 
-class Change(NamedTuple):
+class StatusChange(NamedTuple):
     """A trade, or both of a mint or a merge, that stand differently from now on."""
 
     held: Held | Ended
@@ -97,9 +97,9 @@ class Fates:
             return SUBMITTED
         return PENDING if number in self._settling.held else self._ended.get(number)
 
-    def hear(self, batch: "Sequence[Done]") -> list[Change]:
+    def hear(self, batch: "Sequence[Committed]") -> list[StatusChange]:
         """Hear of a batch that is done; give what changed with it, in its sequence."""
-        changes: list[Change] = []
+        changes: list[StatusChange] = []
         fresh: dict[int, Ended] | None = None
         for done in batch:
             command = done.command
@@ -112,15 +112,15 @@ class Fates:
                 changes += self._end(command, fresh)
         return changes
 
-    def _send(self, command: SendTrades) -> Iterator[Change]:
+    def _send(self, command: SendTrades) -> Iterator[StatusChange]:
         """Note what goes to the chain; what went there before stands as it did."""
         for number in command.trades:
             held = None if number in self._sent else self._settling.held.get(number)
             if held is not None:
                 self._sent[number] = held
-                yield Change(held, SUBMITTED, command.now_ms)
+                yield StatusChange(held, SUBMITTED, command.now_ms)
 
-    def _end(self, command: EndTrades, fresh: dict[int, Ended]) -> Iterator[Change]:
+    def _end(self, command: EndTrades, fresh: dict[int, Ended]) -> Iterator[StatusChange]:
         """Note what came to an end; what waited for nothing is passed over."""
         for end in command.ends:
             unsent = fresh.pop(end.trade, None)
@@ -130,7 +130,7 @@ class Fates:
             fate = self._ended[end.trade] = fate_at(end.tx, end.reason)
             if len(self._ended) > self._kept:
                 del self._ended[next(iter(self._ended))]
-            yield Change(held, fate, command.now_ms)
+            yield StatusChange(held, fate, command.now_ms)
 
     def _fresh(self) -> dict[int, Ended]:
         """Give what came to an end since the last time, as far as the registry still has it."""

@@ -18,7 +18,7 @@ from clob import (
     OrderAdded,
     OrderRemoved,
     PairedTrade,
-    Refused,
+    Rejected,
     RejectedError,
     RemovalReason,
     Replace,
@@ -48,7 +48,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     changed_ms: list[tuple[bytes, int]]
 
 
-class Exchange:
+class ServerState:
     """The state of a server, changed by commands alone.
 
     Args:
@@ -138,14 +138,14 @@ class Exchange:
         finally:
             self._waiting.clear()
 
-    def _apply_batch(self, command: Batch) -> list[Event | Refused]:
+    def _apply_batch(self, command: Batch) -> list[Event | Rejected]:
         """Execute a batch, each of its commands followed by itself; give the same events."""
         self.num_orders += sum(type(each) is Submit for each in command.commands)
         results = self.matcher.batch(command.commands, command.now_ms, atomic=command.atomic)
-        events: list[Event | Refused] = []
+        events: list[Event | Rejected] = []
         for index, (each, found) in enumerate(zip(command.commands, results, strict=True)):
             if isinstance(found, RejectedError):
-                events.append(Refused(index, found.code, str(found)))
+                events.append(Rejected(index, found.code, str(found)))
             else:
                 self._follow(each, command.now_ms, found)
                 events += found
@@ -221,7 +221,7 @@ class Exchange:
         return msgspec.msgpack.encode(kept)
 
     @classmethod
-    def restore(cls, state: bytes) -> "Exchange":
+    def restore(cls, state: bytes) -> "ServerState":
         """Make an exchange as it was; what follows is as if it had never stopped.
 
         Raises:
@@ -248,7 +248,7 @@ def is_replaced(event: Event) -> bool:
     return type(event) is OrderRemoved and event.reason is _REPLACED
 
 
-def outcome_of(exchange: Exchange, command: AnyCommand) -> Outcome:
+def outcome_of(exchange: ServerState, command: AnyCommand) -> Outcome:
     """Do a command, and give its events or its refusal."""
     try:
         return exchange.apply(command)

@@ -148,7 +148,7 @@ class Fanout:
                 line.popleft()
 
 
-class Sink(Protocol):
+class ClientSink(Protocol):
     """One client, to be written to without waiting for him."""
 
     drained: Callable[[], None] | None
@@ -219,7 +219,7 @@ class QueueSink:
         self._is_open = False
 
 
-def sink_for(scope: Scope, send: Send) -> Sink:
+def sink_for(scope: Scope, send: Send) -> ClientSink:
     """Give the best way to a client that there is."""
     push: Any = scope.get("extensions", {}).get(PUSH)
     return QueueSink(send) if push is None else push

@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 import clob
 from clob import Event, RemovalReason, Side
 from clob_server.core.serialize import trade_body
-from clob_server.core.settlement_status import NONE, PENDING, Change, Fate
+from clob_server.core.settlement_status import NONE, PENDING, Fate, StatusChange
 from clob_server.feed import messages
 from clob_server.feed.messages import encode
 from clob_server.transport import text_frame
@@ -21,7 +21,7 @@ REDUCED: Final = "reduced"
 """Why a plain subscriber sees an order removed that became smaller."""
 
 
-class Resting(msgspec.Struct, gc=False):
+class RemovedOrder(msgspec.Struct, gc=False):
     """What a removal does not say of an order in a book."""
 
     side: Side
@@ -54,7 +54,7 @@ class Happening(msgspec.Struct, frozen=True, gc=False):
     """When, Unix milliseconds."""
     number: int = 0
     """Of a trade, which of all trades it is, counted from 1."""
-    order: Resting | None = None
+    order: RemovedOrder | None = None
     """Of a removal or a reduction, the order."""
     before: int = 0
     """Of a reduction, what was left of the order before, in wei."""
@@ -90,7 +90,7 @@ def mirrored(happening: Happening, tokens: tuple[str, str], traded: int) -> Happ
         turned = structs.replace(event, token=other, side=side, price=price)
         return Happening(turned, happening.now_ms)
     assert order is not None
-    seen, before = Resting(Side(1 - order.side), 100 - order.price, 0), happening.before
+    seen, before = RemovedOrder(Side(1 - order.side), 100 - order.price, 0), happening.before
     changed: Event
     if isinstance(event, clob.Trade):
         order_id, left = event.resting_order_id, event.resting_remaining
@@ -153,12 +153,12 @@ class Writer:
             resting_remaining=str(event.resting_remaining),
             incoming_remaining=str(event.incoming_remaining),
         )
-        return messages.Trade(
+        return messages.TradeMessage(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
         )
 
 
-class Written:
+class EncodedEvents:
     """What happened in a market, each of it written once for all who are told the same.
 
     Args:
@@ -215,7 +215,7 @@ def added(
     data = messages.AddedData(
         order_id=str(event.order_id), side=side, price=price, size=str(event.remaining)
     )
-    return messages.OrderAdded(
+    return messages.OrderAddedMessage(
         market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
     )
 
@@ -236,7 +236,7 @@ def removed(
         size=str(left),
         reason=reason,
     )
-    return messages.OrderRemoved(
+    return messages.OrderRemovedMessage(
         market_id=event.market,
         token_id=event.token,
         seq=event.seq,
@@ -260,7 +260,7 @@ def reduced(event: clob.OrderReduced, happening: Happening, *, extended: bool) -
         reduced_by=str(happening.before - event.remaining),
     )
     return frame_of(
-        messages.OrderReduced(
+        messages.OrderReducedMessage(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
         )
     )
@@ -280,7 +280,7 @@ def empty(event: Opened, now_ms: int) -> messages.Message:
 # ----- settlement ----------------------------------------------------------------------------
 
 
-class Standing(NamedTuple):
+class TradeStatus(NamedTuple):
     """A trade, and how its settlement stands from now on."""
 
     trade_id: str
@@ -303,7 +303,7 @@ class Standing(NamedTuple):
     """Since when, Unix milliseconds."""
 
 
-def standings(changes: Sequence[Change], ids: "Ids") -> Iterator[Standing]:
+def standings(changes: Sequence[StatusChange], ids: "Ids") -> Iterator[TradeStatus]:
     """Give the trades that stand differently; of a mint or a merge there are two."""
     for held, fate, now_ms in changes:
         for half in held.halves:
@@ -311,7 +311,7 @@ def standings(changes: Sequence[Change], ids: "Ids") -> Iterator[Standing]:
                 kind = clob.MatchType.DIRECT
             else:
                 kind = clob.MatchType.MERGE if half.seller else clob.MatchType.MINT
-            yield Standing(
+            yield TradeStatus(
                 ids.trade(held.traded_ms, half.number),
                 held.market,
                 half.token,
@@ -324,7 +324,7 @@ def standings(changes: Sequence[Change], ids: "Ids") -> Iterator[Standing]:
             )
 
 
-def standing_frame(standing: Standing, channel: Literal["settlement", "user"]) -> Frames:
+def standing_frame(standing: TradeStatus, channel: Literal["settlement", "user"]) -> Frames:
     """Write how a trade stands; about 3 us."""
     settlement, tx_hash, reason = standing.fate
     data = messages.SettlementData(
@@ -337,7 +337,7 @@ def standing_frame(standing: Standing, channel: Literal["settlement", "user"]) -
         reason=reason or UNSET,
     )
     return frame_of(
-        messages.Settlement(
+        messages.SettlementMessage(
             channel=channel,
             market_id=standing.market,
             token_id=standing.token,

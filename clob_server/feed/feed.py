@@ -13,19 +13,19 @@ from clob import OrderRecord
 from clob_server.api.problems import CONTENT_TYPE, ApiError, refusal_of
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.core.commands import DeactivateKey
-from clob_server.core.sequencer import Done
-from clob_server.core.settlement_status import Change, Fates
+from clob_server.core.sequencer import Committed
+from clob_server.core.settlement_status import Fates, StatusChange
 from clob_server.feed.broadcast import EVENTS_MAX, Fanout, Group, sink_for
 from clob_server.feed.event_messages import (
+    EncodedEvents,
     Happening,
     Opened,
     Writer,
-    Written,
     frame_of,
     heard,
     standings,
 )
-from clob_server.feed.market_stream import Snapshots, Stream, Streams
+from clob_server.feed.market_stream import MarketStream, Snapshots, Streams
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
 from clob_server.feed.session import Conversation
 from clob_server.feed.settlement_channel import Settlements
@@ -33,7 +33,7 @@ from clob_server.feed.subscriber import BookSubscription, Subscriber
 from clob_server.feed.user_channel import Users
 
 if TYPE_CHECKING:
-    from clob_server.core.state import Exchange
+    from clob_server.core.state import ServerState
     from clob_server.service import Service
 
 LOOK_S: Final = 0.5
@@ -47,7 +47,7 @@ class Feed:
         service: where it happens.
     """
 
-    exchange: "Exchange"
+    exchange: "ServerState"
     settlements: Settlements
     snapshots: Snapshots
     streams: Streams
@@ -149,7 +149,7 @@ class Feed:
 
     # ----- what happens ----------------------------------------------------------------------
 
-    def listen(self, batch: Sequence[Done]) -> None:
+    def listen(self, batch: Sequence[Committed]) -> None:
         """Hear of a batch that is durable and done, and tell those who subscribed."""
         for stream, happenings in self.streams.hear(batch).items():
             if self._early:
@@ -165,7 +165,7 @@ class Feed:
                 if isinstance(done.command, DeactivateKey):
                     self._drop(done.command.key_id)
 
-    def _tell_makers(self, batch: Sequence[Done], changes: Sequence[Change]) -> None:
+    def _tell_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> None:
         """Tell what became of orders, and then how trades stand."""
         now, news = self.time(), list(standings(changes, self._service.ids))
         if self.users:
@@ -174,10 +174,10 @@ class Feed:
         if self.settlements:
             self.settlements.hear(batch, news, now)
 
-    def _tell(self, stream: Stream, happenings: Sequence[Happening]) -> None:
+    def _tell(self, stream: MarketStream, happenings: Sequence[Happening]) -> None:
         """Put what happened in a market in line for those who follow it."""
         now = self.time()
-        written = Written(self.writer, happenings)
+        written = EncodedEvents(self.writer, happenings)
         for group in stream.groups.values():
             if not group.members:
                 continue
@@ -228,7 +228,7 @@ class Feed:
         if not waiting:
             del self._early[subscription.market]
 
-    def _let_in(self, stream: Stream) -> None:
+    def _let_in(self, stream: MarketStream) -> None:
         """Let those follow a market who waited for it; nothing was told of it yet."""
         for subscription in self._early.pop(stream.market, ()):
             subscription.follow_from_start(stream)

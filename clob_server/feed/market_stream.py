@@ -17,14 +17,14 @@ from clob import (
     SetMarket,
     Trade,
 )
-from clob_server.core.sequencer import Done
+from clob_server.core.sequencer import Committed
 from clob_server.core.serialize import orderbook_body
 from clob_server.feed.broadcast import Group
-from clob_server.feed.event_messages import Happening, Opened, Resting, frame_of, mirrored
+from clob_server.feed.event_messages import Happening, Opened, RemovedOrder, frame_of, mirrored
 from clob_server.feed.messages import LevelsData, Orderbook
 
 if TYPE_CHECKING:
-    from clob_server.core.state import Exchange
+    from clob_server.core.state import ServerState
 
 
 MARKETS_KEPT: Final = 20
@@ -32,7 +32,7 @@ MARKETS_KEPT: Final = 20
 nothing has happened for longest is forgotten."""
 
 
-class Stream:
+class MarketStream:
     """A market, as those see it who follow it.
 
     Args:
@@ -80,7 +80,7 @@ class Stream:
         return found
 
 
-News: TypeAlias = dict[Stream, list[Happening]]
+News: TypeAlias = dict[MarketStream, list[Happening]]
 """What is new, by market."""
 
 
@@ -95,24 +95,24 @@ class Streams:
 
     def __init__(
         self,
-        exchange: "Exchange",
+        exchange: "ServerState",
         kept_max: int,
         records: Iterable[OrderRecord] | None = None,
     ) -> None:
         self._exchange = exchange
         self._kept_max = kept_max
         self._num_kept = 0
-        self._streams: dict[str, Stream] = {}
-        self._resting: dict[str | int, Resting] = {
-            record.order.id: Resting(record.order.side, record.price, record.remaining)
+        self._streams: dict[str, MarketStream] = {}
+        self._resting: dict[str | int, RemovedOrder] = {
+            record.order.id: RemovedOrder(record.order.side, record.price, record.remaining)
             for record in (exchange.matcher.open_orders() if records is None else records)
         }
 
-    def __iter__(self) -> Iterator[Stream]:
+    def __iter__(self) -> Iterator[MarketStream]:
         """Go through the markets of which something is known here."""
         return iter(self._streams.values())
 
-    def stream(self, market: str) -> Stream:
+    def stream(self, market: str) -> MarketStream:
         """Give a market.
 
         Raises:
@@ -120,7 +120,7 @@ class Streams:
         """
         return self._streams.get(market) or self._follow(market)
 
-    def hear(self, batch: Sequence[Done]) -> News:
+    def hear(self, batch: Sequence[Committed]) -> News:
         """Take in what a batch led to. About 1 us an event."""
         news: News = {}
         for done in batch:
@@ -134,11 +134,11 @@ class Streams:
             self._keep(stream, happenings)
         return news
 
-    def _follow(self, market: str) -> Stream:
+    def _follow(self, market: str) -> MarketStream:
         """Begin with a market as it is now."""
         matcher = self._exchange.matcher
         terms = matcher.market(market)
-        made = self._streams[market] = Stream(
+        made = self._streams[market] = MarketStream(
             market,
             matcher.seq(market),
             self._exchange.changed_ms.get(market, 0),
@@ -148,14 +148,14 @@ class Streams:
         )
         return made
 
-    def _take(self, done: Done, news: News) -> None:
+    def _take(self, done: Committed, news: News) -> None:
         """Take in the events of a command."""
         assert not isinstance(done.outcome, RejectedError)
         now_ms, number, resting = done.command.now_ms, done.num_trades, self._resting
         traded = 0
         for event in done.outcome:
             if type(event) is OrderAdded:
-                resting[event.order_id] = Resting(event.side, event.price, event.remaining)
+                resting[event.order_id] = RemovedOrder(event.side, event.price, event.remaining)
                 happening = Happening(event, now_ms)
             elif isinstance(event, Trade):
                 number += 1
@@ -201,7 +201,7 @@ class Streams:
             for token in tokens
         )
 
-    def _keep(self, stream: Stream, happenings: list[Happening]) -> None:
+    def _keep(self, stream: MarketStream, happenings: list[Happening]) -> None:
         """Keep events for those who come back."""
         kept, before = stream.kept, len(stream.kept)
         kept.extend([each for each in happenings if type(each.event) is not Opened])
@@ -222,7 +222,7 @@ class Snapshots:
         exchange: whose books.
     """
 
-    def __init__(self, exchange: "Exchange") -> None:
+    def __init__(self, exchange: "ServerState") -> None:
         self._exchange = exchange
         self._kept: dict[tuple[str, str], tuple[int, bytes]] = {}
 

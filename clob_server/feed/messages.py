@@ -148,29 +148,29 @@ class Orderbook(BookMessage, frozen=True, kw_only=True, tag="orderbook", gc=Fals
     """The book."""
 
 
-class OrderAdded(BookMessage, frozen=True, kw_only=True, tag="order_added", gc=False):
+class OrderAddedMessage(BookMessage, frozen=True, kw_only=True, tag="order_added", gc=False):
     """New order in the book."""
 
     data: AddedData
     """The order."""
 
 
-class OrderRemoved(BookMessage, frozen=True, kw_only=True, tag="order_removed", gc=False):
+class OrderRemovedMessage(BookMessage, frozen=True, kw_only=True, tag="order_removed", gc=False):
     """Order cancelled or filled."""
 
     data: RemovedData
     """The order."""
 
 
-class OrderReduced(BookMessage, frozen=True, kw_only=True, tag="order_reduced", gc=False):
+class OrderReducedMessage(BookMessage, frozen=True, kw_only=True, tag="order_reduced", gc=False):
     """Order made smaller; to extended subscribers alone."""
 
     data: ReducedData
     """The order."""
 
 
-class Trade(BookMessage, frozen=True, kw_only=True, tag="trade", gc=False):
-    """Trade executed."""
+class TradeMessage(BookMessage, frozen=True, kw_only=True, tag="trade", gc=False):
+    """TradeMessage executed."""
 
     data: TradeData
     """The trade."""
@@ -218,7 +218,7 @@ class OrderChanged(UserMessage, frozen=True, kw_only=True, tag="order", gc=False
     """The order."""
 
 
-class Fill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
+class UserFill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
     """A trade of an order of the maker."""
 
     data: FillData
@@ -228,7 +228,7 @@ class Fill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
 # ----- about settlement ----------------------------------------------------------------------
 
 
-class Settlement(Message, frozen=True, kw_only=True, tag="settlement", gc=False):
+class SettlementMessage(Message, frozen=True, kw_only=True, tag="settlement", gc=False):
     """A trade, whose settlement stands differently from now on."""
 
     channel: Literal["settlement", "user"]
@@ -311,15 +311,20 @@ class Pong(Message, frozen=True, kw_only=True, tag="pong", gc=False):
     """What the client called his request."""
 
 
-PLAIN: Final[tuple[type[Message], ...]] = (Orderbook, OrderAdded, OrderRemoved, Trade)
+PLAIN: Final[tuple[type[Message], ...]] = (
+    Orderbook,
+    OrderAddedMessage,
+    OrderRemovedMessage,
+    TradeMessage,
+)
 """What a client gets who sends no more than the specification's subscribe."""
 EVERY: Final[tuple[type[Message], ...]] = (
     *PLAIN,
-    OrderReduced,
+    OrderReducedMessage,
     Orders,
     OrderChanged,
-    Fill,
-    Settlement,
+    UserFill,
+    SettlementMessage,
     Subscribed,
     Unsubscribed,
     Heartbeat,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clob_server.feed.feed import Feed
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
     """Whatever a client says."""
 
     extended: bool = False
@@ -41,7 +41,7 @@ class Resume(msgspec.Struct, frozen=True):
     """The number of the last event he has."""
 
 
-class Subscribe(Asked, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
+class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
     """Tell me what happens."""
 
     channel: Literal["orderbook", "user", "settlement"]
@@ -57,7 +57,7 @@ class Subscribe(Asked, frozen=True, kw_only=True, rename="camel", tag="subscribe
     """Where to go on."""
 
 
-class Unsubscribe(Asked, frozen=True, kw_only=True, rename="camel", tag="unsubscribe"):
+class Unsubscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="unsubscribe"):
     """Tell me no more."""
 
     channel: Literal["orderbook", "user", "settlement"]
@@ -68,7 +68,7 @@ class Unsubscribe(Asked, frozen=True, kw_only=True, rename="camel", tag="unsubsc
     """Whose orders, or trades."""
 
 
-class Ping(Asked, frozen=True, kw_only=True, rename="camel", tag="ping"):
+class Ping(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="ping"):
     """Are you there?"""
 
 

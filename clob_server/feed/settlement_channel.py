@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clob import RejectedError, Trade
-from clob_server.core.sequencer import Done
+from clob_server.core.sequencer import Committed
 from clob_server.core.settlement_status import PENDING
 from clob_server.feed.broadcast import WRITES_MAX
-from clob_server.feed.event_messages import Standing, frame_of, standing_frame
+from clob_server.feed.event_messages import TradeStatus, frame_of, standing_frame
 from clob_server.feed.messages import Heartbeat
 
 if TYPE_CHECKING:
     from clob_server.core.ids import Ids
-    from clob_server.core.state import Exchange
+    from clob_server.core.state import ServerState
     from clob_server.feed.subscriber import Subscriber
 
 Scope: TypeAlias = tuple[str | None, str | None]
@@ -79,7 +79,7 @@ class Settlements:
         ids: names trades.
     """
 
-    def __init__(self, exchange: "Exchange", ids: "Ids") -> None:
+    def __init__(self, exchange: "ServerState", ids: "Ids") -> None:
         self._exchange = exchange
         self._ids = ids
         self._circles: dict[Scope, Circle] = {}
@@ -104,7 +104,7 @@ class Settlements:
 
     # ----- what happens ----------------------------------------------------------------------
 
-    def hear(self, batch: Sequence[Done], news: Sequence[Standing], now: float) -> None:
+    def hear(self, batch: Sequence[Committed], news: Sequence[TradeStatus], now: float) -> None:
         """Tell what a batch led to.
 
         Args:
@@ -124,7 +124,7 @@ class Settlements:
             self._line.extend((member, payload) for member in circle.members)
         self._go()
 
-    def _pending(self, batch: Sequence[Done]) -> Iterator[Standing]:
+    def _pending(self, batch: Sequence[Committed]) -> Iterator[TradeStatus]:
         """Give the trades of a batch that are to be settled."""
         settles = self._exchange.settles
         for done in batch:
@@ -135,7 +135,7 @@ class Settlements:
                 if isinstance(event, Trade):
                     number += 1
                     if event.market in settles:
-                        yield Standing(
+                        yield TradeStatus(
                             self._ids.trade(now_ms, number),
                             event.market,
                             event.token,
@@ -187,7 +187,7 @@ class Settlements:
         self._go()
 
 
-def scopes_of(standing: Standing) -> set[Scope]:
+def scopes_of(standing: TradeStatus) -> set[Scope]:
     """Give the scopes that a trade is in."""
     market, makers = standing.market, {standing.buyer, standing.seller} - {""}
     whole: set[Scope] = {(market, None)}

@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clob_server.api.request import Send
-from clob_server.core.commands import Key
-from clob_server.feed.broadcast import EVENTS_MAX, Group, Sink
+from clob_server.core.commands import ApiKey
+from clob_server.feed.broadcast import EVENTS_MAX, ClientSink, Group
 from clob_server.feed.event_messages import frame_of, heard
-from clob_server.feed.market_stream import Stream
+from clob_server.feed.market_stream import MarketStream
 from clob_server.feed.messages import POLICY, Message
 from clob_server.feed.settlement_channel import SettlementSubscription
 from clob_server.feed.user_channel import UserSubscription
@@ -25,6 +25,7 @@ MINUTE_S: Final = 60
 """The time in which messages are counted."""
 REASON_MAX: Final = 120
 """How long the reason of a close may be, in bytes."""
+
 
 class BookSubscription:
     """A follower of a market. While he is behind, what happens is not told to him.
@@ -74,10 +75,10 @@ class BookSubscription:
         self.buffered: Final = subscriber.sink.buffered
         self._feed = feed
         self._group: Group | None = None
-        self._stream: Stream | None = None
+        self._stream: MarketStream | None = None
         self._resume_after: int | None = None
 
-    def follow(self, stream: Stream, resume_after: int | None) -> bool:
+    def follow(self, stream: MarketStream, resume_after: int | None) -> bool:
         """Begin to follow a market, as one who is behind.
 
         Args:
@@ -93,12 +94,12 @@ class BookSubscription:
         self.fall_behind()
         return self._resume_after is not None
 
-    def follow_from_start(self, stream: Stream) -> None:
+    def follow_from_start(self, stream: MarketStream) -> None:
         """Begin to follow a market that opens now, and of which nothing was told yet."""
         self._join(stream)
         self.seq = 0
 
-    def _join(self, stream: Stream) -> None:
+    def _join(self, stream: MarketStream) -> None:
         """Follow a market with all who follow it in the same way."""
         self._stream = stream
         self._group = stream.group(extended=self.extended, token=self.token)
@@ -155,7 +156,7 @@ class Subscriber:
         key: the API key it came with.
     """
 
-    def __init__(self, feed: "Feed", sink: Sink, send: Send, key: Key | None) -> None:
+    def __init__(self, feed: "Feed", sink: ClientSink, send: Send, key: ApiKey | None) -> None:
         self.sink: Final = sink
         self.key: Final = key
         self.extended = False

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
-from clob import Batch, Event, PairedTrade, Refused, RejectedError, Submit, Trade
+from clob import Batch, Event, PairedTrade, Rejected, RejectedError, Submit, Trade
 from clob.errors import TooManyOrdersError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
 from clob_server.api.schemas import OrderBody
-from clob_server.core.sequencer import Done
+from clob_server.core.sequencer import Committed
 from clob_server.core.serialize import order_body, trade_body
 from clob_server.core.settlement_status import NONE, PENDING
-from clob_server.feed.event_messages import Standing, frame_of, standing_frame
-from clob_server.feed.messages import POLICY, Fill, FillData, Heartbeat, OrderChanged, Orders
+from clob_server.feed.event_messages import TradeStatus, frame_of, standing_frame
+from clob_server.feed.messages import POLICY, FillData, Heartbeat, OrderChanged, Orders, UserFill
 
 if TYPE_CHECKING:
     from clob_server.core.ids import Ids
-    from clob_server.core.state import Exchange
+    from clob_server.core.state import ServerState
     from clob_server.feed.subscriber import Subscriber
 
 ORDERS_MAX: Final = 2_000
@@ -63,7 +63,7 @@ class UserSubscription:
         self._users.leave(self)
 
 
-class Watch:
+class WatchedMaker:
     """A maker who is watched.
 
     Args:
@@ -80,10 +80,10 @@ class Watch:
         self.told_at: float = told_at
 
 
-class Change(NamedTuple):
+class OrderChange(NamedTuple):
     """An order that changed."""
 
-    watch: Watch
+    watch: WatchedMaker
     """Whose it is."""
     seq: int | None
     """The number of the event that changed it; None where it never was in a book."""
@@ -94,7 +94,7 @@ class Change(NamedTuple):
 class Filled(NamedTuple):
     """A trade of an order."""
 
-    watch: Watch
+    watch: WatchedMaker
     """Whose it is."""
     event: Trade
     """The trade."""
@@ -106,7 +106,7 @@ class Filled(NamedTuple):
     """When, Unix milliseconds."""
 
 
-News: TypeAlias = dict[object, Change | Filled]
+News: TypeAlias = dict[object, OrderChange | Filled]
 """What is new in its sequence: changes by their order, of which the last counts, and fills."""
 
 
@@ -118,11 +118,11 @@ class Users:
         ids: names trades.
     """
 
-    def __init__(self, exchange: "Exchange", ids: "Ids") -> None:
+    def __init__(self, exchange: "ServerState", ids: "Ids") -> None:
         self._exchange = exchange
         self._ids = ids
-        self._watches: dict[str, Watch] = {}
-        self._owners: dict[str | int, Watch] = {}
+        self._watches: dict[str, WatchedMaker] = {}
+        self._owners: dict[str | int, WatchedMaker] = {}
 
     def __bool__(self) -> bool:
         """Say if anybody is watched."""
@@ -138,7 +138,7 @@ class Users:
         told = self.orders(subscription, now_ms)
         watch = self._watches.get(subscription.maker)
         if watch is None:
-            watch = self._watches[subscription.maker] = Watch(subscription.maker, now)
+            watch = self._watches[subscription.maker] = WatchedMaker(subscription.maker, now)
             for record in self._exchange.matcher.open_orders(subscription.maker):
                 self._own(record.order.id, watch)
         watch.subscriptions.append(subscription)
@@ -176,7 +176,7 @@ class Users:
 
     # ----- what happens ----------------------------------------------------------------------
 
-    def hear(self, batch: Sequence[Done], now: float) -> None:
+    def hear(self, batch: Sequence[Committed], now: float) -> None:
         """Tell makers what a batch led to. Once what is there is done, its state is the batch's."""
         news: News = {}
         for done in batch:
@@ -184,8 +184,8 @@ class Users:
                 for submit in accepted(done):
                     self._accept(submit, done.command.now_ms, news)
                 self._take(done, news)
-        frames: dict[Watch, list[tuple[str, bytes]]] = {}
-        torn: set[Watch] = set()
+        frames: dict[WatchedMaker, list[tuple[str, bytes]]] = {}
+        torn: set[WatchedMaker] = set()
         for key, new in news.items():
             try:
                 written = self._fill(new) if isinstance(new, Filled) else self._order(key, new)
@@ -198,7 +198,7 @@ class Users:
         for watch in torn:
             self._tell_all(watch, batch[-1].now_ms)
 
-    def hear_of(self, news: Sequence[Standing], now: float) -> None:
+    def hear_of(self, news: Sequence[TradeStatus], now: float) -> None:
         """Tell makers how trades of theirs stand from now on."""
         for standing in news:
             for maker in {standing.buyer, standing.seller}:
@@ -211,14 +211,14 @@ class Users:
         watch = self._watches.get(submit.order.maker)
         if watch is not None:
             self._own(submit.order.id, watch)
-            news[submit.order.id] = Change(watch, None, now_ms)
+            news[submit.order.id] = OrderChange(watch, None, now_ms)
 
-    def _take(self, done: Done, news: News) -> None:
+    def _take(self, done: Committed, news: News) -> None:
         """Look for orders of those who are watched."""
         owners, number, now_ms = self._owners, done.num_trades, done.command.now_ms
         assert not isinstance(done.outcome, RejectedError)
         for event in done.outcome:
-            if isinstance(event, Refused):
+            if isinstance(event, Rejected):
                 continue
             number += isinstance(event, Trade)
             for is_incoming, order_id in enumerate(orders_in(event)):
@@ -230,9 +230,9 @@ class Users:
                         watch, event, number, bool(is_incoming), now_ms
                     )
                 news.pop(order_id, None)  # it goes to the end
-                news[order_id] = Change(watch, event.seq, now_ms)
+                news[order_id] = OrderChange(watch, event.seq, now_ms)
 
-    def _own(self, order_id: str | int, watch: Watch) -> None:
+    def _own(self, order_id: str | int, watch: WatchedMaker) -> None:
         """Note whose an order is."""
         self._owners[order_id] = watch
         watch.order_ids.add(order_id)
@@ -243,7 +243,7 @@ class Users:
 
     # ----- telling ---------------------------------------------------------------------------
 
-    def _tell(self, watch: Watch, told: list[tuple[str, bytes]], now: float) -> None:
+    def _tell(self, watch: WatchedMaker, told: list[tuple[str, bytes]], now: float) -> None:
         """Tell those who watch a maker, each what he wants to hear."""
         watch.told_at = now
         for subscription in tuple(watch.subscriptions):
@@ -252,7 +252,7 @@ class Users:
             if frames:
                 subscription.subscriber.push(frames)
 
-    def _tell_all(self, watch: Watch, now_ms: int) -> None:
+    def _tell_all(self, watch: WatchedMaker, now_ms: int) -> None:
         """Tell those who watch a maker all his open orders again."""
         for subscription in tuple(watch.subscriptions):
             subscriber = subscription.subscriber
@@ -261,7 +261,7 @@ class Users:
             except TooManyOrdersError as error:
                 subscriber.end(POLICY, f"{error.code}: {error}")
 
-    def _order(self, order_id: object, change: Change) -> tuple[str, bytes]:
+    def _order(self, order_id: object, change: OrderChange) -> tuple[str, bytes]:
         """Write an order as it stands.
 
         Raises:
@@ -307,7 +307,7 @@ class Users:
             side=int(side),
             remaining=str(remaining),
         )
-        message = Fill(
+        message = UserFill(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
         )
         return event.market, frame_of(message)
@@ -342,13 +342,13 @@ def orders_in(event: Event) -> tuple[str | int, ...]:
     return (event.order_id,)
 
 
-def accepted(done: Done) -> Iterator[Submit]:
+def accepted(done: Committed) -> Iterator[Submit]:
     """Give the orders that a command brought in."""
     command, outcome = done.command, done.outcome
     if isinstance(command, Submit):
         yield command
     elif isinstance(command, Batch) and not isinstance(outcome, RejectedError):
-        refused = {event.index for event in outcome if isinstance(event, Refused)}
+        refused = {event.index for event in outcome if isinstance(event, Rejected)}
         for index, each in enumerate(command.commands):
             if isinstance(each, Submit) and index not in refused:
                 yield each

@@ -26,9 +26,9 @@ from clob.errors import FrameTruncatedError, ReplayDiffersError
 from clob.journal import ZERO_HASH, Frame, event_hash, read_frames
 from clob_server.core.commands import ENGINE, EndTrades
 from clob_server.core.recovery import commands_of
-from clob_server.core.state import Exchange, outcome_of
-from clob_server.history.rows import Rows
-from clob_server.history.store import Applied, ForeignHistoryError, Store, put_aside
+from clob_server.core.state import ServerState, outcome_of
+from clob_server.history.rows import HistoryRows
+from clob_server.history.store import Applied, ForeignHistoryError, HistoryStore, put_aside
 from clob_server.history.supervisor import NUMBER, PIECE_BYTES
 from clob_server.log import Folder, Log, LogDamagedError, Snapshot, Tail
 from clob_server.log.files import (
@@ -61,7 +61,7 @@ class Replica:
     def __init__(
         self,
         folder: Path,
-        store: Store,
+        store: HistoryStore,
         *,
         origin: int,
         tail: Tail,
@@ -73,8 +73,8 @@ class Replica:
         self._snapped = newest_seq(self._files)
         self._is_ours = same_end(store.applied, tail)
         start = beginning(self._files, store.applied.seq, origin)
-        self._exchange = Exchange() if start is None else Exchange.restore(start.state)
-        self._rows = Rows(self._exchange)
+        self._exchange = ServerState() if start is None else ServerState.restore(start.state)
+        self._rows = HistoryRows(self._exchange)
         self._at = (
             Applied() if start is None else Applied(start.seq, start.chain_hash, start.event_hash)
         )
@@ -180,7 +180,7 @@ def beginning(files: Folder, written: int, origin: int) -> Snapshot | None:
     return found
 
 
-def open_store(folder: Path, days: int, tail: Tail) -> Store:
+def open_store(folder: Path, days: int, tail: Tail) -> HistoryStore:
     """Open history, and put one aside that does not end in the log.
 
     Args:
@@ -189,17 +189,17 @@ def open_store(folder: Path, days: int, tail: Tail) -> Store:
         tail: where the log ends.
     """
     try:
-        store = Store(folder, days)
+        store = HistoryStore(folder, days)
         if store.applied.seq < tail.seq or same_end(store.applied, tail):
             return store
         store.close()
     except ForeignHistoryError:
         pass
     put_aside(folder)
-    return Store(folder, days)
+    return HistoryStore(folder, days)
 
 
-def catch_up(store: Store, folder: Path, log: Log) -> None:
+def catch_up(store: HistoryStore, folder: Path, log: Log) -> None:
     """Bring history up to the end of a log that nobody appends to.
 
     Args:

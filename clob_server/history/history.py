@@ -17,19 +17,25 @@ import msgspec
 from clob import RejectedError, Trade
 from clob_server.api.problems import ApiError
 from clob_server.api.schemas import OrderBody, TradeSummary
-from clob_server.core.sequencer import Done, Engine, LogThread
+from clob_server.core.sequencer import Committed, LogThread, Sequencer
 from clob_server.core.serialize import summaries
 from clob_server.core.settlement_status import (
     NONE,
     PENDING,
     SUBMITTED,
-    Change,
     Fate,
     Fates,
+    StatusChange,
     settled_as,
 )
 from clob_server.history.follower import catch_up, open_store, same_end
-from clob_server.history.store import ForeignHistoryError, Reader, Store, Traded, put_aside
+from clob_server.history.store import (
+    ForeignHistoryError,
+    HistoryStore,
+    StoreReader,
+    TradeRow,
+    put_aside,
+)
 from clob_server.history.supervisor import Supervisor
 from clob_server.history.thread_writer import Scribe
 from clob_server.log import SqliteLog
@@ -48,7 +54,7 @@ class Tape:
     """
 
     def __init__(self, kept: int, filled: bool) -> None:
-        self._trades: deque[Traded] = deque(maxlen=kept)
+        self._trades: deque[TradeRow] = deque(maxlen=kept)
         self.filled: bool = filled
         """If what was before this process is on it."""
         self.whole: bool = filled
@@ -61,7 +67,7 @@ class Tape:
         """How often it changed."""
         self._ends: dict[int, Fate] = {}
 
-    def add(self, traded: Traded) -> None:
+    def add(self, traded: TradeRow) -> None:
         """Add a trade."""
         trades = self._trades
         if len(trades) == trades.maxlen:
@@ -90,7 +96,7 @@ class Tape:
         if self.pages:
             self.pages.clear()
 
-    def fill(self, older: Sequence[Traded], *, whole: bool) -> None:
+    def fill(self, older: Sequence[TradeRow], *, whole: bool) -> None:
         """Put trades before the first one.
 
         Args:
@@ -105,7 +111,7 @@ class Tape:
         self.filled = True
         self.change()
 
-    def newest(self, before: int | None = None, token: str | None = None) -> Iterator[Traded]:
+    def newest(self, before: int | None = None, token: str | None = None) -> Iterator[TradeRow]:
         """Give trades, the newest first.
 
         Args:
@@ -136,7 +142,7 @@ class Recent:
         self._filled = filled
         self._tapes: dict[str, Tape] = {}
 
-    def listen(self, batch: Sequence[Done]) -> None:
+    def listen(self, batch: Sequence[Committed]) -> None:
         """Note the trades of a batch."""
         for done in batch:
             outcome = done.outcome
@@ -146,7 +152,7 @@ class Recent:
             for event in outcome:
                 if isinstance(event, Trade):
                     number += 1
-                    self.tape(event.market).add(Traded(event, done.command.now_ms, number))
+                    self.tape(event.market).add(TradeRow(event, done.command.now_ms, number))
 
     def tape(self, market: str) -> Tape:
         """Give the trades of a market."""
@@ -179,13 +185,13 @@ class History:
         self._log = log
         self._reached = 0
         self._awaited: list[tuple[int, asyncio.Future[None]]] = []
-        self._reader: Reader | None = None
+        self._reader: StoreReader | None = None
         self._worker = LogThread("history reader")
         self._recent = Recent(settings.trades_kept, filled=not log.tail.seq)
         self._fates: Fates | None = None
         self._start_seq = log.tail.seq
         self._scribe: Scribe | None = None
-        self._store: Store | None = None
+        self._store: HistoryStore | None = None
         self._supervisor: Supervisor | None = None
         self._loop = asyncio.get_running_loop()
         service.metrics.gauge(
@@ -223,7 +229,7 @@ class History:
         )
         self._supervisor.begin()
 
-    def _caught_up(self) -> Store:
+    def _caught_up(self) -> HistoryStore:
         """Open history, and bring it up to the end of the log."""
         folder, log, days = self._service.folder, self._log, self._service.settings.history_days
         store = open_store(folder, days, log.tail)
@@ -232,11 +238,11 @@ class History:
         except ForeignHistoryError:
             store.close()
             put_aside(folder)
-            store = Store(folder, days)
+            store = HistoryStore(folder, days)
             catch_up(store, folder, log)
         return store
 
-    async def start(self, engine: Engine) -> None:
+    async def start(self, engine: Sequencer) -> None:
         """Follow an engine that is about to work, and wait for history, though not for long.
 
         What takes longer is a history that is made again: then the server opens, and what asks for
@@ -263,7 +269,7 @@ class History:
         with suppress(ApiError):
             await self.reach(self._start_seq, START_S)
 
-    def listen(self, batch: Sequence[Done]) -> None:
+    def listen(self, batch: Sequence[Committed]) -> None:
         """Hear of a batch that is durable and done."""
         self._recent.listen(batch)
         if self._service.exchange.settles:
@@ -271,7 +277,7 @@ class History:
             for change in self._fates.hear(batch):
                 self._note(change)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: StatusChange) -> None:
         """Note how trades stand from now on."""
         tape = self._recent.tape(change.held.market)
         tape.change()
@@ -344,7 +350,7 @@ class History:
         """
         hashed, seq = hash_in(order_ref), self._service.engine.seq
 
-        def look(reader: Reader) -> bytes | None:
+        def look(reader: StoreReader) -> bytes | None:
             return reader.order(order_ref) if hashed is None else reader.order_by_hash(hashed)
 
         body = await self._ask(look) if self._reached else None
@@ -360,7 +366,7 @@ class History:
             ApiError: RECOVERING, history is too far behind to tell.
         """
         tape = self._recent.tape(order.market_id)
-        found: list[Traded] = []
+        found: list[TradeRow] = []
         for traded in tape.newest():
             if traded.now_ms < order.timestamp:
                 break
@@ -381,7 +387,7 @@ class History:
 
     async def trades(
         self, market: str, limit: int, before: int | None = None, token: str | None = None
-    ) -> list[Traded]:
+    ) -> list[TradeRow]:
         """Give trades of a market, the newest first.
 
         Args:
@@ -405,7 +411,7 @@ class History:
             lambda reader: reader.trades(market, below, limit - len(found), token)
         )
 
-    async def fates(self, market: str, found: Sequence[Traded]) -> list[Fate]:
+    async def fates(self, market: str, found: Sequence[TradeRow]) -> list[Fate]:
         """Give how trades of a market stand, one for each.
 
         Raises:
@@ -443,7 +449,7 @@ class History:
                 first = tape.first_seq
                 below = self._service.exchange.matcher.seq(market) + 1 if first is None else first
                 kept = self._service.settings.trades_kept
-                older: list[Traded] = []
+                older: list[TradeRow] = []
                 if self._start_seq:  # else there was nothing before, and may be no file yet
                     older = await self._ask(lambda reader: reader.trades(market, below, kept + 1))
                 tape.fill(older[:kept], whole=len(older) <= kept)
@@ -460,15 +466,15 @@ class History:
 
     # ----- the connection that reads -----------------------------------------------------------
 
-    async def _ask(self, question: Callable[[Reader], _T]) -> _T:
+    async def _ask(self, question: Callable[[StoreReader], _T]) -> _T:
         """Ask the file, in the thread that reads it."""
         answer: _T = await self._worker.ask(lambda: question(self._open()))
         return answer
 
-    def _open(self) -> Reader:
+    def _open(self) -> StoreReader:
         """Give the connection; runs in the thread that reads."""
         if self._reader is None:
-            self._reader = Reader(self._service.folder)
+            self._reader = StoreReader(self._service.folder)
         return self._reader
 
     def _close_reader(self) -> None:
@@ -483,7 +489,7 @@ class History:
         self._worker.tell(self._close_reader)
 
 
-def places_of(found: Sequence[Traded]) -> dict[int, int]:
+def places_of(found: Sequence[TradeRow]) -> dict[int, int]:
     """Give under which numbers trades are settled, by their own."""
     return {each.number: settled_as(each.event, each.number) for each in found}
 

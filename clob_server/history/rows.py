@@ -14,7 +14,7 @@ from clob import (
     OrderAdded,
     OrderRemoved,
     OrderStatus,
-    Refused,
+    Rejected,
     RejectedError,
     RemovalReason,
     SetBalance,
@@ -27,15 +27,15 @@ from clob import (
 from clob.errors import UnknownOrderError
 from clob.journal import Outcome
 from clob.status import OrderRecord
-from clob_server.core.commands import SERVER, AnyCommand, EndTrades, Papers
+from clob_server.core.commands import SERVER, AnyCommand, EndTrades, SignatureRecord
 from clob_server.core.serialize import order_body
-from clob_server.core.state import Exchange
+from clob_server.core.state import ServerState
 from clob_server.history.store import Row, trade_row
 
 MANY: Final = frozenset({CancelAll, Expire, SetBalance, SetMode, SetNonce, SettleFailed})
 """The commands that may finish any number of orders at once."""
 
-Known: TypeAlias = dict[str | int, tuple[OrderRecord, Papers | None]]
+Known: TypeAlias = dict[str | int, tuple[OrderRecord, SignatureRecord | None]]
 """Resting orders as they were before a command, with their papers."""
 
 _REPLACED: Final = RemovalReason.REPLACED
@@ -43,14 +43,14 @@ _encode: Final = msgspec.json.Encoder().encode
 _LOG: Final = logging.getLogger("clob_server.history")
 
 
-class Rows:
+class HistoryRows:
     """Rows that wait to be written.
 
     Args:
         exchange: what the commands change.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ServerState) -> None:
         self._exchange = exchange
         self.orders: list[Row] = []
         """Rows of orders."""
@@ -117,7 +117,7 @@ class Rows:
 
     def _record(
         self, order_id: str | int, reason: RemovalReason | None, known: Known
-    ) -> tuple[OrderRecord, Papers | None] | None:
+    ) -> tuple[OrderRecord, SignatureRecord | None] | None:
         """Give all that is known of an order that was just finished.
 
         None where one command made more trades than finished orders stay readable, so that the
@@ -138,7 +138,7 @@ class Rows:
 
 
 def finished_by(
-    command: AnyCommand, events: Sequence[Event | Refused]
+    command: AnyCommand, events: Sequence[Event | Rejected]
 ) -> Iterator[tuple[str | int, RemovalReason | None]]:
     """Name the orders that a command finished, each with why it left the book, if it was in one."""
     if type(command) is Submit and len(events) == 1 and type(events[0]) is OrderAdded:
@@ -161,13 +161,13 @@ def finished_by(
         yield order_id, None
 
 
-def submitted(command: AnyCommand, events: Sequence[Event | Refused]) -> Iterable[str | int]:
+def submitted(command: AnyCommand, events: Sequence[Event | Rejected]) -> Iterable[str | int]:
     """Name the orders that a command brought in and that were accepted."""
     if type(command) is Submit:
         return (command.order.id,)
     if type(command) is not Batch:
         return ()
-    refused = {event.index for event in events if type(event) is Refused}
+    refused = {event.index for event in events if type(event) is Rejected}
     return [
         each.order.id
         for index, each in enumerate(command.commands)
@@ -175,7 +175,7 @@ def submitted(command: AnyCommand, events: Sequence[Event | Refused]) -> Iterabl
     ]
 
 
-def order_row(record: OrderRecord, papers: Papers | None, seq: int, now_ms: int) -> Row:
+def order_row(record: OrderRecord, papers: SignatureRecord | None, seq: int, now_ms: int) -> Row:
     """Write a finished order as a row."""
     order = record.order
     return (

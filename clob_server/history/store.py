@@ -101,7 +101,7 @@ class Applied(NamedTuple):
     """The event hash after that command."""
 
 
-class Traded(NamedTuple):
+class TradeRow(NamedTuple):
     """A trade, and what its id is made of."""
 
     event: Trade
@@ -112,7 +112,7 @@ class Traded(NamedTuple):
     """Which of all trades of the server it is, counted from 1."""
 
 
-class Store:
+class HistoryStore:
     """The connection that writes.
 
     Args:
@@ -194,7 +194,7 @@ class Store:
         os.close(self._lock)
 
 
-class Reader:
+class StoreReader:
     """A connection that reads, in any thread, one at a time.
 
     Args:
@@ -222,7 +222,7 @@ class Reader:
 
     def trades(
         self, market: str, before: int, limit: int, token: str | None = None
-    ) -> list[Traded]:
+    ) -> list[TradeRow]:
         """Give trades of a market, the newest first.
 
         Args:
@@ -238,7 +238,7 @@ class Reader:
             limit,
         )
 
-    def first_trades(self, order_id: str, now_ms: int) -> list[Traded]:
+    def first_trades(self, order_id: str, now_ms: int) -> list[TradeRow]:
         """Give the trades that an order made when it came in at some time, the oldest first."""
         return self._trades(
             "SELECT * FROM trades WHERE incoming_order_id=? AND traded_ms=? ORDER BY number",
@@ -261,7 +261,7 @@ class Reader:
         rows: list[Any] = self._db.execute(query, (name,)).fetchall()
         return rows[-1][0] if rows else None
 
-    def _trades(self, query: str, *arguments: Any) -> list[Traded]:
+    def _trades(self, query: str, *arguments: Any) -> list[TradeRow]:
         """Give the trades that a query finds."""
         return [traded(row) for row in self._db.execute(query, arguments).fetchall()]
 
@@ -304,7 +304,7 @@ def trade_row(
     )
 
 
-def traded(row: Row) -> Traded:
+def traded(row: Row) -> TradeRow:
     """Read a trade from its row."""
     market, seq, token, resting, incoming, price, size, buyer, seller, *rest = row
     resting_left, incoming_left, side, buyer_fee, seller_fee, match_type, *_, now_ms, number = rest
@@ -327,7 +327,7 @@ def traded(row: Row) -> Traded:
     if match_type != MatchType.DIRECT:
         fields = msgspec.structs.asdict(event)
         event = PairedTrade(**fields, match_type=MatchType(match_type))
-    return Traded(event, now_ms, number)
+    return TradeRow(event, now_ms, number)
 
 
 def put_aside(folder: Path) -> None:

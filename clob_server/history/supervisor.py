@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from clob_server.core.sequencer import Engine
+from clob_server.core.sequencer import Sequencer
 from clob_server.log import LogError, SqliteLog
 
 NUMBER: Final = struct.Struct("<Q")
@@ -133,7 +133,7 @@ class Supervisor:
         self._options = [str(snapshot_commands), str(days)]
         self._reached = reached
         self._begun = begun
-        self._engine: Engine | None = None
+        self._engine: Sequencer | None = None
         self._pipe: Pipe | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -149,7 +149,7 @@ class Supervisor:
         """Start the follower. It is sent nothing before :meth:`feed`."""
         self._task = asyncio.create_task(self._keep_running())
 
-    def feed(self, engine: Engine) -> None:
+    def feed(self, engine: Sequencer) -> None:
         """Send what the log holds, and from now on what an engine appends.
 
         Args:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from clob_server.core.recovery import take_snapshot
-from clob_server.core.sequencer import Done, Engine, LogThread
-from clob_server.history.rows import Rows
-from clob_server.history.store import Applied, Row, Store
+from clob_server.core.sequencer import Committed, LogThread, Sequencer
+from clob_server.history.rows import HistoryRows
+from clob_server.history.store import Applied, HistoryStore, Row
 from clob_server.log import Folder, SqliteLog
 from clob_server.log.files import newest_seq
 
@@ -42,10 +42,10 @@ class Scribe:
 
     def __init__(
         self,
-        store: Store,
+        store: HistoryStore,
         folder: Path,
         log: SqliteLog,
-        engine: Engine,
+        engine: Sequencer,
         *,
         snapshot_commands: int,
         reached: Callable[[int], None],
@@ -56,7 +56,7 @@ class Scribe:
         self._every = snapshot_commands
         self._reached = reached
         self._snapped = newest_seq(Folder(folder))
-        self._rows = Rows(engine.exchange)
+        self._rows = HistoryRows(engine.exchange)
         self._place = store.applied
         self._now_ms = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -64,7 +64,7 @@ class Scribe:
         self._failed = False
         self._worker = LogThread("history")
 
-    def listen(self, batch: Sequence[Done]) -> None:
+    def listen(self, batch: Sequence[Committed]) -> None:
         """Make the rows of a batch, and have them written soon."""
         for done in batch:
             self._rows.take(done.seq, done.command, done.outcome, done.num_trades)

@@ -10,12 +10,12 @@ from clob import Limits, Market, SelfTrade
 from clob.signing import fields
 from clob.units import FEE_RATE_MAX_BPS
 from clob_server.api.problems import ApiError, Fault
-from clob_server.api.request import Call
+from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import ContractsBody, MarketTerms, Wire
 from clob_server.auth.api_keys import NAME_MAX, new_key
 from clob_server.auth.policy import SCOPES
 from clob_server.chain.messages import Counts
-from clob_server.core.commands import AddKey, Budgets, Key
+from clob_server.core.commands import AddKey, ApiKey, Budgets
 from clob_server.core.registry import Words
 from clob_server.core.serialize import market_terms
 
@@ -37,14 +37,14 @@ Scope = Literal["read", "trade", "cancel"]
 Question = Annotated[str, Meta(max_length=QUESTION_MAX)]
 Description = Annotated[str, Meta(max_length=DESCRIPTION_MAX)]
 SelfTradeWord = Literal["NONE", "CANCEL_RESTING", "CANCEL_INCOMING", "CANCEL_BOTH", "DECREMENT"]
-_Kind = TypeVar("_Kind", bound="Asked")
+_Kind = TypeVar("_Kind", bound="AdminBody")
 
 
-class Asked(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AdminBody(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an operator sends; a name that is not known is refused."""
 
 
-class KeyAsked(Asked, frozen=True, kw_only=True):
+class KeyAsked(AdminBody, frozen=True, kw_only=True):
     """A key to be made."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX)]
@@ -93,7 +93,7 @@ class NewKeyBody(KeyBody, frozen=True, kw_only=True):
     """The whole key, as ``X-API-Key`` takes it."""
 
 
-class MarketAsked(Asked, frozen=True, kw_only=True):
+class MarketAsked(AdminBody, frozen=True, kw_only=True):
     """A market to be opened."""
 
     market_id: str
@@ -122,7 +122,7 @@ class MarketAsked(Asked, frozen=True, kw_only=True):
     """If trades settle on the chain; for a market with a question and tokens of the chain."""
 
 
-class MarketChange(Asked, frozen=True, kw_only=True):
+class MarketChange(AdminBody, frozen=True, kw_only=True):
     """What is to be different about a market; the rest stays."""
 
     no_token_id: str | int | UnsetType = UNSET
@@ -141,7 +141,7 @@ class MarketChange(Asked, frozen=True, kw_only=True):
     """What happens where an order meets its maker's own."""
 
 
-class OutcomeAsked(Asked, frozen=True, kw_only=True):
+class OutcomeAsked(AdminBody, frozen=True, kw_only=True):
     """How a market ends."""
 
     outcome: Literal["yes", "no"]
@@ -157,7 +157,7 @@ class AdminMarketBody(MarketTerms, frozen=True, kw_only=True):
     """The number of its last event."""
 
 
-class EngineLimits(Asked, frozen=True, kw_only=True):
+class EngineLimits(AdminBody, frozen=True, kw_only=True):
     """How much of everything the engine allows."""
 
     orders_max: Limit
@@ -170,7 +170,7 @@ class EngineLimits(Asked, frozen=True, kw_only=True):
     """Finished orders at hand."""
 
 
-class RequestBudgets(Asked, frozen=True, kw_only=True):
+class RequestBudgets(AdminBody, frozen=True, kw_only=True):
     """How many requests of which kind somebody may make in a minute."""
 
     anonymous_per_minute: PerMinute
@@ -183,7 +183,7 @@ class RequestBudgets(Asked, frozen=True, kw_only=True):
     """Cancels of a key or an address."""
 
 
-class LimitsAsked(Asked, frozen=True, kw_only=True):
+class LimitsAsked(AdminBody, frozen=True, kw_only=True):
     """Limits to be set; what is left out stays."""
 
     engine: EngineLimits | UnsetType = UNSET
@@ -299,7 +299,7 @@ class EngineBody(Wire, frozen=True, kw_only=True):
     """The files of the data folder, in bytes."""
 
 
-def read_body(call: Call, kind: type[_Kind]) -> _Kind:
+def read_body(call: ApiRequest, kind: type[_Kind]) -> _Kind:
     """Read the body of a request.
 
     Raises:
@@ -328,7 +328,7 @@ def place_of(told: str) -> tuple[str, str]:
     return f"{place.strip('`')}.{name.strip('`')}".strip("."), rule
 
 
-def draw_key(asked: KeyAsked, environment: str) -> tuple[str, Key]:
+def draw_key(asked: KeyAsked, environment: str) -> tuple[str, ApiKey]:
     """Draw a key as it was asked for.
 
     Args:
@@ -343,7 +343,7 @@ def draw_key(asked: KeyAsked, environment: str) -> tuple[str, Key]:
     """
     makers = [fields.address(f"makers[{at}]", maker) for at, maker in enumerate(asked.makers)]
     key_id, whole, hashed = new_key()
-    return whole, Key(
+    return whole, ApiKey(
         id=key_id,
         hash=hashed,
         name=asked.name,
@@ -356,12 +356,12 @@ def draw_key(asked: KeyAsked, environment: str) -> tuple[str, Key]:
     )
 
 
-def add_key(key: Key, now_ms: int) -> AddKey:
+def add_key(key: ApiKey, now_ms: int) -> AddKey:
     """Make the command that lets a key in, made now."""
     return AddKey(key=msgspec.structs.replace(key, created_ms=now_ms), now_ms=now_ms)
 
 
-def key_fields(key: Key, last_used_ms: int | None) -> dict[str, Any]:
+def key_fields(key: ApiKey, last_used_ms: int | None) -> dict[str, Any]:
     """Describe a key, without its secret."""
     return {
         "key_id": key.id,

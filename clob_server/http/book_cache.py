@@ -7,10 +7,10 @@ import msgspec
 from clob_server.core.serialize import orderbook_body
 
 if TYPE_CHECKING:
-    from clob_server.core.state import Exchange
+    from clob_server.core.state import ServerState
 
 
-class Book(NamedTuple):
+class CachedBook(NamedTuple):
     """A book, ready to be sent."""
 
     seq: int
@@ -19,18 +19,18 @@ class Book(NamedTuple):
     """The book in JSON."""
 
 
-class Books:
+class BookCache:
     """The books of an exchange, in JSON.
 
     Args:
         exchange: whose books.
     """
 
-    def __init__(self, exchange: "Exchange") -> None:
+    def __init__(self, exchange: "ServerState") -> None:
         self._exchange = exchange
-        self._kept: dict[tuple[str, str | None], Book] = {}
+        self._kept: dict[tuple[str, str | None], CachedBook] = {}
 
-    def book(self, market: str, token: str | None) -> Book:
+    def book(self, market: str, token: str | None) -> CachedBook:
         """Give a book; None is the YES token's.
 
         Raises:
@@ -44,5 +44,5 @@ class Books:
             return kept
         depth = matcher.depth(market, token)
         content = orderbook_body(market, depth, self._exchange.changed_ms.get(market, 0))
-        made = self._kept[(market, token)] = Book(seq, msgspec.json.encode(content))
+        made = self._kept[(market, token)] = CachedBook(seq, msgspec.json.encode(content))
         return made

@@ -15,9 +15,9 @@ from clob import ClobError
 from clob_server.api.problems import CONTENT_TYPE, ApiError, Headers, refusal_of
 from clob_server.api.request import (
     CLOSE,
-    Ask,
-    Call,
+    ApiRequest,
     Outcome,
+    QueuedCommand,
     Receive,
     Reply,
     Route,
@@ -29,7 +29,7 @@ from clob_server.log import LogFailedError
 from clob_server.transport import REPLY
 
 if TYPE_CHECKING:
-    from clob_server.core.sequencer import Done
+    from clob_server.core.sequencer import Committed
     from clob_server.service import Service
     from clob_server.transport import Way
 
@@ -55,7 +55,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         service, route = self._service, self._route
-        call = Call(service, route, scope)
+        call = ApiRequest(service, route, scope)
         try:
             service.guard.admit(call)
             if route.reads_body:
@@ -68,7 +68,7 @@ class Endpoint:
 
     async def _outcome(self, outcome: Outcome) -> Reply:
         """Wait for an answer."""
-        while isinstance(outcome, Ask):
+        while isinstance(outcome, QueuedCommand):
             outcome = outcome.then(await self._service.engine.wait(outcome.make))
         return outcome if isinstance(outcome, Reply) else await outcome
 
@@ -82,36 +82,36 @@ class Endpoint:
             body: its body.
             way: takes the answer.
         """
-        call = Call(self._service, self._route, scope)
+        call = ApiRequest(self._service, self._route, scope)
         call.body, call.way = body, way
         try:
             self._service.guard.admit(call)
             outcome = self._route.handler(call)
-            if isinstance(outcome, Ask):
+            if isinstance(outcome, QueuedCommand):
                 self._ask(call, outcome)
                 return
         except Exception as error:
             outcome = self._refuse(error, call)
         self._answer(call, outcome)
 
-    def _ask(self, call: Call, asked: Ask) -> None:
+    def _ask(self, call: ApiRequest, asked: QueuedCommand) -> None:
         """Ask the engine, and go on when it has answered."""
         self._service.engine.put(asked.make, partial(self._hear, call, asked))
 
-    def _hear(self, call: Call, asked: Ask, came: "Done | Exception") -> None:
+    def _hear(self, call: ApiRequest, asked: QueuedCommand, came: "Committed | Exception") -> None:
         """Go on with what came of a command."""
         try:
             if isinstance(came, Exception):
                 raise came
             outcome = asked.then(came)
-            if isinstance(outcome, Ask):
+            if isinstance(outcome, QueuedCommand):
                 self._ask(call, outcome)
                 return
         except Exception as error:
             outcome = self._refuse(error, call)
         self._answer(call, outcome)
 
-    def _answer(self, call: Call, outcome: Reply | Awaitable[Reply]) -> None:
+    def _answer(self, call: ApiRequest, outcome: Reply | Awaitable[Reply]) -> None:
         """Answer, or see to it that it is done when something else has come."""
         if isinstance(outcome, Reply):
             self._send(call, outcome)
@@ -120,7 +120,7 @@ class Endpoint:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _wait(self, call: Call, awaited: Awaitable[Reply]) -> None:
+    async def _wait(self, call: ApiRequest, awaited: Awaitable[Reply]) -> None:
         """Answer when something else has come."""
         try:
             answer = await awaited
@@ -128,7 +128,7 @@ class Endpoint:
             answer = self._refuse(error, call)
         self._send(call, answer)
 
-    def _send(self, call: Call, answer: Reply) -> None:
+    def _send(self, call: ApiRequest, answer: Reply) -> None:
         """Send an answer in one go; where that fails, nobody is there to take it."""
         assert call.way is not None
         call.way(answer.status, lines_of(answer, call), answer.body)
@@ -136,7 +136,7 @@ class Endpoint:
 
     # ----- either way --------------------------------------------------------------------------
 
-    def _refuse(self, error: Exception, call: Call) -> Reply:
+    def _refuse(self, error: Exception, call: ApiRequest) -> Reply:
         """Make the answer to a request that is refused, and count it."""
         if isinstance(error, LogFailedError):  # the process ends, and the next one knows
             told = "the log has failed, and nobody knows whether this was done; the server ends"
@@ -148,7 +148,7 @@ class Endpoint:
         self._service.metrics.refused(error.code)
         return Reply(refusal.body, refusal.status, refusal.headers, CONTENT_TYPE)
 
-    def _finish(self, call: Call, answer: Reply) -> None:
+    def _finish(self, call: ApiRequest, answer: Reply) -> None:
         """Count a request that was answered."""
         taken_s = time.perf_counter() - call.begun_s
         self._seconds.observe(taken_s)
@@ -156,7 +156,7 @@ class Endpoint:
             log_access(call, answer.status, taken_s)
 
 
-async def send_reply(call: Call, send: Send, answer: Reply) -> None:
+async def send_reply(call: ApiRequest, send: Send, answer: Reply) -> None:
     """Send an answer, in one go where the transport takes it so."""
     status, body = answer.status, answer.body
     way = call.scope["extensions"].get(REPLY) if "extensions" in call.scope else None
@@ -166,7 +166,7 @@ async def send_reply(call: Call, send: Send, answer: Reply) -> None:
         await send({"type": "http.response.body", "body": body})
 
 
-def headers_of(answer: Reply, call: Call) -> Headers:
+def headers_of(answer: Reply, call: ApiRequest) -> Headers:
     """Give all headers of an answer."""
     return (
         (b"content-type", answer.content_type),
@@ -176,7 +176,7 @@ def headers_of(answer: Reply, call: Call) -> Headers:
     )
 
 
-def lines_of(answer: Reply, call: Call) -> bytes:
+def lines_of(answer: Reply, call: ApiRequest) -> bytes:
     """Write all headers of an answer, each with the end of its line."""
     headers = answer.headers
     more = b"".join([b"%b: %b\r\n" % header for header in headers]) if headers else b""
@@ -188,7 +188,7 @@ def lines_of(answer: Reply, call: Call) -> bytes:
     )
 
 
-def log_access(call: Call, status: int, taken_s: float) -> None:
+def log_access(call: ApiRequest, status: int, taken_s: float) -> None:
     """Write a line about a request; nothing that came with it but method and path."""
     _LOG.info(
         "request",

@@ -19,7 +19,7 @@ from clob.status import OrderRecord
 from clob_server.api.options import wrong
 from clob_server.api.problems import Headers
 from clob_server.core.commands import AnyCommand
-from clob_server.core.sequencer import Done
+from clob_server.core.sequencer import Committed
 
 CURSOR_MAX: Final = 2**53
 """What a cursor is below."""
@@ -70,7 +70,7 @@ class Where(msgspec.Struct, frozen=True, gc=False):
     """Whose it is."""
 
 
-class Resting:
+class RestingIds:
     """The names of the orders that rest.
 
     Args:
@@ -90,7 +90,7 @@ class Resting:
         """How many there are."""
         return len(self._all)
 
-    def listen(self, batch: Sequence[Done]) -> None:
+    def listen(self, batch: Sequence[Committed]) -> None:
         """Hear of a batch that is durable and done."""
         for done in batch:
             if done.outcome and not isinstance(done.outcome, RejectedError):

@@ -19,11 +19,11 @@ from clob.errors import (
 from clob_server.api.problems import ApiError
 
 if TYPE_CHECKING:
-    from clob_server.orders.place import Ticket
+    from clob_server.orders.place import ParsedOrder
     from clob_server.service import Service
 
 
-class Openings:
+class AutoOpening:
     """What opens with the orders that are about to be placed.
 
     Args:
@@ -35,7 +35,7 @@ class Openings:
         self._after_seq = -1
         self._opening: dict[str, Market] = {}
 
-    def commands(self, ticket: "Ticket", now_ms: int) -> tuple[AddMarket | SetMarket, ...]:
+    def commands(self, ticket: "ParsedOrder", now_ms: int) -> tuple[AddMarket | SetMarket, ...]:
         """Give what has to be done before an order can be placed; nothing if that is done already.
 
         Raises:
@@ -49,7 +49,7 @@ class Openings:
         self._opening[command.market.id] = command.market
         return (command,)
 
-    def command(self, ticket: "Ticket", now_ms: int) -> AddMarket | SetMarket | None:
+    def command(self, ticket: "ParsedOrder", now_ms: int) -> AddMarket | SetMarket | None:
         """Give what would have to be done, without counting on it."""
         service, name, token = self._service, ticket.instructions.market, ticket.order.token
         matcher = service.exchange.matcher
@@ -90,7 +90,7 @@ class Openings:
             )
 
 
-def check_order(matcher: Matcher, market: Market, ticket: "Ticket", now_ms: int) -> None:
+def check_order(matcher: Matcher, market: Market, ticket: "ParsedOrder", now_ms: int) -> None:
     """Refuse an order that would be refused in a market as it is about to be, its book empty.
 
     Raises:
@@ -120,7 +120,7 @@ def check_room(matcher: Matcher, maker: str, market: str) -> None:
         raise TooManyOrdersError(f"a maker may have {count} orders resting in a market")
 
 
-def check_names(matcher: Matcher, ticket: "Ticket") -> None:
+def check_names(matcher: Matcher, ticket: "ParsedOrder") -> None:
     """Refuse an order that is called as another of its maker."""
     client_id, maker = ticket.instructions.client_id, ticket.order.maker
     if client_id is None:

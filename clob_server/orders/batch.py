@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from clob import Batch, Cancel, ClobError, Event, OrderAdded, Refused, RejectedError, Submit, Trade
+from clob import Batch, Cancel, ClobError, Event, OrderAdded, Rejected, RejectedError, Submit, Trade
 from clob.signing import SignedOrder, verify_batch
 from clob.status import OrderStatus
 from clob_server.api.options import wrong
 from clob_server.api.problems import ApiError
 from clob_server.api.schemas import CreatedBody, OrderBody, TradeSummary
-from clob_server.core.commands import AnyCommand, Papers
-from clob_server.core.sequencer import Done
+from clob_server.core.commands import AnyCommand, SignatureRecord
+from clob_server.core.sequencer import Committed
 from clob_server.core.serialize import own_trades, summaries
 from clob_server.orders.cancel import (
     Wish,
@@ -24,7 +24,7 @@ from clob_server.orders.cancel import (
 )
 from clob_server.orders.permissions import may_sign
 from clob_server.orders.place import (
-    Ticket,
+    ParsedOrder,
     accepted_as,
     check_signature,
     first_answer,
@@ -34,7 +34,7 @@ from clob_server.orders.place import (
 )
 
 if TYPE_CHECKING:
-    from clob_server.api.request import Call
+    from clob_server.api.request import ApiRequest
     from clob_server.service import Service
 
 Results: TypeAlias = dict[int, CreatedBody | OrderBody | ClobError]
@@ -78,7 +78,7 @@ def read_item(item: object) -> dict[str, Any]:
 # ----- creating ------------------------------------------------------------------------------
 
 
-async def place_all(call: "Call", items: Sequence[object]) -> Results:
+async def place_all(call: "ApiRequest", items: Sequence[object]) -> Results:
     """Have orders placed, in their sequence.
 
     Raises:
@@ -86,7 +86,7 @@ async def place_all(call: "Call", items: Sequence[object]) -> Results:
     """
     service = call.service
     results: Results = {}
-    tickets: dict[int, Ticket] = {}
+    tickets: dict[int, ParsedOrder] = {}
     for place, item in enumerate(items):
         try:
             tickets[place] = read_one(call, read_item(item))
@@ -102,7 +102,7 @@ async def place_all(call: "Call", items: Sequence[object]) -> Results:
     return results
 
 
-def read_one(call: "Call", body: Mapping[str, Any]) -> Ticket:
+def read_one(call: "ApiRequest", body: Mapping[str, Any]) -> ParsedOrder:
     """Read an order of a batch, and refuse a gasless one of somebody else's.
 
     Raises:
@@ -114,7 +114,7 @@ def read_one(call: "Call", body: Mapping[str, Any]) -> Ticket:
     return ticket
 
 
-def badly_signed(service: "Service", tickets: Mapping[int, Ticket]) -> dict[int, ClobError]:
+def badly_signed(service: "Service", tickets: Mapping[int, ParsedOrder]) -> dict[int, ClobError]:
     """Check all signatures, those of a market at once, and give the refusals."""
     by_market: defaultdict[str, list[tuple[int, SignedOrder, bytes]]] = defaultdict(list)
     for place, ticket in tickets.items():
@@ -139,7 +139,7 @@ def badly_signed(service: "Service", tickets: Mapping[int, Ticket]) -> dict[int,
     return refused
 
 
-async def again(service: "Service", ticket: Ticket) -> CreatedBody | ClobError:
+async def again(service: "Service", ticket: ParsedOrder) -> CreatedBody | ClobError:
     """Give the first answer to an order that was accepted before."""
     known = accepted_as(service, ticket)
     try:
@@ -156,7 +156,7 @@ class Placing:
         tickets: the orders, by their place in the request.
     """
 
-    def __init__(self, service: "Service", tickets: Mapping[int, Ticket]) -> None:
+    def __init__(self, service: "Service", tickets: Mapping[int, ParsedOrder]) -> None:
         self._service = service
         self._tickets = tickets
         self._refused: dict[int, ClobError] = {}
@@ -181,7 +181,7 @@ class Placing:
         """Give what opens their markets, their papers, and last the batch."""
         service = self._service
         opening: list[AnyCommand] = []
-        papers: list[Papers] = []
+        papers: list[SignatureRecord] = []
         submits: list[Submit] = []
         for place, ticket in self._tickets.items():
             try:
@@ -198,13 +198,13 @@ class Placing:
         return (*opening, *papers, Batch(commands=tuple(submits), now_ms=now_ms))
 
 
-def created_by(service: "Service", done: Done) -> list[CreatedBody | ClobError]:
+def created_by(service: "Service", done: Committed) -> list[CreatedBody | ClobError]:
     """Say what came of each order of a batch."""
     command, outcome = done.command, done.outcome
     assert type(command) is Batch
     if isinstance(outcome, RejectedError):
         return [outcome for _ in command.commands]
-    refused = {event.index: event for event in outcome if type(event) is Refused}
+    refused = {event.index: event for event in outcome if type(event) is Rejected}
     own = own_events(outcome)
     trades: defaultdict[str | int, list[TradeSummary]] = defaultdict(list)
     traded = (event for _, event in own_trades(outcome, done.num_trades))
@@ -230,12 +230,12 @@ def created_by(service: "Service", done: Done) -> list[CreatedBody | ClobError]:
     return created
 
 
-def status_in(events: Sequence[Event | Refused]) -> str:
+def status_in(events: Sequence[Event | Rejected]) -> str:
     """Give the status of an order from its own events, as JSON writes it."""
     return OPEN if just_rests(events) else status_after(events).value
 
 
-def own_events(events: Sequence[Event | Refused]) -> Mapping[str | int, list[Event]]:
+def own_events(events: Sequence[Event | Rejected]) -> Mapping[str | int, list[Event]]:
     """Sort out the trades of each order that came in, and its coming to rest."""
     own: defaultdict[str | int, list[Event]] = defaultdict(list)
     for event in events:
@@ -249,7 +249,7 @@ def own_events(events: Sequence[Event | Refused]) -> Mapping[str | int, list[Eve
 # ----- cancelling ----------------------------------------------------------------------------
 
 
-async def cancel_all(call: "Call", items: Sequence[object]) -> Results:
+async def cancel_all(call: "ApiRequest", items: Sequence[object]) -> Results:
     """Have orders taken out of their books, and give them as they are then.
 
     Raises:
@@ -278,14 +278,14 @@ async def cancel_all(call: "Call", items: Sequence[object]) -> Results:
         )
     )
     assert not isinstance(done.outcome, RejectedError)
-    refused = {event.index: event for event in done.outcome if type(event) is Refused}
+    refused = {event.index: event for event in done.outcome if type(event) is Rejected}
     for index, (place, (_, order_id)) in enumerate(found.items()):
         results[place] = await cancelled(service, order_id, refused.get(index))
     return results
 
 
 async def cancelled(
-    service: "Service", order_id: str, refused: Refused | None
+    service: "Service", order_id: str, refused: Rejected | None
 ) -> OrderBody | ClobError:
     """Say what came of one cancel of a batch."""
     if refused is not None and refused.code != "ORDER_NOT_OPEN":

@@ -13,7 +13,7 @@ from clob_server.api.problems import ApiError
 from clob_server.orders.lookup import find_order, known_order
 
 if TYPE_CHECKING:
-    from clob_server.api.request import Call
+    from clob_server.api.request import ApiRequest
     from clob_server.api.schemas import OrderBody
     from clob_server.service import Service
 
@@ -51,7 +51,7 @@ def read_cancel(order_ref: object, body: Mapping[str, Any]) -> Wish:
     return Wish(order_ref, signed.maker, signed)
 
 
-def check_authority(call: "Call", wish: Wish) -> None:
+def check_authority(call: "ApiRequest", wish: Wish) -> None:
     """Refuse a cancel by somebody who may not ask for it.
 
     A signature is checked wherever there is one. Without one the key has to be the maker's, or the

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import structs
 
-from clob import Event, Market, Order, OrderAdded, Refused, RejectedError, Side, Submit, Trade
+from clob import Event, Market, Order, OrderAdded, Rejected, RejectedError, Side, Submit, Trade
 from clob.errors import OrderAlreadyUsedError, UnknownMarketError, UnknownOrderError
 from clob.signing import (
     SignedOrder,
@@ -24,11 +24,11 @@ from clob.signing import (
 )
 from clob.signing.signed_struct import read_address
 from clob.status import OrderStatus, status_of
-from clob_server.api.options import Instructions, missing, read_instructions
-from clob_server.api.request import Ask, Outcome, Reply, reply
+from clob_server.api.options import OrderOptions, missing, read_instructions
+from clob_server.api.request import Outcome, QueuedCommand, Reply, reply
 from clob_server.api.schemas import CreatedBody
-from clob_server.core.commands import AnyCommand, Papers
-from clob_server.core.sequencer import Done
+from clob_server.core.commands import AnyCommand, SignatureRecord
+from clob_server.core.sequencer import Committed
 from clob_server.core.serialize import summaries
 from clob_server.orders.lookup import find_order
 from clob_server.orders.permissions import (
@@ -45,12 +45,12 @@ NOT_YET: Final = "?"
 """The id of an order before it has one."""
 
 
-class Ticket(msgspec.Struct, frozen=True, gc=False):
+class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
     """An order that has been read, and is for a market that can take it."""
 
     order: Order
     """The order, but for its id."""
-    instructions: Instructions
+    instructions: OrderOptions
     """What is wanted of it."""
     opens: bool
     """If its market, or the token in it, is not there yet and opens with it."""
@@ -71,13 +71,13 @@ class Ticket(msgspec.Struct, frozen=True, gc=False):
             now_ms=now_ms,
         )
 
-    def papers(self, order_id: str, now_ms: int) -> tuple[Papers, ...]:
+    def papers(self, order_id: str, now_ms: int) -> tuple[SignatureRecord, ...]:
         """Give what came with it and the engine does not look at; nothing where nobody signed."""
         signed = self.signed
         if signed is None:
             return ()
         return (
-            Papers(
+            SignatureRecord(
                 order_id=order_id,
                 signer=signed.signer,
                 salt=str(signed.salt),
@@ -102,7 +102,7 @@ class Ticket(msgspec.Struct, frozen=True, gc=False):
 # ----- reading -------------------------------------------------------------------------------
 
 
-def read_order(service: "Service", body: Mapping[str, Any]) -> Ticket:
+def read_order(service: "Service", body: Mapping[str, Any]) -> ParsedOrder:
     """Read an order of either kind: one that has a price and no signature is a gasless one.
 
     Raises:
@@ -112,7 +112,7 @@ def read_order(service: "Service", body: Mapping[str, Any]) -> Ticket:
     return read_gasless(service, body) if gasless else read_signed(service, body)
 
 
-def read_signed(service: "Service", body: Mapping[str, Any]) -> Ticket:
+def read_signed(service: "Service", body: Mapping[str, Any]) -> ParsedOrder:
     """Read a signed order; its signature is for :func:`check_signature`.
 
     Raises:
@@ -137,7 +137,7 @@ def read_signed(service: "Service", body: Mapping[str, Any]) -> Ticket:
     hashed = order_hash(signed, service.domain)
     if settles:
         check_not_cancelled(service, hashed)
-    return Ticket(order, wanted, opens, signed, hashed)
+    return ParsedOrder(order, wanted, opens, signed, hashed)
 
 
 def takers(service: "Service") -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def takers(service: "Service") -> tuple[str, ...]:
     return () if operator is None else (operator,)
 
 
-def read_gasless(service: "Service", body: Mapping[str, Any]) -> Ticket:
+def read_gasless(service: "Service", body: Mapping[str, Any]) -> ParsedOrder:
     """Read an order that nobody signed (specification, "create a gasless order").
 
     Raises:
@@ -183,7 +183,7 @@ def read_gasless(service: "Service", body: Mapping[str, Any]) -> Ticket:
     opens = not is_listed(service, wanted.market, token)
     if wanted.market in service.exchange.settles:
         check_unsigned(service, order)
-    return Ticket(order, wanted, opens)
+    return ParsedOrder(order, wanted, opens)
 
 
 def is_listed(service: "Service", market: str, token: str) -> bool:
@@ -207,7 +207,7 @@ def is_listed(service: "Service", market: str, token: str) -> bool:
     return False
 
 
-def check_signature(service: "Service", ticket: Ticket) -> None:
+def check_signature(service: "Service", ticket: ParsedOrder) -> None:
     """Check that the signer signed, and that he may. About 45 us.
 
     Raises:
@@ -234,7 +234,7 @@ def check_signature(service: "Service", ticket: Ticket) -> None:
 # ----- placing -------------------------------------------------------------------------------
 
 
-def place(service: "Service", ticket: Ticket) -> Outcome:
+def place(service: "Service", ticket: ParsedOrder) -> Outcome:
     """Have an order placed, and say what came of it.
 
     One that was accepted before gets its first answer again (decision 23).
@@ -245,10 +245,10 @@ def place(service: "Service", ticket: Ticket) -> Outcome:
     known = accepted_as(service, ticket)
     if known is not None:
         return repeat(service, known)
-    return Ask(partial(ticket.commands, service), partial(placed, service, ticket))
+    return QueuedCommand(partial(ticket.commands, service), partial(placed, service, ticket))
 
 
-def placed(service: "Service", ticket: Ticket, done: Done) -> Outcome:
+def placed(service: "Service", ticket: ParsedOrder, done: Committed) -> Outcome:
     """Say what came of an order.
 
     Raises:
@@ -282,12 +282,12 @@ async def repeat(service: "Service", known: str) -> Reply:
     return reply(await first_answer(service, known))
 
 
-def just_rests(events: Sequence[Event | Refused]) -> bool:
+def just_rests(events: Sequence[Event | Rejected]) -> bool:
     """Say whether all that happened is that an order came to rest, as most do."""
     return len(events) == 1 and type(events[0]) is OrderAdded
 
 
-def status_after(events: Sequence[Event | Refused]) -> OrderStatus:
+def status_after(events: Sequence[Event | Rejected]) -> OrderStatus:
     """Give the status of an order from the events of its submission."""
     trades = [event for event in events if isinstance(event, Trade)]
     return status_of(
@@ -297,7 +297,7 @@ def status_after(events: Sequence[Event | Refused]) -> OrderStatus:
     )
 
 
-def accepted_as(service: "Service", ticket: Ticket) -> str | None:
+def accepted_as(service: "Service", ticket: ParsedOrder) -> str | None:
     """Give the hash or the id of the order that this was accepted as before; None if it was not.
 
     A signed order is known by its hash. Another one is the same if its maker has called it the same

@@ -11,14 +11,14 @@ from clob.signing import InvalidSignatureError, SignerNotAuthorisedError, explai
 from clob_server.api.problems import content_of
 from clob_server.api.schemas import ExpectedTrade, InvalidBody, OutlookBody
 from clob_server.core.serialize import average, is_own
-from clob_server.orders.place import NOT_YET, Ticket, check_signature, read_order
+from clob_server.orders.place import NOT_YET, ParsedOrder, check_signature, read_order
 
 if TYPE_CHECKING:
-    from clob_server.api.request import Call
+    from clob_server.api.request import ApiRequest
     from clob_server.service import Service
 
 
-async def validate(call: "Call", body: Mapping[str, Any]) -> OutlookBody | InvalidBody:
+async def validate(call: "ApiRequest", body: Mapping[str, Any]) -> OutlookBody | InvalidBody:
     """Do everything with an order but place it.
 
     A signature that is wrong is explained, which takes dozens of recoveries; they are made in a
@@ -37,7 +37,7 @@ async def validate(call: "Call", body: Mapping[str, Any]) -> OutlookBody | Inval
         )
 
 
-async def explained(service: "Service", ticket: Ticket | None, error: ClobError) -> str | None:
+async def explained(service: "Service", ticket: ParsedOrder | None, error: ClobError) -> str | None:
     """Say what was signed, where it was not this."""
     if ticket is None or ticket.signed is None or not isinstance(error, InvalidSignatureError):
         return None
@@ -58,7 +58,7 @@ def simulate(service: "Service", body: Mapping[str, Any]) -> OutlookBody:
     return outlook(service, trial, ticket.order_hash)
 
 
-def outlook(service: "Service", ticket: Ticket, order_hash: bytes | None) -> OutlookBody:
+def outlook(service: "Service", ticket: ParsedOrder, order_hash: bytes | None) -> OutlookBody:
     """Describe what an order would lead to.
 
     Args:
@@ -95,7 +95,7 @@ def outlook(service: "Service", ticket: Ticket, order_hash: bytes | None) -> Out
     )
 
 
-def expected(service: "Service", ticket: Ticket) -> list[Trade]:
+def expected(service: "Service", ticket: ParsedOrder) -> list[Trade]:
     """Give the trades that an order would get now, each for its own token.
 
     Raises:

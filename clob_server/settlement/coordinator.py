@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from clob_server.chain.client import Stage
-from clob_server.core.sequencer import Done
+from clob_server.core.sequencer import Committed
 from clob_server.http.admin_schemas import FailureBody, SettlementBody
 from clob_server.settlement.inbox import Hearing
 from clob_server.settlement.sender import Sending
@@ -23,7 +23,7 @@ FAILURES: Final = 20
 """How many trades that failed are shown."""
 
 
-class Settlement:
+class SettlementCoordinator:
     """Sends trades to the chain, and takes its news.
 
     Args:
@@ -82,7 +82,7 @@ class Settlement:
 
     # ----- what happens ------------------------------------------------------------------------
 
-    def listen(self, batch: Sequence[Done]) -> None:
+    def listen(self, batch: Sequence[Committed]) -> None:
         """Hear of a batch that is durable and done: there may be trades to send, or a market."""
         self.sending.look()
         settles = self._service.exchange.settles

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from clob_server.chain.events import News, Settlement
+from clob_server.chain.events import News, SettlementResult
 from clob_server.core.sequencer import EngineFullError, EngineStoppedError, Make
 from clob_server.core.settlement_ledger import Held
 from clob_server.settlement.reconcile import (
@@ -181,7 +181,7 @@ class Hearing:
         return len(accounts) + len(waits ^ trades)
 
 
-def words_of(held: Held, told: Settlement) -> dict[str, object]:
+def words_of(held: Held, told: SettlementResult) -> dict[str, object]:
     """Say of a trade why it failed."""
     return {
         "market": held.market,

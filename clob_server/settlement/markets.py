@@ -16,7 +16,7 @@ import msgspec
 from clob.errors import UnknownMarketError
 from clob_server.api.problems import ApiError
 from clob_server.chain.eth import token_ids
-from clob_server.chain.messages import Done, Failed, Refused
+from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportBody
 from clob_server.core.commands import Condition
 from clob_server.core.serialize import chain_terms
@@ -151,10 +151,10 @@ class Conditions:
             before.cancel()
         self._tasks[market] = asyncio.create_task(self._keep_up(market, condition))
 
-    def hear_end(self, end: Done | Failed) -> None:
+    def hear_end(self, end: OperationDone | OperationFailed) -> None:
         """Hear of the end of an operation that nobody waits for, as after an operator's retry."""
         kind, _, market = end.id.partition(":")
-        if kind in (PREPARE, REPORT) and isinstance(end, Done):
+        if kind in (PREPARE, REPORT) and isinstance(end, OperationDone):
             self.follow(market.partition("/")[0])
 
     async def close(self) -> None:
@@ -191,15 +191,15 @@ class Conditions:
         # It was prepared where there was no exchange, or another one.
         return await self._do(f"{PREPARE}:{market}/{addresses.exchange}", body) is not None
 
-    async def _do(self, operation: str, body: PrepareBody | ReportBody) -> Done | None:
+    async def _do(self, operation: str, body: PrepareBody | ReportBody) -> OperationDone | None:
         """Have the chain do something, again and again until it does; None where it never will."""
         pause_s, tries = PAUSE_S, 1
         while True:
             name = operation if tries == 1 else f"{operation}/{tries}"
             end = await self._once(name, body)
-            if isinstance(end, Done):
+            if isinstance(end, OperationDone):
                 return end
-            if isinstance(end, Failed):
+            if isinstance(end, OperationFailed):
                 more = {"operation": name, "reason": end.detail}
                 _LOG.error("the chain does not keep up with a market", extra=more)
                 if not end.undone:
@@ -222,7 +222,7 @@ class Conditions:
                 return None
         taken_s = time.perf_counter() - begin
         service.metrics.operation(kind_of(body), outcome_of(end), taken_s)
-        if isinstance(end, Refused):
+        if isinstance(end, OperationRejected):
             more = {"operation": operation, "code": end.code, "reason": end.detail}
             _LOG.warning("the chain does not take up a market yet", extra=more)
         return end

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from clob import ClobError
 from clob_server.api.problems import PROBLEMS, ApiError
-from clob_server.chain.messages import Done, Failed, Hashes, Pending, Refused, Unknown
+from clob_server.chain.messages import (
+    Hashes,
+    OperationDone,
+    OperationFailed,
+    OperationPending,
+    OperationRejected,
+    Unknown,
+)
 from clob_server.chain.operation_bodies import AnyBody, FaucetBody
 from clob_server.chain.worker_client import End, Standing
 from clob_server.core.commands import GiveBack, Grant
@@ -57,9 +64,9 @@ class Operations:
             for operation in await self._service.chain.talk.not_known(asked):
                 await self._give_back(operation)
 
-    def hear_end(self, end: Done | Failed) -> None:
+    def hear_end(self, end: OperationDone | OperationFailed) -> None:
         """Hear of the end of an operation that nobody waits for."""
-        if isinstance(end, Failed) and end.undone and end.kind == "faucet":
+        if isinstance(end, OperationFailed) and end.undone and end.kind == "faucet":
             task = asyncio.create_task(self._give_back(end.id))
             self._giving.add(task)
             task.add_done_callback(self._giving.discard)
@@ -79,7 +86,7 @@ class Operations:
 
     # ----- an operation ------------------------------------------------------------------------
 
-    async def carry_out(self, operation: str, body: AnyBody) -> Done:
+    async def carry_out(self, operation: str, body: AnyBody) -> OperationDone:
         """Carry out an operation, and wait for its end, though not for ever.
 
         Args:
@@ -108,7 +115,7 @@ class Operations:
         if not task.cancelled():
             task.exception()  # where everybody has gone, nobody asks for it
 
-    async def _wait(self, operation: str, task: "asyncio.Task[End]") -> Done:
+    async def _wait(self, operation: str, task: "asyncio.Task[End]") -> OperationDone:
         """Wait for the end of an operation, or for as long as a request may."""
         leaving = asyncio.create_task(self._leaving.wait())
         try:
@@ -124,7 +131,7 @@ class Operations:
         """Give the hashes so far, if the worker says them."""
         with suppress(ApiError):
             standing = await self._service.chain.talk.look(operation)
-            if isinstance(standing, Pending):
+            if isinstance(standing, OperationPending):
                 return standing.hashes
         return {}
 
@@ -162,7 +169,7 @@ class Operations:
         except ApiError:  # there was no worker to ask any more
             await self._give_back(operation)
             raise
-        if isinstance(end, Refused) or (isinstance(end, Failed) and end.undone):
+        if isinstance(end, OperationRejected) or (isinstance(end, OperationFailed) and end.undone):
             await self._give_back(operation)
         return end
 
@@ -197,24 +204,24 @@ def kind_of(body: AnyBody) -> str:
 
 def outcome_of(end: End) -> str:
     """Say what came of an operation, in a word: ``done``, ``failed``, or a code."""
-    return end.code if isinstance(end, Refused) else type(end).__name__.lower()
+    return end.code if isinstance(end, OperationRejected) else type(end).__name__.lower()
 
 
-def result_of(end: Standing) -> Done:
+def result_of(end: Standing) -> OperationDone:
     """Give what an operation has led to.
 
     Raises:
         ApiError: it was refused, has failed, is under way or is not there.
     """
-    if isinstance(end, Done):
+    if isinstance(end, OperationDone):
         return end
-    if isinstance(end, Refused):
+    if isinstance(end, OperationRejected):
         code = end.code if end.code in PROBLEMS else "OPERATION_FAILED"
         raise ApiError(code, end.detail, more=end.more)
-    if isinstance(end, Failed):
+    if isinstance(end, OperationFailed):
         more = {"operation": end.id, "hashes": end.hashes, "undone": end.undone}
         raise ApiError("OPERATION_FAILED", end.detail, more=more)
-    if isinstance(end, Pending):
+    if isinstance(end, OperationPending):
         raise pending(end.id, end.hashes)
     raise ApiError("UNKNOWN_OPERATION", f"there is no operation {end.id!r:.140}")
 

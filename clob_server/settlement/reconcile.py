@@ -13,12 +13,12 @@ from clob import Cancel, CancelAll, SetBalance, SetNonce, Settled, SettleFailed,
 from clob.errors import UnknownOrderError
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
-from clob_server.chain.events import News, Permission, Settlement
+from clob_server.chain.events import News, Permission, SettlementResult
 from clob_server.chain.operation_bodies import PartyBody
 from clob_server.core.commands import AnyCommand, EndTrades, FollowChain, TradeEnd
 from clob_server.core.sequencer import Make
 from clob_server.core.settlement_ledger import Held
-from clob_server.core.state import Exchange
+from clob_server.core.state import ServerState
 
 PIECE: Final = 100
 """How many trades or accounts go into a batch at most: the orders behind it wait 2 ms or so."""
@@ -61,7 +61,7 @@ def holdings_of(news: News) -> dict[Account, int]:
     return {(each.wallet, each.asset): int(each.amount) for each in news.holdings}
 
 
-def assets_of(exchange: Exchange) -> set[str]:
+def assets_of(exchange: ServerState) -> set[str]:
     """Give the assets whose accounts are those of the chain."""
     found: set[str] = set()
     for name in exchange.settles:
@@ -70,7 +70,7 @@ def assets_of(exchange: Exchange) -> set[str]:
     return found
 
 
-def makes(exchange: Exchange, news: News) -> Iterator[Make]:
+def makes(exchange: ServerState, news: News) -> Iterator[Make]:
     """Give what has to be asked of the engine, so that news are taken.
 
     Each has to be done before the next one is taken from here, and may raise
@@ -118,7 +118,10 @@ def _make(*parts: _Part) -> Make:
 
 
 def ends(
-    exchange: Exchange, settlements: Sequence[Settlement], wallets: Sequence[str], now_ms: int
+    exchange: ServerState,
+    settlements: Sequence[SettlementResult],
+    wallets: Sequence[str],
+    now_ms: int,
 ) -> Iterator[AnyCommand]:
     """Let trades wait no longer, settled or failed; those that wait for nothing are passed over.
 
@@ -145,10 +148,12 @@ def ends(
         yield SetBalance(wallet=wallet, asset=asset, amount=0, now_ms=now_ms)
 
 
-def waited(exchange: Exchange, settlements: Sequence[Settlement]) -> list[tuple[Held, Settlement]]:
+def waited(
+    exchange: ServerState, settlements: Sequence[SettlementResult]
+) -> list[tuple[Held, SettlementResult]]:
     """Give the trades that still wait with what came of them; one that was settled did not fail."""
     settling = exchange.registry.settling
-    found: dict[int, Settlement] = {}
+    found: dict[int, SettlementResult] = {}
     for each in settlements:
         number = settling.number_of(int(each.trade_id))
         if number in settling.held and (number not in found or each.error is None):
@@ -156,7 +161,7 @@ def waited(exchange: Exchange, settlements: Sequence[Settlement]) -> list[tuple[
     return [(settling.held[number], each) for number, each in found.items()]
 
 
-def _end(held: Held, told: Settlement) -> TradeEnd:
+def _end(held: Held, told: SettlementResult) -> TradeEnd:
     """State what came of a trade; one that failed has a reason, whatever it is."""
     reason = "" if told.error is None else told.error or "it failed, and nothing says why"
     return TradeEnd(trade=held.number, tx=told.tx, reason=reason)
@@ -176,7 +181,7 @@ def failure(held: Held, error: str, blamed: Sequence[str], now_ms: int) -> Itera
 
 
 def _foreign(
-    exchange: Exchange, settled: Sequence[Held], wallets: Sequence[str]
+    exchange: ServerState, settled: Sequence[Held], wallets: Sequence[str]
 ) -> dict[Account, None]:
     """Give the accounts that trades have filled though the exchange contract may take nothing.
 
@@ -212,7 +217,7 @@ def balances(amounts: Mapping[Account, int], now_ms: int) -> Iterator[AnyCommand
 
 
 def changes(
-    exchange: Exchange, amounts: Mapping[Account, int], now_ms: int
+    exchange: ServerState, amounts: Mapping[Account, int], now_ms: int
 ) -> Iterator[AnyCommand]:
     """Let those accounts have what the chain says that have something else."""
     for (wallet, asset), amount in amounts.items():
@@ -220,7 +225,7 @@ def changes(
             yield SetBalance(wallet=wallet, asset=asset, amount=amount, now_ms=now_ms)
 
 
-def strangers(exchange: Exchange, amounts: Mapping[Account, int]) -> list[Account]:
+def strangers(exchange: ServerState, amounts: Mapping[Account, int]) -> list[Account]:
     """Give the accounts of the engine that are of the chain's assets, and are not named."""
     assets = assets_of(exchange)
     return [
@@ -233,7 +238,7 @@ def strangers(exchange: Exchange, amounts: Mapping[Account, int]) -> list[Accoun
 # ----- what makers say -----------------------------------------------------------------------
 
 
-def followed(exchange: Exchange, news: News, now_ms: int) -> Iterator[AnyCommand]:
+def followed(exchange: ServerState, news: News, now_ms: int) -> Iterator[AnyCommand]:
     """Take out what makers no longer stand by, and state up to where the chain was heard."""
     matcher, known = exchange.matcher, exchange.registry.settling.wallets
     for raised in news.raised:
@@ -262,7 +267,7 @@ def _cancel(record: OrderRecord, now_ms: int) -> Cancel:
     return Cancel(market=record.market, order_id=record.order.id, now_ms=now_ms)
 
 
-def _resting(exchange: Exchange, hashed: bytes) -> OrderRecord | None:
+def _resting(exchange: ServerState, hashed: bytes) -> OrderRecord | None:
     """Give the order of a hash that rests; None where there is none."""
     try:
         record = exchange.matcher.order_by_hash(hashed)
@@ -271,7 +276,7 @@ def _resting(exchange: Exchange, hashed: bytes) -> OrderRecord | None:
     return record if record.remaining else None
 
 
-def _leaning(exchange: Exchange, permission: Permission) -> list[OrderRecord]:
+def _leaning(exchange: ServerState, permission: Permission) -> list[OrderRecord]:
     """Give the resting orders that the chain would settle only with what is allowed no more."""
     papers = exchange.registry.papers
     kind, owner, other = permission.kind, permission.owner, permission.other

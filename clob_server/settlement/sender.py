@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from clob_server.api.problems import ApiError
 from clob_server.chain.client import Stage
-from clob_server.chain.messages import Done, Failed, Refused
+from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.core.commands import SendTrades
 from clob_server.core.sequencer import EngineFullError, EngineStoppedError
@@ -262,13 +262,13 @@ class Sending:
             end = await self._once(name, body)
             if end is None:  # the next worker is asked once it is ready
                 return
-            if isinstance(end, Done):
+            if isinstance(end, OperationDone):
                 self.trouble, self._num_stumbles, self._hold_until_s = "", 0, 0.0
                 self._look_later(name)
                 return
             self._stumble(name, end)
-            if isinstance(end, Failed) or end.code == REUSED:
-                if isinstance(end, Refused) or end.undone:  # else it is stuck
+            if isinstance(end, OperationFailed) or end.code == REUSED:
+                if isinstance(end, OperationRejected) or end.undone:  # else it is stuck
                     self._send_again(name, tries)
                 return
             await asyncio.sleep(pause_s)
@@ -286,14 +286,14 @@ class Sending:
 
     # ----- what went wrong ---------------------------------------------------------------------
 
-    def _stumble(self, name: str, end: Failed | Refused) -> None:
+    def _stumble(self, name: str, end: OperationFailed | OperationRejected) -> None:
         """Hold back for a while what was never sent: it may come to the same end."""
         pause_s = doubled(PAUSE_S, self._num_stumbles, HOLD_MAX_S)
         self._num_stumbles += 1
         self._hold_until_s = asyncio.get_running_loop().time() + pause_s
         self.trouble = f"{end.code}: {end.detail}"
         more = {"operation": name, "code": end.code, "reason": end.detail}
-        level = logging.ERROR if isinstance(end, Failed) else logging.WARNING
+        level = logging.ERROR if isinstance(end, OperationFailed) else logging.WARNING
         _LOG.log(level, "the chain did not take trades", extra=more)
 
     def _send_again(self, name: str, tries: int) -> None:
@@ -326,11 +326,11 @@ class Sending:
         _LOG.warning("nothing is heard of trades that were sent", extra={"operation": name})
         self._send_again(name, 1)
 
-    def hear_end(self, end: Done | Failed) -> None:
+    def hear_end(self, end: OperationDone | OperationFailed) -> None:
         """Hear of the end of an operation that nobody waits for, as after an operator's retry."""
         if end.kind != KIND or end.id not in self.settling.operations or end.id in self._running:
             return
-        if isinstance(end, Done):
+        if isinstance(end, OperationDone):
             self.trouble = ""
             self._look_later(end.id)
         elif end.undone:

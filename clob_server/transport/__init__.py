@@ -5,7 +5,7 @@ by which a feed writes to many WebSockets without waiting for any.
 """
 
 from clob_server.transport.config import TransportConfig, TransportLimits
-from clob_server.transport.connections import NEVER, Gate
+from clob_server.transport.connections import NEVER, Connections
 from clob_server.transport.http import HttpProtocol
 from clob_server.transport.response import REPLY, Way
 from clob_server.transport.websocket import PUSH, FeedProtocol, Push, text_frame
@@ -14,8 +14,8 @@ __all__ = [
     "NEVER",
     "PUSH",
     "REPLY",
+    "Connections",
     "FeedProtocol",
-    "Gate",
     "HttpProtocol",
     "Push",
     "TransportConfig",

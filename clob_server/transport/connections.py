@@ -24,7 +24,7 @@ PIECE_BYTES: Final = 4_096
 """How much is parsed at a time, so that no client holds the loop for long with what he sends."""
 
 
-class Gate(ServerState):
+class Connections(ServerState):
     """What all connections share.
 
     Args:
@@ -104,13 +104,13 @@ class Watched(asyncio.Protocol):
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     client: tuple[str, int] | None
-    gate: Gate
+    gate: Connections
     limits: TransportLimits
 
     def __init__(
         self,
         config: TransportConfig,
-        server_state: Gate,
+        server_state: Connections,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:

@@ -17,7 +17,7 @@ END: Final = b"\r\n\r\n"
 _OF_CONNECTION: Final = ("client", "server", "scheme", "state", "extensions")
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """A head, and what it means."""
 
     num_head: int
@@ -32,13 +32,13 @@ class Heads:
     """The heads that are known, of all connections."""
 
     def __init__(self) -> None:
-        self._kept: dict[bytes, Head] = {}
+        self._kept: dict[bytes, RequestHead] = {}
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._kept)
 
-    def find(self, data: bytes) -> Head | None:
+    def find(self, data: bytes) -> RequestHead | None:
         """Give what is known of the head of a request.
 
         Args:
@@ -67,7 +67,7 @@ class Heads:
         if len(self._kept) >= HEADS_MAX:
             self._kept.clear()
         told = {name: value for name, value in scope.items() if name not in _OF_CONNECTION}
-        self._kept[data[:num_head]] = Head(num_head, len(data), told)
+        self._kept[data[:num_head]] = RequestHead(num_head, len(data), told)
 
 
 class Nobody:

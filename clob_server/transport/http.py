@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from clob_server.api.problems import Refusal
 from clob_server.transport.config import TransportConfig, as_http, refusal
-from clob_server.transport.connections import NEVER, PIECE_BYTES, Gate, write_eof
+from clob_server.transport.connections import NEVER, PIECE_BYTES, Connections, write_eof
 from clob_server.transport.response import Answering, HeldFlow
 
 USELESS_MAX: Final = 65_536
@@ -42,7 +42,7 @@ class HttpProtocol(Answering):
     def __init__(
         self,
         config: TransportConfig,
-        server_state: Gate,
+        server_state: Connections,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:

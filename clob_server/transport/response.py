@@ -15,8 +15,8 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from clob_server.api.problems import Refusal
 from clob_server.transport.config import TransportConfig
-from clob_server.transport.connections import NEVER, Gate, Watched
-from clob_server.transport.head_cache import Head, Whole
+from clob_server.transport.connections import NEVER, Connections, Watched
+from clob_server.transport.head_cache import RequestHead, Whole
 
 
 class HeldFlow(FlowControl):
@@ -102,7 +102,7 @@ class Answering(Watched, HttpToolsProtocol):
     def __init__(
         self,
         config: TransportConfig,
-        server_state: Gate,
+        server_state: Connections,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
@@ -166,7 +166,7 @@ class Answering(Watched, HttpToolsProtocol):
         cycle.scope.pop("extensions", None)
         cycle.transport = self.transport
 
-    def start_whole(self, head: Head, data: bytes) -> bool:
+    def start_whole(self, head: RequestHead, data: bytes) -> bool:
         """Answer a request at once whose head is known; say if that could be done."""
         if self.at_once is None or self.flow.write_paused:
             return False

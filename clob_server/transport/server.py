@@ -18,8 +18,8 @@ from uvicorn.server import logger
 
 from clob_server.transport import (
     NEVER,
+    Connections,
     FeedProtocol,
-    Gate,
     HttpProtocol,
     TransportConfig,
     TransportLimits,
@@ -88,7 +88,7 @@ def config_for(
     )
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A server, for as long as its process lives.
 
     Args:
@@ -98,7 +98,7 @@ class Server(uvicorn.Server):
     """
 
     config: TransportConfig
-    server_state: Gate
+    server_state: Connections
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Server(uvicorn.Server):
         on_draining: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(config)
-        self.server_state = Gate(config)
+        self.server_state = Connections(config)
         self._on_listening = on_listening
         self._on_draining = on_draining
         self._has_failed = False

@@ -20,7 +20,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from clob_server.transport.config import TransportConfig, as_http, refusal
-from clob_server.transport.connections import PIECE_BYTES, Gate, Watched
+from clob_server.transport.connections import PIECE_BYTES, Connections, Watched
 
 PUSH: Final = "clob.push"
 """Where an application finds its :class:`Push`, in ``scope["extensions"]``."""
@@ -146,7 +146,7 @@ class FeedProtocol(Watched, WebSocketsSansIOProtocol):
     def __init__(
         self,
         config: TransportConfig,
-        server_state: Gate,
+        server_state: Connections,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from clob_server.chain.messages import Done, Failed, Refused
+from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from tests.chain.nodes import KINDS
 from tests.chain.people import UNIT
 from tests.chain.test_hard_edges import QUICK, WRONG
@@ -124,12 +124,12 @@ class Day:
     def take(self, end, body, change):
         """Note what somebody was told."""
         self.counted[type(end).__name__] += 1
-        if type(end) is Done:
+        if type(end) is OperationDone:
             self.has.update(self.redeemed(body, end) if change is None else change)
-        elif type(end) is Failed:
+        elif type(end) is OperationFailed:
             assert end.undone, end
         else:
-            assert type(end) is Refused
+            assert type(end) is OperationRejected
             assert end.code in REFUSALS | {"CONDITION_NOT_RESOLVED"}, end
 
     def redeemed(self, body, end):
@@ -172,4 +172,4 @@ def live_through(world, seed, rounds):
 @pytest.mark.parametrize("seed", range(1, DAYS + 1))
 def test_random_days_conserve(world, seed):
     # Many are refused: amounts are drawn, and the node is away at times.
-    assert live_through(world, seed, ROUNDS)["Done"] >= ROUNDS // 2
+    assert live_through(world, seed, ROUNDS)["OperationDone"] >= ROUNDS // 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.chain.messages import Ready, Refused
+from clob_server.chain.messages import OperationRejected, Ready
 from tests.chain.mishaps import calls_of_merge
 from tests.chain.nodes import KINDS
 from tests.chain.proxy import (
@@ -61,7 +61,7 @@ def stock(world):
 
 def is_refused(told):
     """Nothing was begun, since the node cannot be relied on."""
-    return type(told) is Refused and told.code == "CHAIN_UNAVAILABLE"
+    return type(told) is OperationRejected and told.code == "CHAIN_UNAVAILABLE"
 
 
 # ----- before anything was begun -------------------------------------------------------------

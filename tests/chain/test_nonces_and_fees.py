@@ -3,7 +3,7 @@
 import pytest
 
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
-from clob_server.chain.messages import Done, Refused
+from clob_server.chain.messages import OperationDone, OperationRejected
 from tests.chain.mishaps import calls_of_merge
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.people import TIP_WEI, Person
@@ -98,7 +98,7 @@ def test_two_workers_with_one_key_do_everything_once(world, stock):
         for worker, (name, story) in zip(workers, named, strict=True):
             worker.start(name, story.body)
         ends = [worker.end(name) for worker, (name, _) in zip(workers, named, strict=True)]
-        assert {type(end) for end in ends} == {Done}, ends
+        assert {type(end) for end in ends} == {OperationDone}, ends
     hashes = [hashed for end in ends for hashed in hashes_of(answer_of(end))]
     assert len(set(hashes)) == 4 * len(stories)
     before.check_happened(len(hashes))
@@ -123,7 +123,7 @@ def test_an_operator_without_gas_begins_nothing_until_there_is_some(world, stock
     before = Before(world, [story])
     with world.worker(**QUICK) as worker:
         told = worker.do(name, story.body)
-        assert type(told) is Refused
+        assert type(told) is OperationRejected
         assert (told.code, world.operator in told.detail) == ("OPERATOR_OUT_OF_GAS", True)
         worker.state(lambda state: state.out_of_gas)
         world.friend.send(world.operator, value=value)
@@ -249,6 +249,8 @@ def mining(world, worker, name, since):
     """Mine blocks until an operation is at its end, and give that."""
     while True:
         world.node.ask("evm_mine")
-        ends = [told for told in worker.heard[since:] if type(told) is Done and told.id == name]
+        ends = [
+            told for told in worker.heard[since:] if type(told) is OperationDone and told.id == name
+        ]
         if ends:
             return ends[0]

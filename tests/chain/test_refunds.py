@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from clob_server.chain.messages import Failed
+from clob_server.chain.messages import OperationFailed
 from tests.chain.mishaps import MISHAPS
 from tests.chain.nodes import KINDS
 from tests.chain.people import STABLE_UNIT
@@ -39,7 +39,7 @@ class Case:
             worker.start(name, body)
         end, *others = (worker.end(name) for name, _ in self.named)
         num_steps = sum(len(hashes_of(answer_of(each))) for each in others)
-        assert type(end) is Failed, end
+        assert type(end) is OperationFailed, end
         assert (end.code, end.undone) == ("OPERATION_FAILED", self.mishap.is_undone)
         assert self.fault.hits
         return end, num_steps
@@ -98,7 +98,7 @@ def goes_on_when_it_is_retried(world, case, num_steps):
     """The fault is gone: the operation comes to its end as if nothing had been."""
     with world.worker() as worker:
         assert len(worker.operations(status="stuck")) == 1
-        assert type(worker.look(case.name)) is Failed
+        assert type(worker.look(case.name)) is OperationFailed
         since = len(worker.heard)
         worker.retry(case.name)
         end = worker.end(case.name, since)

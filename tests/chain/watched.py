@@ -8,8 +8,8 @@ from eth_utils import keccak, to_checksum_address
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
-from clob_server.chain.events import News, Tokens, Watch
-from clob_server.chain.messages import Done
+from clob_server.chain.events import News, StartWatching, WatchTokens
+from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
 from tests.chain.people import MAX, ZERO, moved, receipt_of
 from tests.chain.worlds import done, split
@@ -49,7 +49,7 @@ class Mirror:
 
     def watch(self, *tokens):
         """Ask for the news, as after a start of the server."""
-        asked = Watch(
+        asked = StartWatching(
             after_block=self.block,
             block_hash=self.hash,
             wallets=self.wallets,
@@ -61,7 +61,7 @@ class Mirror:
 
     def add(self, *tokens):
         """Look at tokens, too."""
-        self.worker.tell(Tokens(tokens=[str(token) for token in tokens]))
+        self.worker.tell(WatchTokens(tokens=[str(token) for token in tokens]))
 
     def again(self, worker, *tokens):
         """Go on with another worker."""
@@ -287,7 +287,7 @@ class Venue:
         """Have trades settled, and give the receipt."""
         name = f"settle {fills[0].trade_id}"
         end = self.worker.do(name, SettleBody(fills=list(fills)))
-        assert type(end) is Done, end
+        assert type(end) is OperationDone, end
         return self.receipt(name)
 
     def receipt(self, name):

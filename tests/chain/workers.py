@@ -13,16 +13,16 @@ from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.messages import (
     Begin,
     Config,
-    Done,
-    Failed,
     Known,
     List,
     Listed,
     Look,
     NotKnown,
-    Pending,
+    OperationDone,
+    OperationFailed,
+    OperationPending,
+    OperationRejected,
     Ready,
-    Refused,
     Retry,
     State,
     Unknown,
@@ -34,7 +34,7 @@ from tests.server.live import environment
 DIED = 70
 """The exit code of a worker that died where it was to."""
 PATIENCE_S = 60
-ENDS = (Done, Failed, Refused)
+ENDS = (OperationDone, OperationFailed, OperationRejected)
 NOW_MS = 1_700_000_000_000
 
 
@@ -134,7 +134,7 @@ class Worker:
     def keep(self, name, body):
         """Have an operation begun and kept, and give how many messages came before."""
         since = self.start(name, body)
-        self.wait_for(lambda told: type(told) is Pending and told.id == name, since)
+        self.wait_for(lambda told: type(told) is OperationPending and told.id == name, since)
         return since
 
     def end(self, name, since=0):
@@ -154,7 +154,7 @@ class Worker:
         return self._about(Retry(id=name), name)
 
     def _about(self, message, name):
-        kinds = (*ENDS, Pending, Unknown)
+        kinds = (*ENDS, OperationPending, Unknown)
         since = len(self.heard)
         self.tell(message)
         return self.wait_for(lambda told: isinstance(told, kinds) and told.id == name, since)

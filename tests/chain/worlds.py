@@ -9,7 +9,7 @@ from eth_utils import keccak
 
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
-from clob_server.chain.messages import Done
+from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import (
     FaucetBody,
     MergeBody,
@@ -180,7 +180,7 @@ def done(worker, name, body):
 
 def answer_of(told):
     """Give the answer of an operation that must have been done."""
-    assert type(told) is Done, told
+    assert type(told) is OperationDone, told
     return msgspec.json.decode(told.answer)
 
 

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from clob import FillsFull, RejectedError, RunRefused, Trade
+from clob import FillsFullError, RejectedError, RunRejectedError, Trade
 from clob.errors import REFUSALS
 from clob.records import FILL
 from tests.flow import Flow, Market, as_call, outcome
@@ -33,7 +33,7 @@ def ran(book, events, fills, status):
     """Run a batch; give what was raised, with its index and words, and the fills as a list."""
     try:
         return None, book.run(events, fills, status).tolist()
-    except (RunRefused, FillsFull) as stop:
+    except (RunRejectedError, FillsFullError) as stop:
         code = stop.code
         return (type(stop).__name__, stop.index, code, str(stop)), stop.fills.tolist()
 
@@ -120,9 +120,9 @@ class Pair:
             kind, index = stop[:2]
             self.done += index
             # A buffer without room for one event would never do.
-            room = None if kind == "FillsFull" and index == 0 else room
-            events = events[index + (kind == "RunRefused") :]
-            self.refused += kind == "RunRefused"
+            room = None if kind == "FillsFullError" and index == 0 else room
+            events = events[index + (kind == "RunRejectedError") :]
+            self.refused += kind == "RunRejectedError"
         self.done += len(events)
         self.hash_in_time()
 

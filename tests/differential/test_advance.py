@@ -10,7 +10,7 @@ import random  # noqa: TID251 - seeded, and outside the engine
 import numpy as np
 import pytest
 
-from clob import RunRefused
+from clob import RunRejectedError
 from clob.errors import DuplicateOrderError, InvalidArrayError
 from clob.records import BEST, EVENT, FILL, Kind
 from tests.books import ask, batch, bid, fills_of, load, row
@@ -235,7 +235,7 @@ def test_a_level_larger_than_a_record_can_say(book_class):
 
 def test_without_status_a_refusal_is_raised(book_class):
     events = batch(ask(1, 50, 5), bid(2, 50, 2), row(Kind.CANCEL, 7), bid(3, 50, 1))
-    with pytest.raises(RunRefused) as caught:
+    with pytest.raises(RunRejectedError) as caught:
         book_class().advance(events, np.zeros(4, FILL))
     assert (caught.value.index, caught.value.code) == (2, "UNKNOWN_ORDER")
     assert fills_of(caught.value.fills) == [(1, 1, 2, 2, 50)]

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-from clob import RunRefused
+from clob import RunRejectedError
 from clob.records import BEST, FILL
 from tests.books import ask, batch, bid, fills_of
 
@@ -44,7 +44,7 @@ def test_what_was_lent_outlives_its_arrays(book_class):
     assert proceed(book_class(), lent) == (2, 1, 0, False)
     fills = np.zeros(3, FILL)
     lent = book_class.lend(batch(ask(1, 50, 5), bid(2, 50, 2), bid(2, 50, 0)), fills)
-    with pytest.raises(RunRefused) as caught:
+    with pytest.raises(RunRejectedError) as caught:
         proceed(book_class(), lent, filled=1)
     assert (caught.value.index, fills_of(caught.value.fills)) == (2, [(1, 1, 2, 2, 50)])
     assert fills["size"].tolist() == [0, 2, 0]

@@ -17,7 +17,7 @@ from clob.errors import (
     FrameTruncatedError,
     InvalidBytesError,
 )
-from clob.events import Refused
+from clob.events import Rejected
 from clob.journal.frames import (
     FRAME_VERSION,
     ZERO_HASH,
@@ -144,7 +144,7 @@ def test_commands_may_be_given_as_their_bytes():
         (([Expire()], 1, ZERO_HASH), {"outcomes": [b"8" * 8]}, "outcome must have 32 bytes, not 8"),
         (([b""], 1, ZERO_HASH), {}, "a frame holds commands, not kind 0"),
         (([b"\x40"], 1, ZERO_HASH), {}, "a frame holds commands, not kind 64"),
-        (([Refused(0, "", "")], 1, ZERO_HASH), {}, "a frame holds commands, not kind 68"),
+        (([Rejected(0, "", "")], 1, ZERO_HASH), {}, "a frame holds commands, not kind 68"),
         (([Expire(now_ms=-1)], 1, ZERO_HASH), {}, "Expire.now_ms must be"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from clob.codec import encode
 from clob.commands import Batch, Cancel, Expire
 from clob.errors import RejectedError, UnknownMarketError, UnknownOrderError
-from clob.events import OrderAdded, Refused
+from clob.events import OrderAdded, Rejected
 from clob.journal import ZERO_HASH, Recorder, encode_frame, event_hash, frame_hash, read_frames
 from clob.matcher import Matcher
 from clob.order import Side
@@ -41,9 +41,9 @@ def test_of_a_refusal_the_event_hash_takes_in_the_code():
 def test_better_words_of_a_refusal_change_no_hash():
     one, other = UnknownOrderError("there is no order 7"), UnknownOrderError("no order 7")
     assert event_hash(ZERO_HASH, one) == event_hash(ZERO_HASH, other)
-    in_a_batch = [[ADDED, Refused(1, "UNKNOWN_ORDER", words)] for words in ("", "no order 7")]
+    in_a_batch = [[ADDED, Rejected(1, "UNKNOWN_ORDER", words)] for words in ("", "no order 7")]
     assert event_hash(ZERO_HASH, in_a_batch[0]) == event_hash(ZERO_HASH, in_a_batch[1])
-    assert event_hash(ZERO_HASH, [ADDED, Refused(2, "UNKNOWN_ORDER", "")]) != event_hash(
+    assert event_hash(ZERO_HASH, [ADDED, Rejected(2, "UNKNOWN_ORDER", "")]) != event_hash(
         ZERO_HASH, in_a_batch[0]
     )
 

@@ -62,7 +62,7 @@ def values_of(hint):
 
 
 COMMANDS = typing.get_args(commands.Command)
-LATER = (events.Refused, events.PairedTrade)
+LATER = (events.Rejected, events.PairedTrade)
 EVENTS = (*(kind for kind in typing.get_args(events.Event) if kind not in LATER), *LATER)
 PARTS = (order.Order, market.Market, market.Limits, market.Balance, OrderRecord)
 """Structs that are no command and no event, but have bytes too."""
@@ -156,7 +156,7 @@ ONE_OF_EACH = (
     ),
     events.OrderReduced(3, "rain", "101", "ord_1", 10**18),
     events.OrderRemoved(4, "rain", "101", "ord_1", RemovalReason.NONCE, 10**18),
-    events.Refused(1, "UNKNOWN_ORDER", "no order 'ord_9' here"),
+    events.Rejected(1, "UNKNOWN_ORDER", "no order 'ord_9' here"),
     events.PairedTrade(
         seq=5,
         market="rain",

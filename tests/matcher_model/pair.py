@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from clob import Batch, Expire, Matcher, Refused, RejectedError
+from clob import Batch, Expire, Matcher, Rejected, RejectedError
 from tests.matcher_model.witness import Witness
 
 
@@ -45,7 +45,7 @@ def flat(command, found):
     events = []
     for index, result in enumerate(found):
         refused = isinstance(result, RejectedError)
-        events += [Refused(index, result.code, str(result))] if refused else result
+        events += [Rejected(index, result.code, str(result))] if refused else result
     return events
 
 

@@ -17,7 +17,7 @@ from clob import (
     OrderReduced,
     RejectedError,
     RemovalReason,
-    RunRefused,
+    RunRejectedError,
     Side,
     TimeInForce,
     Trade,
@@ -144,7 +144,7 @@ class BookMachine(RuleBasedStateMachine):
         for index, row in enumerate(events.tolist()):
             number, _ = self.shadow(shadow, row)
             if number:
-                with pytest.raises(RunRefused) as caught:
+                with pytest.raises(RunRejectedError) as caught:
                     self.book.seed(events)
                 assert caught.value.index == index
                 break

@@ -9,7 +9,7 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import backtest, open_stream
-from clob.replay.io import detect
+from clob.replay.io.detect import detect
 from clob.replay.readers.betfair import TICKS
 from tests.real.data import data_file
 from tests.replay.venues.following import followed

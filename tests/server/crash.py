@@ -23,14 +23,14 @@ from websockets.sync.client import connect
 from clob import Limits, OrderAdded, OrderReduced, OrderRemoved, SetLimits, Side, Submit, Trade
 from clob.signing import SignedOrder, SignedSetNonce, order_hash, sign
 from clob_server.auth.api_keys import IDS, secret
-from clob_server.core.commands import Budgets, Papers, SetBudgets
+from clob_server.core.commands import Budgets, SetBudgets, SignatureRecord
 from clob_server.core.ids import Ids
 from clob_server.core.recovery import commands_of, recover
-from clob_server.core.sequencer import Engine
+from clob_server.core.sequencer import Sequencer
 from clob_server.core.serialize import summaries
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.follower import Replica
-from clob_server.history.store import Store
+from clob_server.history.store import HistoryStore
 from clob_server.log import SqliteLog, Tail
 from clob_server.settings import Settings
 from tests.server.live import environment
@@ -53,7 +53,7 @@ def prepared(folder):
 
     async def story():
         with closing(SqliteLog(folder)) as log:
-            engine = Engine(log, Exchange(), lambda: 1)
+            engine = Sequencer(log, ServerState(), lambda: 1)
             task = asyncio.create_task(engine.run())
             limits = Limits(finished_max=FINISHED_MAX)
             await engine.ask(lambda now_ms: SetLimits(limits=limits, now_ms=now_ms))
@@ -188,9 +188,9 @@ class Witness:
         self.placed = {}
         """By order hash: its papers, its command, and the summaries of its trades."""
         self.events, self.cancels, self.traded = {}, set(), {}
-        self.exchange = Exchange()
+        self.exchange = ServerState()
         aside.mkdir()
-        self._store = Store(aside)
+        self._store = HistoryStore(aside)
         self._replica = Replica(aside, self._store, origin=0, tail=Tail())
         self._seq = 0
 
@@ -228,7 +228,7 @@ class Witness:
                 if events:
                     trades = summaries(events, self._ids, command.now_ms, num_trades)
                     self.placed[command.order_hash] = papers, command, trades
-            papers = command if type(command) is Papers else None
+            papers = command if type(command) is SignatureRecord else None
             for event in events:
                 self.events.setdefault(event.market, {})[event.seq] = event
                 if type(event) is Trade:
@@ -284,7 +284,9 @@ class Witness:
 
     def check_history(self, *, whole):
         """What history says must be what the log says, as far as it reaches."""
-        with closing(Store(self.folder)) as store:  # waits for a follower that is about to end
+        with closing(
+            HistoryStore(self.folder)
+        ) as store:  # waits for a follower that is about to end
             reached = store.applied
         assert reached.seq <= self._store.applied.seq
         if whole:

@@ -7,10 +7,10 @@ import threading
 from clob import AddMarket, Matcher
 from clob.journal import verify
 from clob_server.cli.verify import audit, journal_of
-from clob_server.core.commands import Papers
+from clob_server.core.commands import SignatureRecord
 from clob_server.core.recovery import commands_of, recover
-from clob_server.core.sequencer import Engine
-from clob_server.core.state import Exchange
+from clob_server.core.sequencer import Sequencer
+from clob_server.core.state import ServerState
 from tests.matchers import market
 
 NOW_MS = 1_700_000_000_000
@@ -39,7 +39,7 @@ class SlowLog:
 
 def engine_over(log, **options):
     """An engine over an exchange that has seen nothing yet, with a clock that stands still."""
-    return Engine(log, Exchange(), lambda: NOW_MS, **options)
+    return Sequencer(log, ServerState(), lambda: NOW_MS, **options)
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +62,7 @@ def played(story):
 def papers(order_id, **fields):
     """Write what comes with a signed order."""
     fields = {"signer": "0xA", "salt": "7", "taker": "0x0", "signature_type": 1} | fields
-    return Papers(order_id=order_id, signature=bytes(65), **({"now_ms": 0} | fields))
+    return SignatureRecord(order_id=order_id, signature=bytes(65), **({"now_ms": 0} | fields))
 
 
 def signed(make):
@@ -98,7 +98,7 @@ def logged(log):
 
 def assert_as_logged(engine, log):
     """An exchange that is given what is in the log ends where the engine's did, in every way."""
-    again = Exchange()
+    again = ServerState()
     again.replay(command for frame in logged(log) for command in frame)
     assert again.snapshot() == engine.exchange.snapshot()
     exchange, hashed, count = recover(log)

@@ -9,7 +9,7 @@ from clob.journal import ZERO_HASH, event_hash
 from clob_server.cli.verify import audit
 from clob_server.core.commands import ENGINE, Budgets, DeactivateKey, SetBudgets, encode
 from clob_server.core.recovery import take_snapshot
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog
 from tests.matchers import buy, market, sell
 from tests.server.engines import papers
@@ -46,7 +46,7 @@ def told(log, exchange, hashed=ZERO_HASH, todo=COMMANDS, *, states=False):
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize("covered", [None, 0, 3, 6, 9])
 def test_what_is_as_stated_is_summed_up(log, covered, drops, states):
-    exchange, hashed = Exchange(), ZERO_HASH
+    exchange, hashed = ServerState(), ZERO_HASH
     if covered is not None:
         hashed = told(log, exchange, hashed, COMMANDS[:covered], states=states)
         take_snapshot(log, exchange, hashed)
@@ -74,7 +74,7 @@ def changed(snapshot, **fields):
 
 @pytest.mark.parametrize("covered", [0, 3, 9])
 def test_a_snapshot_of_a_state_that_is_not_led_to_is_told(log, covered):
-    exchange, other = Exchange(), Exchange()
+    exchange, other = ServerState(), ServerState()
     hashed = told(log, exchange, ZERO_HASH, COMMANDS[:covered])
     other.replay(COMMANDS[:covered])
     other.apply(SetBudgets(budgets=Budgets(orders_per_minute=2), now_ms=0))
@@ -89,7 +89,7 @@ def test_a_snapshot_of_a_state_that_is_not_led_to_is_told(log, covered):
 
 @pytest.mark.parametrize("drops", [False, True])
 def test_a_snapshot_of_another_event_hash_is_told(log, drops):
-    exchange = Exchange()
+    exchange = ServerState()
     hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
     take_snapshot(log, exchange, b"\1" * 32)
     if drops:
@@ -101,7 +101,7 @@ def test_a_snapshot_of_another_event_hash_is_told(log, drops):
 
 @pytest.mark.parametrize("what", ["event_hash", "state_hash"])
 def test_a_frame_that_states_another_hash_is_told(log, what):
-    exchange = Exchange()
+    exchange = ServerState()
     hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
     stated = {"event_hash": hashed, "state_hash": exchange.matcher.state_hash()}
     log.append([encode(COMMANDS[3])], 3, **(stated | {what: b"\1" * 32}))
@@ -126,7 +126,7 @@ def test_a_snapshot_that_no_frame_ends_with_is_refused(seq, words):
         def put_snapshot(self, snapshot):
             self._snapshot = snapshot
 
-    log, exchange = Loose(), Exchange()
+    log, exchange = Loose(), ServerState()
     taken = take_snapshot(log, exchange, told(log, exchange))
     log.put_snapshot(changed(taken, seq=seq))
     with pytest.raises(LogDamagedError, match=words):

@@ -12,7 +12,7 @@ from clob.journal import ZERO_HASH, event_hash
 from clob_server import cli
 from clob_server.core.commands import ENGINE, DeactivateKey, encode
 from clob_server.core.recovery import take_snapshot
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import SqliteLog
 from tests.matchers import buy, market, sell
 from tests.server.engines import papers
@@ -31,7 +31,7 @@ def commands():
 
 def written(folder, *, snapshot_after=None, drop=False):
     """A log of those commands, three in a frame, closed again."""
-    todo, exchange, hashed = list(commands()), Exchange(), ZERO_HASH
+    todo, exchange, hashed = list(commands()), ServerState(), ZERO_HASH
     with closing(SqliteLog(folder)) as log:
         for start in range(0, len(todo), 3):
             part = todo[start : start + 3]
@@ -77,7 +77,7 @@ def test_a_state_that_the_log_does_not_lead_to_is_told(tmp_path, capsys):
     folder = tmp_path / "data"
     written(folder)
     with closing(SqliteLog(folder)) as log:
-        take_snapshot(log, Exchange(), ZERO_HASH)
+        take_snapshot(log, ServerState(), ZERO_HASH)
     assert cli.main(["verify", str(folder)]) == 1
     assert "REPLAY_DIFFERS: event hash of command 43" in capsys.readouterr().err
 

@@ -13,10 +13,10 @@ from clob_server.core.commands import (
     ENGINE,
     SERVER,
     AddKey,
+    ApiKey,
     BeginSettlement,
     BindMarket,
     Budgets,
-    Charge,
     Condition,
     DeactivateKey,
     DescribeMarket,
@@ -24,13 +24,13 @@ from clob_server.core.commands import (
     FollowChain,
     GiveBack,
     Grant,
-    Key,
-    Papers,
+    OrderCharge,
     SendTrades,
     ServerCommand,
     SetBudgets,
     SetDelegate,
     SetOutcome,
+    SignatureRecord,
     TradeEnd,
     decode_own,
     encode,
@@ -39,7 +39,7 @@ from clob_server.log import LogDamagedError
 
 NOW_MS = 1_700_000_000_123
 MAKER, DELEGATE = "0x" + "a1" * 20, "0x" + "b2" * 20
-KEY = Key(
+KEY = ApiKey(
     id="clob_test_4fzzzx",
     hash=bytes(range(32)),
     name="bot of Ann",
@@ -60,7 +60,7 @@ CONDITION = Condition(
 
 GOLDEN = [
     (
-        Papers(
+        SignatureRecord(
             now_ms=NOW_MS,
             order_id="ord_1700000000_0a1b2c",
             signer=MAKER,
@@ -80,7 +80,7 @@ GOLDEN = [
         ),
     ),
     (
-        Charge(now_ms=NOW_MS, charges=((b"key\x00", 2), (b"\xff\x7f\x00\x00\x01", 1))),
+        OrderCharge(now_ms=NOW_MS, charges=((b"key\x00", 2), (b"\xff\x7f\x00\x00\x01", 1))),
         "8192cf0000018bcfe5687b9292c4046b6579000292c405ff7f00000101",
     ),
     (

@@ -10,8 +10,8 @@ from clob import AddMarket, Cancel, Expire, Matcher, RejectedError
 from clob.errors import DuplicateOrderError, UnknownOrderError
 from clob.events import OrderRemoved, RemovalReason
 from clob.journal import ZERO_HASH, event_hash, verify
-from clob_server.core.sequencer import Done, Engine, EngineFullError
-from clob_server.core.state import Exchange
+from clob_server.core.sequencer import Committed, EngineFullError, Sequencer
+from clob_server.core.state import ServerState
 from tests.matchers import buy, market, sell
 from tests.server.engines import (
     NOW_MS,
@@ -39,7 +39,7 @@ def test_what_is_asked_is_done_and_is_in_the_log(log):
             again = Matcher()
             again.apply(AddMarket(market=market(), now_ms=NOW_MS))
             command = sell("s", 50, 10, now_ms=NOW_MS)
-            assert done == Done(2, command, again.apply(command), 0)
+            assert done == Committed(2, command, again.apply(command), 0)
             assert done.now_ms == NOW_MS
             assert engine.seq == log.tail.seq == 2
         assert logged(log)[1:] == [[sell("s", 50, 10, now_ms=NOW_MS)]]
@@ -183,7 +183,7 @@ def test_a_batch_has_one_time_and_time_never_goes_back(log):
             return clock[0]
 
         slow = SlowLog(log)
-        engine = Engine(slow, Exchange(), clock_ms)
+        engine = Sequencer(slow, ServerState(), clock_ms)
         slow.through.release(100)
         async with working(engine):
             for now_ms in (NOW_MS + 5, NOW_MS - 1_000, NOW_MS + 6):

@@ -8,8 +8,8 @@ import pytest
 
 from clob import AddMarket, Expire
 from clob.events import OrderAdded
-from clob_server.core.sequencer import Engine, EngineStoppedError, OutcomeUnknownError
-from clob_server.core.state import Exchange
+from clob_server.core.sequencer import EngineStoppedError, OutcomeUnknownError, Sequencer
+from clob_server.core.state import ServerState
 from clob_server.log import FencedError, Folder, LogFailedError, SqliteLog
 from tests.matchers import market, sell
 from tests.server.engines import (
@@ -190,7 +190,7 @@ def test_a_clock_that_fails_leaves_nobody_waiting(log):
         raise OSError("no clock")
 
     async def main():
-        engine = Engine(log, Exchange(), clock_ms)
+        engine = Sequencer(log, ServerState(), clock_ms)
         run = asyncio.create_task(engine.run())
         tasks = [ask(engine, Expire) for _ in range(2)]
         found = kinds(await outcomes(*tasks, run))

@@ -9,10 +9,10 @@ import pytest
 from clob import AddMarket, Cancel, Expire
 from clob.errors import DuplicateOrderError
 from clob.journal import ZERO_HASH, event_hash
-from clob_server.core.commands import Budgets, Charge, SetBudgets, SetDelegate
+from clob_server.core.commands import Budgets, OrderCharge, SetBudgets, SetDelegate
 from clob_server.core.rejections import DelegateNonceError
-from clob_server.core.sequencer import Done, Engine
-from clob_server.core.state import Exchange
+from clob_server.core.sequencer import Committed, Sequencer
+from clob_server.core.state import ServerState
 from tests.matchers import buy, market, sell
 from tests.server.engines import (
     NOW_MS,
@@ -39,7 +39,7 @@ def test_a_command_of_the_server_is_done_and_is_in_the_log(log):
         engine, budgets = engine_over(log), Budgets(orders_per_minute=1)
         async with working(engine):
             done = await ask(engine, SetBudgets, budgets=budgets)
-            assert done == Done(2, SetBudgets(budgets=budgets, now_ms=NOW_MS), (), 0)
+            assert done == Committed(2, SetBudgets(budgets=budgets, now_ms=NOW_MS), (), 0)
             assert engine.exchange.registry.budgets == budgets
         assert logged(log)[1] == [done.command]
         assert_as_logged(engine, log)
@@ -112,7 +112,7 @@ def test_what_else_goes_into_each_batch_comes_first_and_is_heard_of(log):
         heard, owed = [], [(b"payer", 3)]
 
         def also(now_ms):
-            return [Charge(now_ms=now_ms, charges=(owed.pop(),))] if owed else []
+            return [OrderCharge(now_ms=now_ms, charges=(owed.pop(),))] if owed else []
 
         engine = engine_over(log, also=also)
         engine.listeners.append(heard.extend)
@@ -120,9 +120,9 @@ def test_what_else_goes_into_each_batch_comes_first_and_is_heard_of(log):
             owed.append((b"other", 1))
             done = await ask(engine, sell, "s", 50, 1)
         assert [type(each.command).__name__ for each in heard] == [
-            "Charge",
+            "OrderCharge",
             "AddMarket",
-            "Charge",
+            "OrderCharge",
             "Submit",
         ]
         assert [each.seq for each in heard] == [1, 2, 3, 4]
@@ -170,7 +170,7 @@ def test_the_event_hash_is_of_the_commands_of_the_engine_alone(log):
 def test_time_does_not_go_back_behind_a_command_of_the_server(log):
     async def main():
         clock = [NOW_MS]
-        engine = Engine(log, Exchange(), lambda: clock[0])
+        engine = Sequencer(log, ServerState(), lambda: clock[0])
         async with working(engine):
             clock[0] = NOW_MS + 5
             await engine.ask(lambda now: delegate("1", now))

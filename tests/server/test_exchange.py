@@ -11,7 +11,7 @@ from clob import (
     Expire,
     Limits,
     Matcher,
-    Refused,
+    Rejected,
     Replace,
     SetLimits,
     Submit,
@@ -24,7 +24,7 @@ from clob.errors import (
     UnknownOrderError,
 )
 from clob_server.core.commands import Budgets, SetBudgets
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from tests.matchers import buy, market, refused, sell
 from tests.server.engines import papers, signed
 
@@ -33,7 +33,7 @@ NOW_MS = 1_700_000_000_000
 
 def opened(*markets, **limits):
     """Make an exchange with these markets, or with one called ``m``."""
-    exchange = Exchange()
+    exchange = ServerState()
     if limits:
         exchange.apply(SetLimits(limits=Limits(**limits), now_ms=1))
     for each in markets or (market(),):
@@ -61,7 +61,7 @@ def kept(exchange):
 
 
 def test_a_new_exchange_has_counted_nothing():
-    exchange = Exchange()
+    exchange = ServerState()
     counts = (exchange.now_ms, exchange.num_orders, exchange.num_trades, exchange.changed_ms)
     assert counts == (0, 0, 0, {})
 
@@ -125,7 +125,9 @@ def test_a_batch_has_the_events_that_the_matcher_gives(atomic):
     batch = Batch(commands=inner, atomic=atomic, now_ms=2)
     found = exchange.apply(batch)
     assert found == matcher.apply(batch)
-    assert [each.index for each in found if isinstance(each, Refused)] == ([] if atomic else [4, 5])
+    assert [each.index for each in found if isinstance(each, Rejected)] == (
+        [] if atomic else [4, 5]
+    )
     assert exchange.matcher.snapshot() == matcher.snapshot()
 
 
@@ -296,7 +298,7 @@ def busy():
 
 def test_a_snapshot_leads_to_the_same_exchange():
     exchange = busy()
-    again = Exchange.restore(exchange.snapshot())
+    again = ServerState.restore(exchange.snapshot())
     assert again.snapshot() == exchange.snapshot()
     for name in ("now_ms", "num_orders", "num_trades", "changed_ms"):
         assert getattr(again, name) == getattr(exchange, name)
@@ -314,7 +316,7 @@ def test_a_market_of_any_name_and_an_order_of_any_id_are_in_a_snapshot():
     for order_id in ("\udfff", 7):
         exchange.apply(sell(order_id, 50, 10, market="\ud800", token="y", now_ms=2))
         exchange.apply(Cancel(order_id=order_id, now_ms=2))
-    again = Exchange.restore(exchange.snapshot())
+    again = ServerState.restore(exchange.snapshot())
     assert again.changed_ms == {"\ud800": 2}
     assert len(again.registry.finished) == 2
     assert again.snapshot() == exchange.snapshot()
@@ -324,9 +326,9 @@ def test_a_snapshot_that_was_cut_or_extended_is_refused():
     state = busy().snapshot()
     for length in range(len(state)):
         with pytest.raises(InvalidSnapshotError):
-            Exchange.restore(state[:length])
+            ServerState.restore(state[:length])
     with pytest.raises(InvalidSnapshotError):
-        Exchange.restore(state + b"\x00")
+        ServerState.restore(state + b"\x00")
 
 
 @pytest.mark.parametrize(
@@ -344,11 +346,11 @@ def test_a_snapshot_that_is_none_is_refused(place, value, words):
     parts = msgspec.msgpack.decode(busy().snapshot())
     parts[place] = value
     with pytest.raises(InvalidSnapshotError, match=words):
-        Exchange.restore(msgspec.msgpack.encode(parts))
+        ServerState.restore(msgspec.msgpack.encode(parts))
 
 
 def test_a_snapshot_of_a_newer_version_with_more_in_it_says_so():
     parts = msgspec.msgpack.decode(busy().snapshot())
     parts[0] = 2
     with pytest.raises(InvalidSnapshotError, match="it is of version 2, not 1"):
-        Exchange.restore(msgspec.msgpack.encode([*parts, "more"]))
+        ServerState.restore(msgspec.msgpack.encode([*parts, "more"]))

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from clob import Batch, Matcher, PairedTrade, Refused, RejectedError, Side, Submit, Trade
+from clob import Batch, Matcher, PairedTrade, Rejected, RejectedError, Side, Submit, Trade
 from clob.errors import UnknownOrderError
 from clob.journal import ZERO_HASH
 from clob_server.core.commands import (
@@ -24,7 +24,6 @@ from clob_server.core.commands import (
     BeginSettlement,
     BindMarket,
     Budgets,
-    Charge,
     Condition,
     DeactivateKey,
     DescribeMarket,
@@ -32,6 +31,7 @@ from clob_server.core.commands import (
     FollowChain,
     GiveBack,
     Grant,
+    OrderCharge,
     SendTrades,
     SetBudgets,
     SetDelegate,
@@ -40,7 +40,7 @@ from clob_server.core.commands import (
     encode,
 )
 from clob_server.core.recovery import commands_of
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import MemoryLog
 from tests.matcher_model.flow import EVERYTHING, Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
@@ -77,7 +77,7 @@ def own(rng, now_ms):
             Grant(operation=rng.choice("pqr"), user=name, amount=200, now_ms=now_ms),
             GiveBack(operation=rng.choice("pqr"), now_ms=now_ms),
             BindMarket(market=name, condition=CONDITION, now_ms=now_ms),
-            Charge(charges=((name.encode(), rng.randrange(4)),), now_ms=now_ms),
+            OrderCharge(charges=((name.encode(), rng.randrange(4)),), now_ms=now_ms),
             *of_the_chain(rng, now_ms),
         )
     )
@@ -131,7 +131,7 @@ class Witness:
         self.num_orders += len(made)
         if isinstance(outcome, RejectedError):
             return
-        gone = {event.index for event in outcome if type(event) is Refused}
+        gone = {event.index for event in outcome if type(event) is Rejected}
         for place, each in made.items():
             if place not in gone:
                 own = waiting.pop(each.order.id, None)
@@ -139,7 +139,7 @@ class Witness:
                 if own is not None:
                     self.papers[each.order.id] = own
         for event in outcome:
-            if type(event) is not Refused:
+            if type(event) is not Rejected:
                 self.num_trades += isinstance(event, Trade)
                 self.changed_ms[event.market] = command.now_ms
                 if isinstance(event, Trade) and matcher.market(event.market).settles:
@@ -213,7 +213,7 @@ class ExchangeMachine(RuleBasedStateMachine):
 
     @initialize(world=worlds, rng=randoms, before=st.integers(0, 60))
     def start(self, world, rng, before):
-        self.exchange, self.matcher, self.witness = Exchange(), Matcher(), Witness()
+        self.exchange, self.matcher, self.witness = ServerState(), Matcher(), Witness()
         self.flow, self.asked, self.left = Flow(rng, world, self.matcher), [], []
         for command in self.flow.opening():
             self.step(command, {})
@@ -255,14 +255,14 @@ class ExchangeMachine(RuleBasedStateMachine):
     @rule()
     def restart(self):
         state = self.exchange.snapshot()
-        self.exchange = Exchange.restore(state)
+        self.exchange = ServerState.restore(state)
         assert self.exchange.snapshot() == state
 
     @precondition(lambda self: not self.left)
     @rule()
     def leave_a_copy(self):
         """What is asked from here on leads a restored one to the same."""
-        self.left = [Exchange.restore(self.exchange.snapshot())]
+        self.left = [ServerState.restore(self.exchange.snapshot())]
 
     @precondition(lambda self: self.left)
     @rule()
@@ -348,7 +348,7 @@ class ExchangeMachine(RuleBasedStateMachine):
         """Have all of it done again, from the bytes in a log."""
         if not hasattr(self, "exchange"):
             return
-        log, again = MemoryLog(), Exchange()
+        log, again = MemoryLog(), ServerState()
         for start in range(0, len(self.asked), PER_FRAME):
             log.append(self.asked[start : start + PER_FRAME], start, event_hash=ZERO_HASH)
         for frame in log.read():

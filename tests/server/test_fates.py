@@ -5,10 +5,10 @@ from collections import defaultdict
 
 import pytest
 
-from clob_server.core.sequencer import Done
+from clob_server.core.sequencer import Committed
 from clob_server.core.settlement_ledger import ENDED_MAX
 from clob_server.core.settlement_status import NONE, PENDING, SUBMITTED, Fates, fate_at, settled_as
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from tests.matchers import buy, sell
 from tests.server.settled import ALICE, BOB, NO, YES, ended, opening, sent, settling, tx_of
 
@@ -19,7 +19,7 @@ class Story:
     """An exchange, what it is heard of, and what must be true of each trade."""
 
     def __init__(self, **terms):
-        self.exchange, self.now_ms, self.orders = Exchange(), 1, 0
+        self.exchange, self.now_ms, self.orders = ServerState(), 1, 0
         self.exchange.replay(opening(settling(complementary=True, **terms)))
         self.fates = Fates(self.exchange.registry.settling, KEPT)
         self.truth = {}
@@ -30,7 +30,7 @@ class Story:
         batch = []
         for command in commands:
             num_trades = self.exchange.num_trades
-            batch.append(Done(0, command, outcome_of(self.exchange, command), num_trades))
+            batch.append(Committed(0, command, outcome_of(self.exchange, command), num_trades))
         for change in self.fates.hear(batch):
             self.told[change.held.halves[0].number].append(change.fate)
 

@@ -14,7 +14,7 @@ from clob import (
     Settled,
 )
 from clob_server.core.commands import BeginSettlement, EndTrades, TradeEnd
-from clob_server.core.state import Exchange
+from clob_server.core.state import ServerState
 from tests.matchers import buy, market, sell
 from tests.server.engines import papers
 from tests.server.test_exchange import do, kept, opened, put
@@ -88,12 +88,12 @@ def test_what_rested_before_a_restart_settles_after_it():
     exchange = settling()
     salted(exchange, sell, "a7", 60, 10)
     do(exchange, SetLimits, limits=Limits(finished_max=1))
-    again = Exchange.restore(exchange.snapshot())
+    again = ServerState.restore(exchange.snapshot())
     for each in (exchange, again):
         salted(each, buy, "b8", 60, 4)
     assert held(again) == {1: ("7", "8", 60, "4")}
     assert again.snapshot() == exchange.snapshot()
-    last = Exchange.restore(again.snapshot())
+    last = ServerState.restore(again.snapshot())
     assert last.registry.settling.snapshot() == exchange.registry.settling.snapshot()
     assert last.settles == {"m"}
 

@@ -16,8 +16,8 @@ from clob.order import Side
 from clob_server.cli.verify import audit
 from clob_server.core.commands import ENGINE, Budgets, SetBudgets, SetDelegate, encode
 from clob_server.core.recovery import commands_of, recover, take_snapshot
-from clob_server.core.sequencer import Engine
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.sequencer import Sequencer
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog, Snapshot, SqliteLog
 from tests.journal.stories import STORY as ENGINES
 from tests.journal.stories import submit
@@ -45,7 +45,7 @@ class Recorder:
     """An exchange, and the event hash over what came of its engine's commands."""
 
     def __init__(self):
-        self.exchange, self.event_hash = Exchange(), ZERO_HASH
+        self.exchange, self.event_hash = ServerState(), ZERO_HASH
 
     def tell(self, commands):
         """Do commands, refused ones included."""
@@ -94,7 +94,7 @@ def data_of(log, after=0, previous=ZERO_HASH):
 
 def test_an_empty_log_leads_to_the_beginning(log):
     exchange, hashed, count = recover(log)
-    assert exchange.snapshot() == Exchange().snapshot()
+    assert exchange.snapshot() == ServerState().snapshot()
     assert (hashed, count) == (ZERO_HASH, 0)
 
 
@@ -164,7 +164,7 @@ def test_an_engine_goes_on_from_there_and_the_whole_verifies(log, covered):
 
     async def main():
         exchange, hashed, _ = recover(log)
-        engine = Engine(log, exchange, lambda: 5_000, hashed=hashed)
+        engine = Sequencer(log, exchange, lambda: 5_000, hashed=hashed)
         run = asyncio.create_task(engine.run())
         await engine.ask(
             lambda now: submit("new", Side.SELL, 60, 5, "snow", "201", maker="y", now_ms=now)
@@ -192,7 +192,7 @@ def test_what_was_dropped_leaves_a_journal_that_verifies_from_the_snapshot_on(lo
     live(log, recorder, STORY[12:])
     found = verify(
         data_of(log, 12, taken.chain_hash),
-        Exchange.restore(taken.state).matcher,
+        ServerState.restore(taken.state).matcher,
         previous=taken.chain_hash,
         event_hash=taken.event_hash,
         first_seq=13,

@@ -10,17 +10,17 @@ from clob.errors import InvalidCommandError
 from clob_server.core.commands import (
     SERVER,
     AddKey,
+    ApiKey,
     BeginSettlement,
     BindMarket,
     Budgets,
-    Charge,
     Condition,
     DeactivateKey,
     DescribeMarket,
     FollowChain,
     GiveBack,
     Grant,
-    Key,
+    OrderCharge,
     SetBudgets,
     SetDelegate,
     SetOutcome,
@@ -45,7 +45,7 @@ def key(name="k", **fields):
     """Describe a key whose hash is made of its name."""
     described = {"hash": name.encode().ljust(32, b"."), "name": f"key {name}", "scopes": ("read",)}
     described |= {"environment": "test", "makers": (), "created_ms": NOW_MS}
-    return Key(id=name, **(described | fields))
+    return ApiKey(id=name, **(described | fields))
 
 
 def delegate(nonce, *, allowed=True, maker="M", to="D"):
@@ -168,7 +168,7 @@ def test_budgets_are_as_last_set():
 
 
 def charge(now_ms, *charges):
-    return Charge(now_ms=now_ms, charges=charges)
+    return OrderCharge(now_ms=now_ms, charges=charges)
 
 
 def test_charges_are_forgotten_once_a_minute_is_over():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from clob import Side
-from clob_server.chain.events import Permission, Raised, Settlement
+from clob_server.chain.events import Permission, Raised, SettlementResult
 from clob_server.core.commands import EndTrades, FollowChain
 from clob_server.settlement import inbox, reconcile
 from tests.server.engines import assert_as_logged, logged
@@ -197,7 +197,7 @@ def test_news_in_several_messages_are_one():
 def test_nothing_of_several_messages_is_lost():
     one = news(2, wallets=("0x1",), cancelled=("0xa",), whole=True, more=True)
     fields = {
-        "settlements": (Settlement(trade_id="1", tx=TX),),
+        "settlements": (SettlementResult(trade_id="1", tx=TX),),
         "holdings": (holding(BUYER, USD, 1),),
         "permissions": (Permission(kind="gasless", owner=BUYER, other=BUYER, allowed=True),),
         "raised": (Raised(maker=BUYER, nonce="1"),),

@@ -11,15 +11,15 @@ from clob import AddMarket, Funds, Order, SetBalance, Side, Submit
 from clob.errors import UnknownOrderError
 from clob_server.api.problems import ApiError
 from clob_server.chain.client import Stage as Reach
-from clob_server.chain.events import Holding, News, Settlement
-from clob_server.chain.messages import Done, Failed, Refused
-from clob_server.core.commands import BeginSettlement, Papers
+from clob_server.chain.events import News, SettlementResult, WalletHolding
+from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
+from clob_server.core.commands import BeginSettlement, SignatureRecord
 from clob_server.core.recovery import recover
-from clob_server.core.sequencer import Engine
-from clob_server.core.state import Exchange
+from clob_server.core.sequencer import Sequencer
+from clob_server.core.state import ServerState
 from clob_server.log import MemoryLog
 from clob_server.settings import Settings
-from clob_server.settlement.coordinator import Settlement as Coordinator
+from clob_server.settlement.coordinator import SettlementCoordinator as Coordinator
 from clob_server.settlement.markets import OnChain
 from clob_server.telemetry.metrics import Metrics
 from tests.matchers import market
@@ -70,13 +70,13 @@ class Chain:
 
 def done(name):
     """It is in a block."""
-    return Done(id=name, kind="settle", answer=msgspec.Raw(b"{}"))
+    return OperationDone(id=name, kind="settle", answer=msgspec.Raw(b"{}"))
 
 
 def failed(name, undone=True):
     """Its transaction was reverted."""
     more = {"code": "OPERATION_FAILED", "detail": "settleTx: paused", "hashes": {}}
-    return Failed(id=name, kind="settle", undone=undone, **more)
+    return OperationFailed(id=name, kind="settle", undone=undone, **more)
 
 
 def stuck(name):
@@ -86,7 +86,7 @@ def stuck(name):
 
 def refused(name, code="CHAIN_UNAVAILABLE"):
     """It was not taken up."""
-    return Refused(id=name, code=code, detail="no money for gas")
+    return OperationRejected(id=name, code=code, detail="no money for gas")
 
 
 class UnderWay:
@@ -99,10 +99,10 @@ class UnderWay:
 
     def __init__(self, exchange=None, log=None, **settings):
         self.is_new = exchange is None
-        self.exchange = exchange or Exchange()
+        self.exchange = exchange or ServerState()
         self.log = log or MemoryLog()
         self.now_ms = NOW_MS
-        self.engine = Engine(self.log, self.exchange, lambda: self.now_ms)
+        self.engine = Sequencer(self.log, self.exchange, lambda: self.now_ms)
         self.chain = Chain()
         self.states = {}
         self.service = SimpleNamespace(
@@ -168,7 +168,7 @@ class UnderWay:
             if papers is None:
                 return command
             own = {"taker": "0x0", "salt": "1", "signature_type": 1, "signature": bytes(65)}
-            return (Papers(order_id=name, signer=papers, **own, now_ms=now_ms), command)
+            return (SignatureRecord(order_id=name, signer=papers, **own, now_ms=now_ms), command)
 
         await self.engine.ask(make)
         return name
@@ -204,7 +204,7 @@ class UnderWay:
     def settled(self, number, error=None, blamed=()):
         """Write what the chain says of a trade."""
         trade_id = str(self.settling.trade_id(number))
-        return Settlement(trade_id=trade_id, tx=TX, error=error, blamed=blamed)
+        return SettlementResult(trade_id=trade_id, tx=TX, error=error, blamed=blamed)
 
     def balance(self, wallet, asset):
         """What the engine has for an account."""
@@ -224,7 +224,7 @@ def news(block, **fields):
 
 def holding(wallet, asset, amount):
     """Write what a wallet holds."""
-    return Holding(wallet=wallet, asset=asset, amount=str(amount))
+    return WalletHolding(wallet=wallet, asset=asset, amount=str(amount))
 
 
 def whole(block=1, **fields):

@@ -7,7 +7,7 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from clob import BookBusy, ClobError
+from clob import BookBusyError, ClobError
 from clob.errors import PriceOutOfRangeError
 from clob.records import FILL, Kind
 from tests.books import ask, batch, buy, fill_book, row, sell
@@ -69,7 +69,7 @@ def busy_book(book_class, quick_switches):
         while not stop.is_set():
             try:
                 book.run(events, fills)
-            except BookBusy:
+            except BookBusyError:
                 continue
             except Exception as error:
                 failures.append(error)
@@ -95,7 +95,7 @@ def observed(book, call):
     while monotonic() < deadline:
         try:
             call(book)
-        except BookBusy:
+        except BookBusyError:
             return True
         except ClobError:
             continue
@@ -111,7 +111,7 @@ class Meddler:
     def __repr__(self):
         try:
             self.call(self.book)
-        except BookBusy as refusal:
+        except BookBusyError as refusal:
             self.raised = refusal
         return "a meddler"
 
@@ -155,7 +155,7 @@ def test_threads_that_take_turns_lose_nothing(book_class, quick_switches):
                 try:
                     book.submit(buy(order_id, 50, 1))
                     break
-                except BookBusy:
+                except BookBusyError:
                     continue
             done.append(order_id)
 

@@ -4,7 +4,7 @@ import random  # noqa: TID251 - seeded, and outside the engine
 
 import pytest
 
-from clob import Batch, Cancel, CancelAll, Reduce, Refused, Replace, Submit
+from clob import Batch, Cancel, CancelAll, Reduce, Rejected, Replace, Submit
 from clob.errors import UnknownOrderError
 from tests.matchers import buy, refused, sell
 from tests.unit.test_matcher_questions import draw, outcome, world
@@ -66,7 +66,7 @@ def test_a_batch_that_is_done_is_its_commands_one_after_the_other(matcher_class,
         for index, command in enumerate(commands):
             alone, told = outcome(single, command)
             assert not (atomic and alone)
-            expected += told if alone is None else [Refused(index, alone.code, str(alone))]
+            expected += told if alone is None else [Rejected(index, alone.code, str(alone))]
         assert events == expected
         assert whole.snapshot() == single.snapshot()
         done += 1

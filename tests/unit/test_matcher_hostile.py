@@ -31,7 +31,7 @@ from clob import (
     Submit,
 )
 from clob.codec import decode, encode
-from clob.errors import InvalidCommandError, InvalidOrderIdError, MatcherBusy
+from clob.errors import InvalidCommandError, InvalidOrderIdError, MatcherBusyError
 from tests.matchers import buy, funded, market, opened, refused, sell
 
 TERMS = market(funds=Funds.ACCOUNTS, settles=True, lot_wei=2)
@@ -309,7 +309,7 @@ def test_one_call_at_a_time(matcher_class):
         """Uses the matcher while it is being refused by it."""
 
         def __repr__(self):
-            with pytest.raises(MatcherBusy, match="one call at a time") as caught:
+            with pytest.raises(MatcherBusyError, match="one call at a time") as caught:
                 matcher.apply(NEW)
             found.append(caught.value.code)
             return "a meddler"
@@ -333,7 +333,7 @@ def test_a_matcher_that_was_broken_off_stays_busy_until_it_is_restored(matcher_c
     with pytest.raises(KeyboardInterrupt):
         matcher.apply(SetNonce(maker=Interrupt(), nonce=1))
     for _ in range(2):
-        with pytest.raises(MatcherBusy, match="restore from a snapshot"):
+        with pytest.raises(MatcherBusyError, match="restore from a snapshot"):
             matcher.apply(NEW)
     again = matcher_class.restore(saved)
     again.apply(NEW)

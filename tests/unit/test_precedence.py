@@ -216,7 +216,7 @@ def event_refused(book_class, error, fields):
     assert len(book.run(batch(event), status=status)) == 0
     assert REFUSALS[int(status[0])] is error
     assert book.state_hash() == before
-    with pytest.raises(errors.RunRefused) as caught:
+    with pytest.raises(errors.RunRejectedError) as caught:
         book.run(batch(event))
     assert (caught.value.index, caught.value.code, len(caught.value.fills)) == (0, error.code, 0)
     assert book.state_hash() == before

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clob import SIZE_MAX, RunRefused, errors
+from clob import SIZE_MAX, RunRejectedError, errors
 from clob.errors import InvalidKindError, UnknownOrderError
 from clob.records import EVENT, FILL, Flag, Kind
 from tests.books import SECOND_NS, ask, batch, bid, buy, fill_book, fills_of, row, sell
@@ -290,7 +290,7 @@ def test_a_text_id_replaced_into_a_trade_is_known_too(book_class):
 def test_a_run_that_stops_tells_who_left_before(book_class):
     book = fill_book(book_class(), sell("a", 50, 5))
     number = book.number_of("a")
-    with pytest.raises(RunRefused):
+    with pytest.raises(RunRejectedError):
         book.run(batch(row(Kind.CANCEL, number), row(Kind.CANCEL, 99)))
     assert book.id_of(number) == "a"
 
@@ -301,7 +301,7 @@ def test_a_run_that_stops_tells_who_left_before(book_class):
 def test_without_a_status_the_first_refusal_stops_the_run(book_class):
     book = book_class()
     events = batch(ask(1, 50, 5), bid(2, 50, 2), row(Kind.CANCEL, 99), bid(3, 50, 2))
-    with pytest.raises(RunRefused) as caught:
+    with pytest.raises(RunRejectedError) as caught:
         book.run(events)
     assert (caught.value.index, caught.value.code) == (2, "UNKNOWN_ORDER")
     assert fills_of(caught.value.fills) == [(1, 1, 2, 2, 50)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clob import FillsFull, RunRefused, errors
+from clob import FillsFullError, RunRejectedError, errors
 from clob.records import FILL, Flag, Kind
 from tests.books import SECOND_NS, ask, batch, bid, fill_book, fills_of, row, sell
 
@@ -53,7 +53,7 @@ def run_in_pieces(book, events, room):
         status = np.zeros(len(events) - start, np.uint8)
         try:
             head, end = book.run(events[start:], np.zeros(room, FILL), status), len(events)
-        except FillsFull as full:
+        except FillsFullError as full:
             head, end = full.fills, start + full.index
         assert len(head) <= room
         assert end > start, "no event was executed"
@@ -67,7 +67,7 @@ def run_in_pieces(book, events, room):
 def test_a_run_stops_before_an_event_that_does_not_fit(book_class, room):
     events = crowded()
     book, same = book_class(), book_class()
-    with pytest.raises(FillsFull) as caught:
+    with pytest.raises(FillsFullError) as caught:
         book.run(events, np.zeros(room, FILL), np.zeros(len(events), np.uint8))
     index = caught.value.index
     fills = same.run(events[:index], status=np.zeros(index, np.uint8))
@@ -89,7 +89,7 @@ def test_a_refused_event_needs_no_room(book_class):
         errors.PostOnlyWouldCrossError.number,
         errors.DuplicateOrderError.number,
     ]
-    with pytest.raises(RunRefused):
+    with pytest.raises(RunRejectedError):
         book.run(batch(fok), np.zeros(0, FILL))
 
 

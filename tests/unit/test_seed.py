@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob import RunRefused
+from clob import RunRejectedError
 from clob.errors import InvalidKindError
 from clob.records import Kind
 from tests.books import batch, row
@@ -24,7 +24,7 @@ def test_seed_takes_seeds_only(book_class, kind):
 
 def test_seed_stops_at_a_refusal(book_class):
     book = book_class()
-    with pytest.raises(RunRefused) as caught:
+    with pytest.raises(RunRejectedError) as caught:
         book.seed(batch(row(Kind.SEED, 1, 0, 50, 5), row(Kind.SEED, 2, 1, 50, 5)))
     assert (caught.value.index, caught.value.code) == (1, "SEED_WOULD_CROSS")
     assert [order.order_id for order in book.orders()] == [1]

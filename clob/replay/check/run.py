@@ -79,7 +79,7 @@ def replay(
         InvalidBookError: the recording's grid or lot is no book's.
         InvalidArrayError: an array of the recording has the wrong dtype or layout.
         InvalidKindError: the seed holds an event that is no ``SEED``.
-        RunRefused: an order of the seed was refused.
+        RunRejectedError: an order of the seed was refused.
 
     O(events), beside what the book takes.
     """

@@ -17,7 +17,7 @@ KEPT = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """One thing that is wrong with, or was concluded about, a file."""
 
     kind: str
@@ -57,7 +57,7 @@ class Problems:
         """How many problems there were, by kind."""
         self.remarks: Counter[str] = Counter()
         """How often the reader concluded something that the file does not say, by kind."""
-        self.kept: list[Problem] = []
+        self.kept: list[FileProblem] = []
         """The first few problems of each kind, in order."""
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class Problems:
         Raises:
             ReplayFormatError: the policy is to raise.
         """
-        problem = Problem(kind, text, os.path.basename(file), line)
+        problem = FileProblem(kind, text, os.path.basename(file), line)
         if self.policy == "raise":
             raise ReplayFormatError(str(problem))
         self.counts[kind] += 1
@@ -124,4 +124,4 @@ class Ignored(Problems):
         """Count, and keep the first."""
         self.counts[kind] += 1
         if not self.kept:
-            self.kept.append(Problem(kind, text, os.path.basename(file), line))
+            self.kept.append(FileProblem(kind, text, os.path.basename(file), line))

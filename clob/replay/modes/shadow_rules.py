@@ -103,7 +103,7 @@ def spare_of(command: Command, status: int, filled: int, rests: int) -> int:
 # ----- an own order comes in ---------------------------------------------------------------------
 
 
-class Offer(NamedTuple):
+class MatchableOrder(NamedTuple):
     """What an own order that comes in can trade with."""
 
     order_id: int
@@ -121,7 +121,7 @@ class Taking(NamedTuple):
 
     refusal: int
     """The number of what refuses it, or 0."""
-    trades: list[tuple[Offer, int]]
+    trades: list[tuple[MatchableOrder, int]]
     """What it trades with, in order, and how much of each."""
     cancels: list[OwnResting]
     """The own orders that are taken out, since they would have traded with it."""
@@ -129,7 +129,7 @@ class Taking(NamedTuple):
     """What is left of it in the end."""
 
 
-def offers(book: ShadowBook, side: Side, price: int, size: int) -> list[Offer]:
+def offers(book: ShadowBook, side: Side, price: int, size: int) -> list[MatchableOrder]:
     """List what an own order may meet, in the order in which it meets it.
 
     Args:
@@ -143,7 +143,7 @@ def offers(book: ShadowBook, side: Side, price: int, size: int) -> list[Offer]:
     """
     recorded = _recorded_offers(book, side, price, size)
     own = [one for one in book.sides[1 - side] if _accepts(side, price, one.price)]
-    found: list[Offer] = []
+    found: list[MatchableOrder] = []
     for offer in recorded:
         while own and _stands_before(book, own[0], offer):
             found.append(_own_offer(own.pop(0)))
@@ -151,7 +151,7 @@ def offers(book: ShadowBook, side: Side, price: int, size: int) -> list[Offer]:
     return found + [_own_offer(one) for one in own]
 
 
-def _recorded_offers(book: ShadowBook, side: Side, price: int, size: int) -> list[Offer]:
+def _recorded_offers(book: ShadowBook, side: Side, price: int, size: int) -> list[MatchableOrder]:
     """List the recorded orders that an own order may meet, as far as it may need them."""
     history = book.history
     best = history.best_ask if side is Side.BUY else history.best_bid
@@ -175,23 +175,23 @@ def _recorded_offers(book: ShadowBook, side: Side, price: int, size: int) -> lis
         remaining = (trade.size + trade.resting_remaining) // lot_wei
         left = book.untaken(order_id, remaining)
         if left:
-            found.append(Offer(order_id, trade.price, left, None))
+            found.append(MatchableOrder(order_id, trade.price, left, None))
     return found
 
 
-def _stands_before(book: ShadowBook, own: OwnResting, offer: Offer) -> bool:
+def _stands_before(book: ShadowBook, own: OwnResting, offer: MatchableOrder) -> bool:
     """Tell whether an own order is met before a recorded one of its side."""
     if own.price == offer.price:
         return not book.precedes(offer.order_id, own)
     return own.price > offer.price if own.side is Side.BUY else own.price < offer.price
 
 
-def _own_offer(order: OwnResting) -> Offer:
+def _own_offer(order: OwnResting) -> MatchableOrder:
     """Offer an own order."""
-    return Offer(order.order_id, order.price, order.left, order)
+    return MatchableOrder(order.order_id, order.price, order.left, order)
 
 
-def taking(offered: list[Offer], size: int, flags: int) -> Taking:
+def taking(offered: list[MatchableOrder], size: int, flags: int) -> Taking:
     """Say what becomes of an own order that comes in, by the rules of a :class:`~clob.Book`.
 
     Args:
@@ -204,7 +204,7 @@ def taking(offered: list[Offer], size: int, flags: int) -> Taking:
     if not offered:
         return Taking(FokNotFillableError.number if flags & FOK else 0, [], [], size)
     policy = SelfTrade((flags & SELF_TRADE) >> SELF_TRADE_SHIFT)
-    trades: list[tuple[Offer, int]] = []
+    trades: list[tuple[MatchableOrder, int]] = []
     cancels: list[OwnResting] = []
     left, stopped = size, False
     for offer in offered:

@@ -113,7 +113,7 @@ Runner: TypeAlias = tuple[str, int, str]
 """Market, selection, handicap."""
 
 
-class Change(NamedTuple):
+class RunnerChange(NamedTuple):
     """What a line says of one runner."""
 
     instrument: int
@@ -230,7 +230,7 @@ class _Reader:
 
     # ----- reading a message, which changes nothing --------------------------------------------
 
-    def _changes(self, message: Message) -> list[Change]:
+    def _changes(self, message: Message) -> list[RunnerChange]:
         """Read what a message says of its runners."""
         changes = []
         for market in message["mc"]:
@@ -243,7 +243,7 @@ class _Reader:
                     for odds, size in part.get(ladder, ())
                 ]
                 traded = [(units(odds, 2), _lots(size) // 2) for odds, size in part.get("trd", ())]
-                changes.append(Change(instrument, levels, traded, image))
+                changes.append(RunnerChange(instrument, levels, traded, image))
         return changes
 
     def _outcomes(self, message: Message) -> tuple[tuple[int, int], ...]:
@@ -261,7 +261,11 @@ class _Reader:
     # ----- what it means -----------------------------------------------------------------------
 
     def _moment(
-        self, ts_ns: int, line: int, changes: list[Change], outcomes: tuple[tuple[int, int], ...]
+        self,
+        ts_ns: int,
+        line: int,
+        changes: list[RunnerChange],
+        outcomes: tuple[tuple[int, int], ...],
     ) -> Moment:
         """Make a moment of what a message says."""
         updates: list[LevelUpdate] = []
@@ -277,7 +281,7 @@ class _Reader:
             trades += self._traded_since(change)
         return Moment(ts_ns, line, tuple(updates), tuple(trades), tuple(fresh), None, outcomes)
 
-    def _traded_since(self, change: Change) -> list[LevelTrade]:
+    def _traded_since(self, change: RunnerChange) -> list[LevelTrade]:
         """Take traded volumes in; give what was traded since those before."""
         known = self._traded.setdefault(change.instrument, {})
         gains = [(odds, volume - known.get(odds, 0)) for odds, volume in change.traded]
@@ -291,7 +295,7 @@ class _Reader:
             LevelTrade(change.instrument, NOBODY, TICKS[odds], gain) for odds, gain in gains if gain
         ]
 
-    def _imaged(self, instrument: int, changes: list[Change]) -> list[int]:
+    def _imaged(self, instrument: int, changes: list[RunnerChange]) -> list[int]:
         """Take an image in; give the instrument if its book is to be made anew."""
         known = {at: size for at, size in self._levels.get(instrument, {}).items() if size}
         stated = {

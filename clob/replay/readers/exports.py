@@ -32,7 +32,7 @@ from clob.replay.readers.journal.rows import (
     OUTCOMES,
     ROWS,
     CommonLot,
-    Rows,
+    EventRows,
     SizeError,
 )
 from clob.units import PRICE_MAX, PRICE_MIN
@@ -380,7 +380,7 @@ def _events(
     problems: Problems,
 ) -> Iterator[Records]:
     """Make events of the table of events, those of one command at a time."""
-    rows = Rows(numbers, lot_wei)
+    rows = EventRows(numbers, lot_wei)
     expected: dict[str, int] = {}
     some: list[Event] = []
     before: EventLine | None = None

@@ -32,7 +32,7 @@ LOT_WEI = 10**18
 """A lot is a contract."""
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """One line of the log."""
 
     line: int
@@ -120,7 +120,7 @@ def _names(path: FilePath) -> list[str]:
 
 def _rows(
     path: FilePath, names: list[str], problems: Problems, progress: Progress
-) -> Iterator[Row]:
+) -> Iterator[LogRow]:
     """Read the lines that are right, and report the others."""
     latest = -(2**63)
     for line, text in lines(path, problems, progress):
@@ -145,15 +145,15 @@ def _rows(
         yield row
 
 
-def _row(line: int, found: dict[str, str]) -> Row:
+def _row(line: int, found: dict[str, str]) -> LogRow:
     """Read a line."""
     bids = [found["best_yes_bid"], found["best_no_bid"]]
     if not all(bid.isascii() and bid.isdigit() and len(bid) < 10 for bid in bids):
         raise ValueError("a bid is no whole number of cents")
-    return Row(line, date_ns(found["timestamp"]), found["market_ticker"], *map(int, bids))
+    return LogRow(line, date_ns(found["timestamp"]), found["market_ticker"], *map(int, bids))
 
 
-def _wrong(row: Row, found: dict[str, str], latest: int) -> tuple[str, str] | None:
+def _wrong(row: LogRow, found: dict[str, str], latest: int) -> tuple[str, str] | None:
     """Say what is wrong with a line that can be read."""
     if row.yes >= WHOLE or row.no >= WHOLE:
         return "price off the grid", f"bids of {row.yes} and {row.no} cents, not 0 to 99"
@@ -167,7 +167,7 @@ def _wrong(row: Row, found: dict[str, str], latest: int) -> tuple[str, str] | No
     return None
 
 
-def _moments(rows: Iterator[Row], tickers: dict[str, int], *, mirror: bool) -> Iterator[Moment]:
+def _moments(rows: Iterator[LogRow], tickers: dict[str, int], *, mirror: bool) -> Iterator[Moment]:
     """Turn lines into levels of one lot."""
     last: dict[tuple[int, int], int] = {}
     for row in rows:

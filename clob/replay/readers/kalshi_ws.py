@@ -58,7 +58,7 @@ LADDERS = {
 """Whose bids a ladder of a snapshot has, and whether in cents."""
 
 
-class Survey(NamedTuple):
+class KalshiSurvey(NamedTuple):
     """What has to be known of a dump beforehand."""
 
     numbers: dict[str, int]
@@ -131,7 +131,7 @@ def read_kalshi_ws(
     )
 
 
-def _survey(path: FilePath) -> Survey:
+def _survey(path: FilePath) -> KalshiSurvey:
     """Find the markets, the finest tick and the first time."""
     numbers: dict[str, int] = {}
     places, start_ns = PLACES[0], 0
@@ -151,7 +151,7 @@ def _survey(path: FilePath) -> Survey:
             continue
     if not numbers:
         raise ReplayFormatError(f"{plain_name(path)}: no snapshot of any market")
-    return Survey(numbers, places, start_ns)
+    return KalshiSurvey(numbers, places, start_ns)
 
 
 def _dollars(body: Message) -> Iterator[str | int]:
@@ -182,7 +182,7 @@ class _Reader:
     def __init__(
         self,
         path: FilePath,
-        survey: Survey,
+        survey: KalshiSurvey,
         problems: Problems,
         *,
         mirror: bool,

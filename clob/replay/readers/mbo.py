@@ -30,7 +30,7 @@ from clob.replay.io.problems import Policy, Problems
 from clob.replay.io.recording import Records, ticks_of
 from clob.replay.io.streams import INVENTED_ID, Instrument, Stream
 from clob.replay.io.text import TIME_NS_MAX
-from clob.replay.readers.mbo_book import BLOCK_ROWS, LAST, NOBODY, SNAPSHOT, Reader, Row
+from clob.replay.readers.mbo_book import BLOCK_ROWS, LAST, NOBODY, SNAPSHOT, MboReader, MboRow
 
 FIELDS = ("ts_recv", "ts_event", "action", "side", "price", "size", "order_id", "flags")
 """The fields of a record that matter; prices are money times 10**9."""
@@ -116,7 +116,7 @@ def stream_of(
     def blocks() -> Iterator[Records]:
         """Go through the records anew."""
         problems.gather([] if earlier is None else [earlier])
-        reader = Reader(lo, hi, path, problems)
+        reader = MboReader(lo, hi, path, problems)
         return reader.events(_rows(records, tick, offset), _opening(records))
 
     return Stream(
@@ -147,7 +147,7 @@ def _opening(records: Records) -> int:
     return start
 
 
-def _rows(records: Records, tick: int, offset: int) -> Iterator[Row]:
+def _rows(records: Records, tick: int, offset: int) -> Iterator[MboRow]:
     """Give the records one by one."""
     number = 0
     for start in range(0, len(records), BLOCK_ROWS):
@@ -159,4 +159,4 @@ def _rows(records: Records, tick: int, offset: int) -> Iterator[Row]:
         columns[4] = (part["price"].astype(np.int64) // tick - offset).tolist()
         for values in zip(*columns, strict=True):
             number += 1
-            yield Row._make((*values, number))
+            yield MboRow._make((*values, number))

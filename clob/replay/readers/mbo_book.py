@@ -23,7 +23,7 @@ BLOCK_ROWS = 1 << 14
 """How many records are gone through at a time."""
 
 
-class Row(NamedTuple):
+class MboRow(NamedTuple):
     """One record."""
 
     recv_ns: int
@@ -46,7 +46,7 @@ class Row(NamedTuple):
     """Which record of the file it is, from 1."""
 
 
-class Resting(NamedTuple):
+class MboOrder(NamedTuple):
     """An order in the book."""
 
     side: int
@@ -57,9 +57,9 @@ class Resting(NamedTuple):
     """What remains of it, in lots."""
 
 
-def _happenings(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _happenings(rows: Iterable[MboRow]) -> Iterator[list[MboRow]]:
     """Give together what happened at once."""
-    group: list[Row] = []
+    group: list[MboRow] = []
     for row in rows:
         if group and row.ts_ns != group[-1].ts_ns:
             yield group
@@ -72,7 +72,7 @@ def _happenings(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield group
 
 
-class Reader:
+class MboReader:
     """Turns records into events, with what rests by them."""
 
     def __init__(self, lo: int, hi: int, path: FilePath, problems: Problems) -> None:
@@ -80,15 +80,15 @@ class Reader:
         """The lowest price to read, in ticks."""
         self.hi: int = hi
         """The highest price to read, in ticks."""
-        self.resting: dict[int, Resting] = {}
+        self.resting: dict[int, MboOrder] = {}
         """The orders in the book by id, in the order of their places in the queues."""
         self._file: str = os.fspath(path)
         self._problems: Problems = problems
         self._out: list[tuple[int, ...]] = []
         # The first record of what is being gone through: its time and number are the events'.
-        self._at: Row
+        self._at: MboRow
 
-    def events(self, rows: Iterator[Row], opening: int) -> Iterator[Records]:
+    def events(self, rows: Iterator[MboRow], opening: int) -> Iterator[Records]:
         """Go through all records.
 
         Args:
@@ -130,7 +130,7 @@ class Reader:
         self._out = []
         return events
 
-    def _report(self, kind: str, text: str, row: Row) -> None:
+    def _report(self, kind: str, text: str, row: MboRow) -> None:
         """Report a problem of a record."""
         self._problems.report(kind, text, self._file, row.number)
 
@@ -138,7 +138,7 @@ class Reader:
         self,
         kind: Kind,
         order_id: int,
-        order: Resting,
+        order: MboOrder,
         *,
         size: int | None = None,
         flags: int = 0,
@@ -165,7 +165,7 @@ class Reader:
 
     # ----- before continuous trading -----------------------------------------------------------
 
-    def _before(self, group: list[Row]) -> None:
+    def _before(self, group: list[MboRow]) -> None:
         """Keep the book while orders may cross and do not match."""
         for row in group:
             if row.action == b"R":
@@ -177,12 +177,12 @@ class Reader:
             elif row.action == b"M":
                 self._change(row.order_id, _order(row))
 
-    def _rest(self, order_id: int, order: Resting) -> None:
+    def _rest(self, order_id: int, order: MboOrder) -> None:
         """Put an order last in its queue."""
         self.resting.pop(order_id, None)
         self.resting[order_id] = order
 
-    def _change(self, order_id: int, order: Resting) -> None:
+    def _change(self, order_id: int, order: MboOrder) -> None:
         """Change an order; a smaller one at the same price keeps its place."""
         before = self.resting.get(order_id)
         if before is not None and _keeps(before, order):
@@ -197,7 +197,7 @@ class Reader:
 
     # ----- continuous trading ------------------------------------------------------------------
 
-    def _happened(self, group: list[Row]) -> None:
+    def _happened(self, group: list[MboRow]) -> None:
         """Turn what happened at once into events."""
         start = 0
         while start < len(group):
@@ -218,13 +218,13 @@ class Reader:
                 for row in effects:
                     self._plain(row)
 
-    def _plain(self, row: Row) -> None:
+    def _plain(self, row: MboRow) -> None:
         """Turn a record that is of no trade into events."""
         order_id, order = row.order_id, _order(row)
         before = self.resting.get(order_id)
         if row.action == b"R":
             self.resting.clear()
-            self._emit(Kind.CLEAR, 0, Resting(0, self.lo, 0))
+            self._emit(Kind.CLEAR, 0, MboOrder(0, self.lo, 0))
         elif row.action == b"A":
             if before is not None:
                 self._report("order twice", f"order {order_id} is in the book already", row)
@@ -241,7 +241,7 @@ class Reader:
         else:
             self._report("action unknown", f"{row.action!r}", row)
 
-    def _changed(self, order_id: int, before: Resting, order: Resting) -> None:
+    def _changed(self, order_id: int, before: MboOrder, order: MboOrder) -> None:
         """Turn a change of an order into events; one across the edge of the grid comes or goes."""
         self._change(order_id, order)
         was, now = (self.lo <= each.price <= self.hi for each in (before, order))
@@ -253,7 +253,7 @@ class Reader:
             self._emit(Kind.CANCEL, order_id, before, size=0)
             self._emit(Kind.LIMIT, order_id, order)
 
-    def _prevented(self, trades: list[Row], effects: list[Row]) -> list[Row]:
+    def _prevented(self, trades: list[MboRow], effects: list[MboRow]) -> list[MboRow]:
         """Take out orders that the exchange took out so that nobody trades with himself."""
         if len(effects) < 2 and not trades:
             return effects
@@ -279,10 +279,10 @@ class Reader:
             self._emit(Kind.CANCEL, row.order_id, order, size=0)
         return rest
 
-    def _traded(self, trades: list[Row]) -> dict[int, int]:
+    def _traded(self, trades: list[MboRow]) -> dict[int, int]:
         """Turn trades and fills into events; give what the fills leave of each order."""
         left: dict[int, int] = {}
-        incoming: Row | None = None
+        incoming: MboRow | None = None
         for row in trades:
             if row.action == b"T":
                 incoming = row
@@ -293,7 +293,7 @@ class Reader:
                 self._filled(row, left)
         return left
 
-    def _came_in(self, row: Row, left: dict[int, int]) -> None:
+    def _came_in(self, row: MboRow, left: dict[int, int]) -> None:
         """Turn a trade into an incoming order."""
         order_id = row.order_id or INVENTED_ID + row.number
         order = _order(row)
@@ -303,7 +303,7 @@ class Reader:
             self._emit(Kind.CANCEL, order_id, resting, size=0)
         self._emit(Kind.IOC, order_id, order)
 
-    def _filled(self, row: Row, left: dict[int, int]) -> None:
+    def _filled(self, row: MboRow, left: dict[int, int]) -> None:
         """Turn a fill into a record of it."""
         order = self.resting.get(row.order_id)
         if order is None:
@@ -315,7 +315,7 @@ class Reader:
         left[row.order_id] = max(before - row.size, 0)
         self._emit(Kind.FILL, row.order_id, order._replace(price=row.price), size=row.size)
 
-    def _settled(self, effects: list[Row], left: dict[int, int]) -> None:
+    def _settled(self, effects: list[MboRow], left: dict[int, int]) -> None:
         """Bring the book from what the fills left of it to what the records say."""
         for order_id, size in left.items():
             order = self.resting[order_id]
@@ -329,7 +329,7 @@ class Reader:
             else:
                 self._plain(row)
 
-    def _restated(self, row: Row, left: int) -> None:
+    def _restated(self, row: MboRow, left: int) -> None:
         """Follow a record about an order that was just filled."""
         order_id, order = row.order_id, _order(row)
         before = self.resting.get(order_id)
@@ -344,11 +344,11 @@ class Reader:
             self._changed(order_id, before, order)
 
 
-def _order(row: Row) -> Resting:
+def _order(row: MboRow) -> MboOrder:
     """Give the order a record is about."""
-    return Resting(int(row.side != BUYS), row.price, row.size)
+    return MboOrder(int(row.side != BUYS), row.price, row.size)
 
 
-def _keeps(before: Resting, after: Resting) -> bool:
+def _keeps(before: MboOrder, after: MboOrder) -> bool:
     """Tell whether a changed order keeps its place."""
     return before[:2] == after[:2] and after.size <= before.size

@@ -246,7 +246,7 @@ def _words(known: Mapping[str, int], more: Mapping[str, int] | None) -> dict[byt
     return {word.lower().encode(): int(number) for word, number in both.items()}
 
 
-class Survey(NamedTuple):
+class TableSurvey(NamedTuple):
     """What has to be known of the whole table beforehand."""
 
     lo: int
@@ -259,7 +259,7 @@ class Survey(NamedTuple):
     """Whether there are fills."""
 
 
-def _survey(blocks: Iterator[Records]) -> Survey:
+def _survey(blocks: Iterator[Records]) -> TableSurvey:
     """Go through the events for prices and instruments; best prices and ends have none to count."""
     lo, hi, has_fills = 2**31 - 1, 1, False
     numbers: set[int] = set()
@@ -269,7 +269,7 @@ def _survey(blocks: Iterator[Records]) -> Survey:
             lo, hi = min(lo, int(prices.min())), max(hi, int(prices.max()))
         numbers.update(np.unique(events["instrument"]).tolist())
         has_fills |= bool((events["kind"] == Kind.FILL).any())
-    return Survey(min(lo, hi), hi, sorted(numbers) or [0], has_fills)
+    return TableSurvey(min(lo, hi), hi, sorted(numbers) or [0], has_fills)
 
 
 def _events(

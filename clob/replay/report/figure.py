@@ -32,7 +32,7 @@ TALL_PX = 120
 """From which height on a panel is tall."""
 
 
-class Key(NamedTuple):
+class LegendEntry(NamedTuple):
     """An entry of the legend."""
 
     colour: str
@@ -43,7 +43,7 @@ class Key(NamedTuple):
     """``stroke``, ``block``, ``dot`` or ``ring``."""
 
 
-class Told(NamedTuple):
+class Tooltip(NamedTuple):
     """A value that is told where one points at a column."""
 
     colour: str
@@ -70,9 +70,9 @@ class Panel:
     """What is to be seen, for who does not see it."""
     layers: list[Markup] = dataclasses.field(default_factory=list)
     """What is drawn, from the back to the front."""
-    keys: list[Key] = dataclasses.field(default_factory=list)
+    keys: list[LegendEntry] = dataclasses.field(default_factory=list)
     """The legend."""
-    told: list[Told] = dataclasses.field(default_factory=list)
+    told: list[Tooltip] = dataclasses.field(default_factory=list)
     """What is told where one points."""
     image: Markup | None = None
     """A picture behind it all."""
@@ -163,7 +163,7 @@ def figure(
     )
 
 
-def _legend(keys: list[Key]) -> Markup:
+def _legend(keys: list[LegendEntry]) -> Markup:
     """Write the legend."""
     entries = (
         tag("li", tag("i", class_=f"key {key.shape} {key.colour}"), key.label) for key in keys
@@ -202,7 +202,7 @@ def _share(place: int) -> str:
     return f"{place // 100}.{place % 100:02d}%"
 
 
-def _data(span: Span, told: list[Told], more: Mapping[str, Any]) -> Markup:
+def _data(span: Span, told: list[Tooltip], more: Mapping[str, Any]) -> Markup:
     """Write what the page needs where one points at a figure.
 
     A text equal to the one before is left out as 0.

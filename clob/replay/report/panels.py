@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clob.replay.report import lines as strokes
-from clob.replay.report.figure import Key, Panel, Told, summary_of, texts_of
+from clob.replay.report.figure import LegendEntry, Panel, Tooltip, summary_of, texts_of
 from clob.replay.report.heatmap import Heat
 from clob.replay.report.lines import Columns, Scale, Span, add_up, reduce_steps, scale_of
 from clob.replay.report.summary import Flow, Money, drawdowns, top
@@ -74,8 +74,8 @@ def position_panel(flows: list[Flow], span: Span) -> Panel | None:
 def _add_line(panel: Panel, columns: Columns, colour: str, label: str) -> None:
     """Draw a line, and tell of it."""
     panel.layers.append(strokes.line(columns, panel.scale, colour))
-    panel.keys.append(Key(colour, label))
-    panel.told.append(Told(colour, label, texts_of(columns, panel.write)))
+    panel.keys.append(LegendEntry(colour, label))
+    panel.told.append(Tooltip(colour, label, texts_of(columns, panel.write)))
     panel.summary = f"{panel.summary} {summary_of(label, columns, panel.write)}".strip()
 
 
@@ -126,7 +126,7 @@ def volume_panel(flow: Flow, span: Span) -> Panel:
     scale = Scale(0, max(*sums, 1) * 17 // 16 + 1)
     panel = Panel("volume, in lots", 60, scale, number, f"{number(flow.volume)} lots in all.")
     panel.layers.append(strokes.area(sums, scale, 0, "volume"))
-    panel.told.append(Told("volume", "volume", [number(size) for size in sums]))
+    panel.told.append(Tooltip("volume", "volume", [number(size) for size in sums]))
     return panel
 
 
@@ -141,7 +141,7 @@ def depth_panel(flow: Flow, heat: Heat, span: Span) -> Panel:
         image=heat.image,
         twofold=True,
     )
-    panel.keys += [Key("bids", "bids", "block"), Key("asks", "asks", "block")]
+    panel.keys += [LegendEntry("bids", "bids", "block"), LegendEntry("asks", "asks", "block")]
     _add_own(panel, flow, span, 2)
     return panel
 
@@ -163,9 +163,9 @@ def _add_own(panel: Panel, flow: Flow, span: Span, factor: int) -> None:
             layers.append(strokes.dots(places, f"{colour.removesuffix(' taker')}{many}"))
             if not rests:
                 layers.append(strokes.dots(places, f"taker{many}"))
-            panel.keys.append(Key(colour, label, "dot"))
+            panel.keys.append(LegendEntry(colour, label, "dot"))
     panel.layers += layers
-    panel.told.append(Told("own", "own fills", own_texts(flow, columns, span.columns)))
+    panel.told.append(Tooltip("own", "own fills", own_texts(flow, columns, span.columns)))
 
 
 def own_texts(flow: Flow, columns: list[int], count: int) -> list[str | None]:

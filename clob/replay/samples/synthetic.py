@@ -21,7 +21,7 @@ Filled: TypeAlias = tuple[int, int, int]
 
 
 @dataclasses.dataclass
-class Resting:
+class SyntheticOrder:
     """An order in a queue."""
 
     id: int
@@ -39,9 +39,9 @@ class NaiveMatcher:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self.orders: dict[int, Resting] = {}
+        self.orders: dict[int, SyntheticOrder] = {}
         """The resting orders by their id."""
-        self._levels: tuple[dict[int, list[Resting]], ...] = ({}, {})
+        self._levels: tuple[dict[int, list[SyntheticOrder]], ...] = ({}, {})
 
     def best(self, side: int) -> int | None:
         """Find the best price of a side, or None. O(levels)."""
@@ -53,12 +53,12 @@ class NaiveMatcher:
         opposite = self.best(1 - side)
         return opposite is not None and (price >= opposite if side == BUY else price <= opposite)
 
-    def rest(self, order: Resting) -> None:
+    def rest(self, order: SyntheticOrder) -> None:
         """Put an order last in its queue."""
         self.orders[order.id] = order
         self._levels[order.side].setdefault(order.price, []).append(order)
 
-    def match(self, order: Resting) -> list[Filled]:
+    def match(self, order: SyntheticOrder) -> list[Filled]:
         """Trade an incoming order; what is left of it is its ``size`` afterwards."""
         fills = []
         while order.size and self.crosses(order.side, order.price):
@@ -73,14 +73,14 @@ class NaiveMatcher:
                 self.cancel(first.id)
         return fills
 
-    def enter(self, order: Resting) -> list[Filled]:
+    def enter(self, order: SyntheticOrder) -> list[Filled]:
         """Match an order and rest what is left."""
         fills = self.match(order)
         if order.size:
             self.rest(order)
         return fills
 
-    def cancel(self, order_id: int) -> Resting:
+    def cancel(self, order_id: int) -> SyntheticOrder:
         """Take an order out."""
         order = self.orders.pop(order_id)
         queue = self._levels[order.side][order.price]
@@ -242,7 +242,7 @@ class Day:
         if not LO <= price <= HI:
             price, post_only = self.away(side, 0), False
         order_id, size = self.new_id(owner), self.draws.size()
-        fills = self.matcher.enter(Resting(order_id, side, price, size))
+        fills = self.matcher.enter(SyntheticOrder(order_id, side, price, size))
         flags = Flag.POST_ONLY if post_only else 0
         self.event(
             Kind.LIMIT,
@@ -331,7 +331,7 @@ class Day:
             side = SELL
         price = self.away(side, -self.draws.between(0, 3))
         order_id, size = self.new_id(owner), self.draws.size()
-        fills = self.matcher.match(Resting(order_id, side, price, size))
+        fills = self.matcher.match(SyntheticOrder(order_id, side, price, size))
         self.event(Kind.IOC, order_id, side=side, price=price, size=size, owner=owner, fills=fills)
 
     def tend(self) -> None:
@@ -364,7 +364,7 @@ class Day:
             for distance in range(1, 16):
                 for _ in range(self.draws.between(1, 3)):
                     owner = FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
-                    order = Resting(
+                    order = SyntheticOrder(
                         self.new_id(owner), side, self.away(side, distance), self.draws.size()
                     )
                     self.matcher.rest(order)

@@ -4,7 +4,7 @@ cimport cython
 from clob.replay.sim.orders cimport OwnFill
 from clob.replay.sim.orders cimport OwnOrder
 from clob.replay.sim.portfolio cimport Holding, Portfolio
-from clob.replay.sim.market_view cimport Leg, Seat
+from clob.replay.sim.market_view cimport OutcomeView, MarketView
 from clob.replay.sim.latency cimport Connection
 
 # As C variables these are there at once; a global name is looked up in a dictionary each time.
@@ -27,7 +27,7 @@ cdef long HEAR_EXCHANGE
 cdef long long OWN_ID
 
 
-cdef class Account:
+cdef class ExchangeAccount:
     cdef public Portfolio portfolio
     cdef public Portfolio known
     cdef public list orders
@@ -49,20 +49,20 @@ cdef class Account:
     @cython.locals(what=long)
     cpdef deliver(self, tuple message)
 
-    @cython.locals(leg=Leg, flags=long, kind=long)
+    @cython.locals(leg=OutcomeView, flags=long, kind=long)
     cpdef enter(self, ts_ns, OwnOrder order)
 
-    @cython.locals(leg=Leg, seat=Seat)
+    @cython.locals(leg=OutcomeView, seat=MarketView)
     cpdef str _refusal(self, OwnOrder order)
 
     cpdef _refuse(self, ts_ns, OwnOrder order, code)
     cpdef take_out(self, ts_ns, OwnOrder order)
-    cpdef exchange(self, ts_ns, Seat seat, tuple how)
+    cpdef exchange(self, ts_ns, MarketView seat, tuple how)
 
     @cython.locals(order=OwnOrder, fill=OwnFill)
     cpdef fill(self, now_ns, list fills)
 
-    @cython.locals(leg=Leg)
+    @cython.locals(leg=OutcomeView)
     cpdef _leave(self, ts_ns, OwnOrder order, left)
 
     @cython.locals(mine=Portfolio, marks=dict, moved=bint, holding=Holding, row=tuple)
@@ -75,9 +75,9 @@ cdef class Account:
 
     cpdef learn(self, now_ns)
 
-    @cython.locals(leg=Leg)
+    @cython.locals(leg=OutcomeView)
     cpdef _hear_fill(self, OwnOrder order, OwnFill fill)
 
-    @cython.locals(leg=Leg)
+    @cython.locals(leg=OutcomeView)
     cpdef _hear_order(self, OwnOrder order, tuple how)
-    cpdef _hear_exchange(self, Seat seat, how)
+    cpdef _hear_exchange(self, MarketView seat, how)

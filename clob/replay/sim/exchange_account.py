@@ -23,7 +23,7 @@ from clob.replay.io.streams import OWN_ID
 from clob.replay.sim.driver import Driver
 from clob.replay.sim.fees import Charge
 from clob.replay.sim.latency import Connection
-from clob.replay.sim.market_view import Seat
+from clob.replay.sim.market_view import MarketView
 from clob.replay.sim.messages import (
     ENTER,
     EXCHANGE,
@@ -49,7 +49,7 @@ GTC, FILL_OR_KILL, RESTING, FILLED, CANCELLED = (
 )
 
 
-class Account:
+class ExchangeAccount:
     """Own orders at the exchange, and the answers to them.
 
     Args:
@@ -79,9 +79,9 @@ class Account:
         """What it had of each token, a ``PositionRow`` for each change, in the same way."""
         self.news: deque[Message] = deque()
         """The answers under way, in order of arrival."""
-        self.on_fill: Callable[[Seat, Fill], None] | None = None
+        self.on_fill: Callable[[MarketView, Fill], None] | None = None
         """Who is called with each fill the strategy hears of."""
-        self.on_order: Callable[[Seat, OwnOrder], None] | None = None
+        self.on_order: Callable[[MarketView, OwnOrder], None] | None = None
         """Who is called with each change of an order the strategy hears of."""
         self._driver = driver
         self._lot_wei = driver.lot_wei
@@ -191,7 +191,7 @@ class Account:
             self._leave(ts_ns, order, 0)
             self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
 
-    def exchange(self, ts_ns: int, seat: Seat, how: tuple[int, bool]) -> None:
+    def exchange(self, ts_ns: int, seat: MarketView, how: tuple[int, bool]) -> None:
         """Split collateral or merge tokens, if they are there.
 
         Args:
@@ -350,7 +350,7 @@ class Account:
         if self.on_order:
             self.on_order(leg.seat, order)
 
-    def _hear_exchange(self, seat: Seat, how: tuple[int, bool] | None) -> None:
+    def _hear_exchange(self, seat: MarketView, how: tuple[int, bool] | None) -> None:
         """Hear that a split or a merge was done, or was not."""
         seat.exchanging -= 1
         if how and self.known is not self.portfolio:

@@ -9,8 +9,8 @@ cdef object SELL
 cdef object GTC
 
 
-cdef class Leg:
-    cdef public Seat seat
+cdef class OutcomeView:
+    cdef public MarketView seat
     cdef public object instrument
     cdef public object name
     cdef object _book
@@ -24,19 +24,19 @@ cdef class Leg:
 cdef class Acts:
     cdef public object now_ns
 
-    cpdef OwnOrder send(self, Leg leg, side, price, size, time_in_force, bint post_only)
+    cpdef OwnOrder send(self, OutcomeView leg, side, price, size, time_in_force, bint post_only)
     cpdef cancel(self, OwnOrder order)
-    cpdef exchange(self, Seat seat, size, merges)
+    cpdef exchange(self, MarketView seat, size, merges)
 
 
-cdef class Seat:
+cdef class MarketView:
     cdef public object number
     cdef public object name
     cdef public object lot_wei
     cdef public Portfolio portfolio
-    cdef public Leg yes
-    cdef public Leg no
-    cdef public Leg first
+    cdef public OutcomeView yes
+    cdef public OutcomeView no
+    cdef public OutcomeView first
     cdef public object lo
     cdef public object hi
     cdef public object exchanging

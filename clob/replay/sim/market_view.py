@@ -17,7 +17,7 @@ BUY, SELL, GTC = Side.BUY, Side.SELL, TimeInForce.GTC
 OVER = "the run is over: nothing arrives any more"
 
 
-class PriceSize(NamedTuple):
+class PriceLevel(NamedTuple):
     """One level of a book."""
 
     price: int
@@ -26,12 +26,12 @@ class PriceSize(NamedTuple):
     """Of all its orders together, in lots."""
 
 
-class Leg:
+class OutcomeView:
     """One outcome token of a market: its book, and what the strategy has of it."""
 
-    def __init__(self, seat: "Seat", instrument: int, book: Book | None, name: str) -> None:
+    def __init__(self, seat: "MarketView", instrument: int, book: Book | None, name: str) -> None:
         """Bring them together; the scheduler does."""
-        self.seat: Seat = seat
+        self.seat: MarketView = seat
         """The market it belongs to."""
         self.instrument: int = instrument
         """The number of the token: market * 2, and 1 more for NO."""
@@ -95,7 +95,7 @@ class Leg:
                 return level.price
         return None
 
-    def depth(self, limit: int | None = None) -> tuple[list[PriceSize], list[PriceSize]]:
+    def depth(self, limit: int | None = None) -> tuple[list[PriceLevel], list[PriceLevel]]:
         """Take a picture of the book.
 
         Args:
@@ -106,7 +106,7 @@ class Leg:
         """
         depth, lot_wei = self.book.depth(limit), self.seat.lot_wei
         bids, asks = (
-            [PriceSize(level.price, level.size // lot_wei) for level in side]
+            [PriceLevel(level.price, level.size // lot_wei) for level in side]
             for side in (depth.bids, depth.asks)
         )
         return bids, asks
@@ -185,7 +185,7 @@ class Acts:
 
     def send(
         self,
-        leg: Leg,
+        leg: OutcomeView,
         side: Side,
         price: int,
         size: int,
@@ -199,12 +199,12 @@ class Acts:
         """Send a cancel."""
         raise RuntimeError(OVER)
 
-    def exchange(self, seat: "Seat", size: int, merges: bool) -> None:
+    def exchange(self, seat: "MarketView", size: int, merges: bool) -> None:
         """Send a split, or a merge, of so many lots."""
         raise RuntimeError(OVER)
 
 
-class Seat:
+class MarketView:
     """A strategy's place at one market. Prices and orders without a leg are those of ``first``."""
 
     def __init__(
@@ -225,11 +225,11 @@ class Seat:
         """What a size of 1 stands for, in wei."""
         self.portfolio: Portfolio = portfolio
         """All that the strategy has heard it owns, in all markets; to be looked at only."""
-        self.yes: Leg = Leg(self, 2 * number, books[0], names[1])
+        self.yes: OutcomeView = OutcomeView(self, 2 * number, books[0], names[1])
         """The YES token."""
-        self.no: Leg = Leg(self, 2 * number + 1, books[1], names[2])
+        self.no: OutcomeView = OutcomeView(self, 2 * number + 1, books[1], names[2])
         """The NO token."""
-        self.first: Leg = self.yes if self.yes.has_book else self.no
+        self.first: OutcomeView = self.yes if self.yes.has_book else self.no
         """YES, or NO where only that was recorded."""
         self.lo: int = self.first.book.lo
         """The lowest price there is, in ticks."""
@@ -237,7 +237,7 @@ class Seat:
         """The highest price there is, in ticks."""
         self.exchanging: int = 0
         """How many splits and merges were sent and not heard of."""
-        self.markets: tuple[Seat, ...] = (self,)
+        self.markets: tuple[MarketView, ...] = (self,)
         """The seats at all markets, by number."""
         self._act = acts
 
@@ -267,11 +267,11 @@ class Seat:
         return self.yes.open_orders + self.no.open_orders
 
     def best_of_others(self, side: Side) -> int | None:
-        """Find the best price of others on a side; see :meth:`Leg.best_of_others`."""
+        """Find the best price of others on a side; see :meth:`OutcomeView.best_of_others`."""
         return self.first.best_of_others(side)
 
-    def depth(self, limit: int | None = None) -> tuple[list[PriceSize], list[PriceSize]]:
-        """Take a picture of the book; see :meth:`Leg.depth`."""
+    def depth(self, limit: int | None = None) -> tuple[list[PriceLevel], list[PriceLevel]]:
+        """Take a picture of the book; see :meth:`OutcomeView.depth`."""
         return self.first.depth(limit)
 
     def buy(
@@ -282,7 +282,7 @@ class Seat:
         time_in_force: TimeInForce = GTC,
         post_only: bool = False,
     ) -> OwnOrder:
-        """Send an order to buy; see :meth:`Leg.buy`."""
+        """Send an order to buy; see :meth:`OutcomeView.buy`."""
         return self._act.send(self.first, BUY, price, size, time_in_force, post_only)
 
     def sell(
@@ -293,7 +293,7 @@ class Seat:
         time_in_force: TimeInForce = GTC,
         post_only: bool = False,
     ) -> OwnOrder:
-        """Send an order to sell; see :meth:`Leg.buy`."""
+        """Send an order to sell; see :meth:`OutcomeView.buy`."""
         return self._act.send(self.first, SELL, price, size, time_in_force, post_only)
 
     def cancel(self, order: OwnOrder) -> None:

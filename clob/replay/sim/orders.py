@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from clob.order import Side, TimeInForce, Word
 
 if TYPE_CHECKING:
-    from clob.replay.sim.market_view import Leg
+    from clob.replay.sim.market_view import OutcomeView
 
 
 class OrderState(Word):
@@ -115,7 +115,7 @@ class OwnOrder:
     def __init__(
         self,
         order_id: int,
-        leg: "Leg",
+        leg: "OutcomeView",
         side: Side,
         price: int,
         size: int,
@@ -126,7 +126,7 @@ class OwnOrder:
         """Send it; the scheduler does."""
         self.id: int = order_id
         """Its id, from ``OWN_ID`` on in the order of sending."""
-        self.leg: Leg = leg
+        self.leg: OutcomeView = leg
         """Where it was sent."""
         self.side: Side = side
         """Whether it buys or sells."""

@@ -1,10 +1,10 @@
 # The types of clob/replay/sim/session.py, from which the compiled module is made; see setup.py.
 cimport cython
 
-from clob.replay.sim.exchange_account cimport Account
+from clob.replay.sim.exchange_account cimport ExchangeAccount
 from clob.replay.sim.orders cimport OwnOrder
 from clob.replay.sim.portfolio cimport Portfolio
-from clob.replay.sim.market_view cimport Acts, Leg, Seat
+from clob.replay.sim.market_view cimport Acts, OutcomeView, MarketView
 from clob.replay.sim.latency cimport Connection
 
 cdef object GTD
@@ -18,7 +18,7 @@ cdef object EXCHANGE
 cdef class Session(Acts):
     cdef public object strategy
     cdef public object driver
-    cdef public Account account
+    cdef public ExchangeAccount account
     cdef public tuple seats
     cdef object _every_ns
     cdef Connection _orders_way
@@ -26,14 +26,14 @@ cdef class Session(Acts):
     cdef bint _hears
     cdef object _stop
 
-    @cython.locals(account=Account)
+    @cython.locals(account=ExchangeAccount)
     cpdef run(self)
 
-    @cython.locals(account=Account)
+    @cython.locals(account=ExchangeAccount)
     cpdef tuple _next(self, wake_ns)
 
-    @cython.locals(account=Account)
+    @cython.locals(account=ExchangeAccount)
     cpdef _wake(self)
 
     @cython.locals(order=OwnOrder)
-    cpdef OwnOrder send(self, Leg leg, side, price, size, time_in_force, bint post_only)
+    cpdef OwnOrder send(self, OutcomeView leg, side, price, size, time_in_force, bint post_only)

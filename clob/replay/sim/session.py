@@ -13,10 +13,10 @@ from clob.order import SelfTrade, Side, TimeInForce
 from clob.records import LOTS_MAX, SELF_TRADE_SHIFT
 from clob.replay.io.streams import OWN_ID, Instrument
 from clob.replay.sim.driver import NEVER, Driver, OwnFill, Stop
-from clob.replay.sim.exchange_account import Account
+from clob.replay.sim.exchange_account import ExchangeAccount
 from clob.replay.sim.fees import Charge
 from clob.replay.sim.latency import Latency
-from clob.replay.sim.market_view import Acts, Leg, Seat
+from clob.replay.sim.market_view import Acts, MarketView, OutcomeView
 from clob.replay.sim.messages import ENTER, EXCHANGE, TAKE_OUT, EquityRow, Message, PositionRow
 from clob.replay.sim.orders import OwnOrder
 from clob.replay.sim.portfolio import Portfolio
@@ -73,7 +73,7 @@ class Session(Acts):
         if portfolio is None:
             portfolio = Portfolio()
         flags = int(self_trade) << SELF_TRADE_SHIFT
-        self.account: Account = Account(driver, portfolio, replies_way, flags)
+        self.account: ExchangeAccount = ExchangeAccount(driver, portfolio, replies_way, flags)
         """What the strategy's orders came to, and what it owns."""
         if _overrides(strategy, "on_fill"):
             self.account.on_fill = strategy.on_fill
@@ -82,7 +82,9 @@ class Session(Acts):
         self._hears = bool(self.account.on_fill or self.account.on_order)
         if not self._hears:
             self.account.share()
-        self.seats: tuple[Seat, ...] = self._take_seats({one.number: one for one in instruments})
+        self.seats: tuple[MarketView, ...] = self._take_seats(
+            {one.number: one for one in instruments}
+        )
         """The seats at all markets, by number."""
         for seat in self.seats:
             seat.markets = self.seats
@@ -90,7 +92,7 @@ class Session(Acts):
         if _overrides(strategy, "on_book"):
             self._stop = Stop.BOOK
 
-    def _take_seats(self, known: dict[int, Instrument]) -> tuple[Seat, ...]:
+    def _take_seats(self, known: dict[int, Instrument]) -> tuple[MarketView, ...]:
         """Take a seat at each market that has a book."""
         driver, books = self.driver, self.driver.books
         seats = []
@@ -100,7 +102,7 @@ class Session(Acts):
             market = yes.market or no.market or f"market {number}"
             names = (market, f"{market} {yes.outcome}", f"{market} {no.outcome}")
             pair = (books.get(2 * number), books.get(2 * number + 1))
-            seats.append(Seat(number, pair, names, driver.lot_wei, self.account.known, self))
+            seats.append(MarketView(number, pair, names, driver.lot_wei, self.account.known, self))
         return tuple(seats)
 
     # ----- what there is afterwards ------------------------------------------------------------
@@ -204,7 +206,7 @@ class Session(Acts):
 
     def send(
         self,
-        leg: Leg,
+        leg: OutcomeView,
         side: Side,
         price: int,
         size: int,
@@ -236,7 +238,7 @@ class Session(Acts):
             arrival_ns = self._orders_way.arrival_ns(self.now_ns)
             self._arrivals.append((arrival_ns, TAKE_OUT, order, None))
 
-    def exchange(self, seat: Seat, size: int, merges: bool) -> None:
+    def exchange(self, seat: MarketView, size: int, merges: bool) -> None:
         """Send a split or a merge."""
         if type(size) is not int:
             raise TypeError(f"size must be an integer, not {size!r}")

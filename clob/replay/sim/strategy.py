@@ -1,6 +1,6 @@
 """The class to write a strategy in: plain Python, called at the times it asks for."""
 
-from clob.replay.sim.market_view import Seat
+from clob.replay.sim.market_view import MarketView
 from clob.replay.sim.orders import Fill, OwnOrder
 
 
@@ -18,21 +18,21 @@ class Strategy:
     ...             market.buy(market.best_ask, 1)
     """
 
-    def on_start(self, market: Seat) -> None:
+    def on_start(self, market: MarketView) -> None:
         """Begin: called once for each market, before the first event that is no seed.
 
         Args:
             market: the seat at it.
         """
 
-    def on_wake(self, market: Seat) -> None:
+    def on_wake(self, market: MarketView) -> None:
         """Act: called every ``every_ns`` for each market, by number.
 
         Args:
             market: the seat at it.
         """
 
-    def on_fill(self, market: Seat, fill: Fill) -> None:
+    def on_fill(self, market: MarketView, fill: Fill) -> None:
         """Hear of a fill, when the answer has come back. Positions know of it already.
 
         Args:
@@ -40,7 +40,7 @@ class Strategy:
             fill: what was filled.
         """
 
-    def on_order(self, market: Seat, order: OwnOrder) -> None:
+    def on_order(self, market: MarketView, order: OwnOrder) -> None:
         """Hear that an order rests, is refused, or has left the book other than by a fill.
 
         Args:
@@ -48,7 +48,7 @@ class Strategy:
             order: its ``state`` says what has become of it.
         """
 
-    def on_book(self, market: Seat) -> None:
+    def on_book(self, market: MarketView) -> None:
         """Look: called after each recorded event that changed a best price or its size.
 
         Args:

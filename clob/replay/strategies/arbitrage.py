@@ -1,7 +1,7 @@
 """Arbitrage between the outcomes of one market: together YES and NO are worth exactly one."""
 
 from clob.order import TimeInForce
-from clob.replay.sim.market_view import PriceSize, Seat
+from clob.replay.sim.market_view import MarketView, PriceLevel
 from clob.replay.sim.strategy import Strategy
 
 
@@ -24,7 +24,7 @@ class Arbitrage(Strategy):
         self.size: int = size
         """How many pairs to trade at once at most, in lots."""
 
-    def on_wake(self, market: Seat) -> None:
+    def on_wake(self, market: MarketView) -> None:
         """Merge what pairs there are, and trade what pairs the books offer.
 
         Args:
@@ -43,7 +43,7 @@ class Arbitrage(Strategy):
         self._sell(market, yes_bids, no_bids, whole + self.edge)
 
     def _buy(
-        self, market: Seat, yes_asks: list[PriceSize], no_asks: list[PriceSize], most: int
+        self, market: MarketView, yes_asks: list[PriceLevel], no_asks: list[PriceLevel], most: int
     ) -> bool:
         """Buy a pair if it costs no more than that."""
         if not (yes_asks and no_asks) or yes_asks[0].price + no_asks[0].price > most:
@@ -54,7 +54,7 @@ class Arbitrage(Strategy):
         return True
 
     def _sell(
-        self, market: Seat, yes_bids: list[PriceSize], no_bids: list[PriceSize], least: int
+        self, market: MarketView, yes_bids: list[PriceLevel], no_bids: list[PriceLevel], least: int
     ) -> None:
         """Split collateral and sell both halves if they bring at least that."""
         if not (yes_bids and no_bids) or yes_bids[0].price + no_bids[0].price < least:

@@ -1,7 +1,7 @@
 """A market maker: one bid below the middle of the book, one ask above it."""
 
 from clob.order import Side
-from clob.replay.sim.market_view import Seat
+from clob.replay.sim.market_view import MarketView
 from clob.replay.sim.orders import OwnOrder
 from clob.replay.sim.strategy import Strategy
 
@@ -37,7 +37,7 @@ class MarketMaker(Strategy):
         """How much collateral to split when it begins, in lots."""
         self._quotes: dict[tuple[int, Side], OwnOrder] = {}
 
-    def on_start(self, market: Seat) -> None:
+    def on_start(self, market: MarketView) -> None:
         """Get tokens to sell.
 
         Args:
@@ -46,7 +46,7 @@ class MarketMaker(Strategy):
         if self.opening:
             market.split(self.opening)
 
-    def on_wake(self, market: Seat) -> None:
+    def on_wake(self, market: MarketView) -> None:
         """Quote anew where the book has moved.
 
         Args:
@@ -60,7 +60,7 @@ class MarketMaker(Strategy):
         self._quote(market, BUY, bid, position + self.size <= self.limit)
         self._quote(market, SELL, ask, position - self.size >= -self.limit)
 
-    def prices(self, market: Seat) -> tuple[int, int] | None:
+    def prices(self, market: MarketView) -> tuple[int, int] | None:
         """Say where to quote.
 
         Args:
@@ -76,7 +76,7 @@ class MarketMaker(Strategy):
         middle = bid + ask
         return middle // 2 - self.half_spread, -(-middle // 2) + self.half_spread
 
-    def _quote(self, market: Seat, side: Side, price: int, wanted: bool) -> None:
+    def _quote(self, market: MarketView, side: Side, price: int, wanted: bool) -> None:
         """See to it that one quote is at its price, or that there is none."""
         wanted = wanted and market.lo <= price <= market.hi
         quote = self._quotes.get((market.number, side))
@@ -121,7 +121,7 @@ class InventoryAverse(MarketMaker):
         self.aversion: int = aversion
         """How far the quotes move at the limit, in ticks."""
 
-    def prices(self, market: Seat) -> tuple[int, int] | None:
+    def prices(self, market: MarketView) -> tuple[int, int] | None:
         """Say where to quote.
 
         Args:

@@ -24,7 +24,7 @@ CONTRACTS: Final = (
 """What py-evm takes from it."""
 
 
-class Late(ModuleType):
+class LazyModule(ModuleType):
     """Stands in for the module until it is needed."""
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
@@ -39,7 +39,7 @@ class Late(ModuleType):
 
 def loaded(name: str) -> Callable[[Any], Any]:
     """Give one of the contracts as py-evm has it; the first time takes half a second."""
-    if isinstance(sys.modules.get(NAME), Late):
+    if isinstance(sys.modules.get(NAME), LazyModule):
         del sys.modules[NAME]
     found: Callable[[Any], Any] = getattr(import_module(NAME), name)
     return found
@@ -47,7 +47,7 @@ def loaded(name: str) -> Callable[[Any], Any]:
 
 def stand_in() -> None:
     """Have py-evm load without it, where that is not loaded yet."""
-    sys.modules.setdefault(NAME, Late(NAME))
+    sys.modules.setdefault(NAME, LazyModule(NAME))
 
 
 stand_in()

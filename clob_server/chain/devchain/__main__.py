@@ -14,8 +14,8 @@ import apsw
 from eth import EVM_RECURSION_LIMIT
 
 from clob_server.chain.devchain.chain import DevelopmentChain
-from clob_server.chain.devchain.server import HOST, Server, answer, bind
-from clob_server.chain.devchain.state import Store, StoreError
+from clob_server.chain.devchain.server import HOST, NodeServer, answer, bind
+from clob_server.chain.devchain.state import ChainStore, StoreError
 
 SECOND_NS: Final = 1_000_000_000
 """How many nanoseconds a second has."""
@@ -50,7 +50,7 @@ def run(folder: Path, *, port: int, chain_id: int, with_parent: bool) -> None:
         raise NoStartError(f"it cannot listen on {HOST}:{port}: {error}") from error
     with closing(listener):
         try:
-            store = Store(folder)
+            store = ChainStore(folder)
         except StoreError as error:
             raise NoStartError(str(error)) from error
         with closing(store):
@@ -63,7 +63,7 @@ def run(folder: Path, *, port: int, chain_id: int, with_parent: bool) -> None:
                 raise NoStartError(told) from error
             sys.stdout.write(f"listening on http://{HOST}:{listener.getsockname()[1]}\n")
             sys.stdout.flush()
-            Server(partial(answer, chain)).serve_until_told(listener, with_parent=with_parent)
+            NodeServer(partial(answer, chain)).serve_until_told(listener, with_parent=with_parent)
 
 
 PORT: Final = 8545

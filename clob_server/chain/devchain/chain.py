@@ -19,7 +19,7 @@ from eth_utils.exceptions import ValidationError
 
 from clob_server.chain.devchain.errors import RefusedError, invalid
 from clob_server.chain.devchain.evm import CONSTANT, check, decode, open_evm
-from clob_server.chain.devchain.state import Store, StoreError
+from clob_server.chain.devchain.state import ChainStore, StoreError
 from clob_server.chain.devchain.views import Record, block_record, mined_record, receipt_records
 
 GAP_MAX: Final = 1000
@@ -38,7 +38,7 @@ class Queue:
             commit.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ChainStore) -> None:
         self._store: Final = store
 
     def senders(self) -> Sequence[bytes]:
@@ -131,8 +131,8 @@ class DevelopmentChain:
         StoreError: the store holds another chain, or is damaged.
     """
 
-    def __init__(self, store: Store, chain_id: int, clock_s: Callable[[], int]) -> None:
-        self.store: Final[Store] = store
+    def __init__(self, store: ChainStore, chain_id: int, clock_s: Callable[[], int]) -> None:
+        self.store: Final[ChainStore] = store
         """Where it is kept, with the rows of what can be asked about the past."""
         self.chain_id: Final[int] = chain_id
         """What transactions are signed for."""

@@ -29,7 +29,7 @@ CLOSE_ENOUGH: Final = 66
 """An estimate is too high by at most one part in so many."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class UnsignedCall(msgspec.Struct, frozen=True):
     """A transaction that nobody signed."""
 
     sender: bytes
@@ -48,7 +48,7 @@ class Call(msgspec.Struct, frozen=True):
     """What it says that it touches."""
 
 
-def call(state: StateAPI, wanted: Call) -> bytes:
+def call(state: StateAPI, wanted: UnsignedCall) -> bytes:
     """Give what a contract answers to a call.
 
     Args:
@@ -63,7 +63,7 @@ def call(state: StateAPI, wanted: Call) -> bytes:
     return computation.output
 
 
-def estimate_gas(state: StateAPI, wanted: Call) -> int:
+def estimate_gas(state: StateAPI, wanted: UnsignedCall) -> int:
     """Say with how much gas a transaction succeeds.
 
     It is tried once, with all the gas there is. What it used is enough for a contract that calls no
@@ -108,7 +108,7 @@ def depends_on_gas(computation: ComputationAPI) -> bool:
     return taken or looked or any(map(depends_on_gas, computation.children))
 
 
-def search(state: StateAPI, wanted: Call, too_low: int, enough: int) -> int:
+def search(state: StateAPI, wanted: UnsignedCall, too_low: int, enough: int) -> int:
     """Find an amount of gas with which a transaction succeeds, between two."""
     while (enough - too_low) * CLOSE_ENOUGH > enough:
         middle = (too_low + enough) // 2
@@ -119,12 +119,12 @@ def search(state: StateAPI, wanted: Call, too_low: int, enough: int) -> int:
     return enough
 
 
-def succeeds(state: StateAPI, wanted: Call, gas: int) -> bool:
+def succeeds(state: StateAPI, wanted: UnsignedCall, gas: int) -> bool:
     """Say whether a transaction succeeds with an amount of gas."""
     return not attempt(state, wanted, gas)[0].is_error
 
 
-def attempt(state: StateAPI, wanted: Call, gas: int) -> tuple[ComputationAPI, int]:
+def attempt(state: StateAPI, wanted: UnsignedCall, gas: int) -> tuple[ComputationAPI, int]:
     """Try a transaction, without its fees and its signature.
 
     Returns:
@@ -153,7 +153,7 @@ def attempt(state: StateAPI, wanted: Call, gas: int) -> tuple[ComputationAPI, in
     return computation, gas - computation.get_gas_remaining()
 
 
-def as_transaction(wanted: Call, gas: int) -> SignedTransactionAPI:
+def as_transaction(wanted: UnsignedCall, gas: int) -> SignedTransactionAPI:
     """Make the transaction that py-evm tries: without a fee, and with a sender and no signature."""
     unsigned = PragueTransactionBuilder.new_unsigned_dynamic_fee_transaction(
         chain_id=0,

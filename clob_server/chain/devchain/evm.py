@@ -27,7 +27,7 @@ from eth_utils.exceptions import ValidationError
 from clob.signing import keccak256
 from clob_server.chain.devchain.errors import RefusedError, invalid
 from clob_server.chain.devchain.interpreter import run
-from clob_server.chain.devchain.state import Store
+from clob_server.chain.devchain.state import ChainStore
 from clob_server.chain.devchain.views import kind_of
 from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
 
@@ -105,7 +105,7 @@ class DevelopmentEvm(Chain):
     )
 
 
-def open_evm(store: Store, chain_id: int, now_s: int) -> Chain:
+def open_evm(store: ChainStore, chain_id: int, now_s: int) -> Chain:
     """Open the chain in a store, and begin it where there is none.
 
     Args:

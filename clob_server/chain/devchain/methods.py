@@ -11,7 +11,7 @@ from eth_utils.crypto import keccak
 import clob
 from clob_server.chain.devchain.chain import DevelopmentChain
 from clob_server.chain.devchain.errors import RefusedError, invalid
-from clob_server.chain.devchain.eth_call import Call, call, estimate_gas
+from clob_server.chain.devchain.eth_call import UnsignedCall, call, estimate_gas
 from clob_server.chain.devchain.evm import TIP_WEI
 from clob_server.chain.devchain.fee_history import fee_history
 from clob_server.chain.devchain.logs import find_logs
@@ -250,7 +250,7 @@ def _estimate(chain: DevelopmentChain, given: list[Any]) -> str:
     return hex(estimate_gas(state, affordable(state, asked)))
 
 
-def affordable(state: StateAPI, asked: Call) -> Call:
+def affordable(state: StateAPI, asked: UnsignedCall) -> UnsignedCall:
     """Lower the gas to what the sender can pay, where a price is given."""
     if not asked.gas_price_wei or asked.sender == ZERO_ADDRESS:
         return asked

@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 
 from clob_server.chain.devchain.errors import invalid
-from clob_server.chain.devchain.eth_call import Call
+from clob_server.chain.devchain.eth_call import UnsignedCall
 from clob_server.chain.devchain.evm import GAS_LIMIT
 
 ADDRESS_BYTES: Final = 20
@@ -88,7 +88,7 @@ def block_named(given: object, name: str) -> int | str:
     return "latest" if given in NEWEST else given
 
 
-def call_of(given: object, name: str) -> Call:
+def call_of(given: object, name: str) -> UnsignedCall:
     """Read the transaction of ``eth_call`` and ``eth_estimateGas``."""
     asked = fields(given, name)
     if "data" in asked and "input" in asked and asked["data"] != asked["input"]:
@@ -97,7 +97,7 @@ def call_of(given: object, name: str) -> Call:
     listed = asked.get("accessList", [])
     if not isinstance(listed, list):
         raise invalid(f"{name}.accessList: a list is needed, not {shown(listed)}")
-    return Call(
+    return UnsignedCall(
         sender=address(asked["from"], f"{name}.from") if "from" in asked else ZERO_ADDRESS,
         to=address(asked["to"], f"{name}.to") if "to" in asked else b"",
         gas=min(whole_number(asked.get("gas", GAS_LIMIT), f"{name}.gas"), GAS_LIMIT),

@@ -150,7 +150,7 @@ def bind(port: int) -> socket.socket:
     return listener
 
 
-class Server(uvicorn.Server):
+class NodeServer(uvicorn.Server):
     """A server that ends when it is told to, with exit code 0.
 
     Args:

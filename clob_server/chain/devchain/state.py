@@ -1,7 +1,7 @@
 """Where a chain lives: the keys that py-evm writes, and rows of what can be asked about the past.
 
 One connection of SQLite, held exclusively, in write-ahead mode with a sync at each commit. What is
-written stands aside in memory until :meth:`Store.commit`, which writes all of it in one
+written stands aside in memory until :meth:`ChainStore.commit`, which writes all of it in one
 transaction: a block is there whole, or not at all.
 """
 
@@ -52,7 +52,7 @@ class StoreError(Exception):
     """A store cannot be used; the text says why."""
 
 
-class Store(BaseAtomicDB):
+class ChainStore(BaseAtomicDB):
     """The database of one chain, as py-evm wants one: a mapping of bytes to bytes.
 
     Args:

@@ -69,7 +69,7 @@ class Party(msgspec.Struct, frozen=True, kw_only=True):
     """What is charged, in basis points."""
 
 
-class Fill(msgspec.Struct, frozen=True, kw_only=True):
+class SettlementFill(msgspec.Struct, frozen=True, kw_only=True):
     """A trade that is to be settled, or the two trades of complementary tokens."""
 
     trade_id: int
@@ -85,7 +85,7 @@ class Fill(msgspec.Struct, frozen=True, kw_only=True):
     """The order that came in."""
 
 
-def settle(fills: Sequence[Fill]) -> bytes:
+def settle(fills: Sequence[SettlementFill]) -> bytes:
     """Write the call that settles fills, at most :data:`FILLS_MAX`.
 
     Args:
@@ -209,7 +209,7 @@ def signature_bytes(order: SignedOrder) -> bytes:
     return _signature(order.signature)
 
 
-def _fill(fill: Fill) -> tuple[Any, ...]:
+def _fill(fill: SettlementFill) -> tuple[Any, ...]:
     """Give a fill as the contract takes it."""
     parties = _party(fill.resting), _party(fill.incoming)
     return (fill.trade_id, fill.price, fill.size, *parties)

@@ -8,8 +8,8 @@ import msgspec
 
 from clob_server.chain.config import Addresses
 from clob_server.chain.messages import Hashes
-from clob_server.chain.operations.reserved import Promise, Promises
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.operations.reserved import Reservation, ReservedAmounts
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox
 from clob_server.chain.tx.sender import Sender
@@ -63,7 +63,7 @@ class World(NamedTuple):
     """Sends their steps."""
     addresses: Addresses
     """Where the contracts are."""
-    promises: Promises
+    promises: ReservedAmounts
     """What operations under way will take from wallets."""
     gas_gift: int
     """What the faucet gives for gas, in wei."""
@@ -87,7 +87,9 @@ class Run:
         """The operation."""
         self._estimates = dict(estimates or {})
 
-    async def send(self, *calls: Call, then: Call | None = None) -> list[Step | None]:
+    async def send(
+        self, *calls: GasEstimateCall, then: GasEstimateCall | None = None
+    ) -> list[Step | None]:
         """Have steps happen that do not depend on each other; see :meth:`Sender.send`."""
         known = [call._replace(estimate=self._estimates.pop(call.name, None)) for call in calls]
         steps = await self.world.sender.send(self.operation, known, then)
@@ -97,7 +99,9 @@ class Run:
                 self._estimates[then.name] = estimate
         return steps
 
-    async def must(self, *calls: Call, then: Call | None = None) -> list[Step]:
+    async def must(
+        self, *calls: GasEstimateCall, then: GasEstimateCall | None = None
+    ) -> list[Step]:
         """Have steps happen.
 
         Args:
@@ -116,7 +120,7 @@ class Run:
                 raise StepFailedError(f"{step.name} failed: {step.error}")
         return [step for step in steps if step is not None]
 
-    async def must_or_stick(self, *calls: Call) -> list[Step]:
+    async def must_or_stick(self, *calls: GasEstimateCall) -> list[Step]:
         """Have steps happen that nothing can take the place of.
 
         Raises:
@@ -165,7 +169,7 @@ class Work(ABC):
     """What it takes in gas, a generous guess."""
     lock: Lock | None = None
     """What it must have; None is nothing."""
-    promised: tuple[Promise, ...] = ()
+    promised: tuple[Reservation, ...] = ()
     """What it will take."""
 
     @abstractmethod

@@ -6,7 +6,7 @@ from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Event, Function
 from clob_server.chain.eth.exchange_abi import REGISTER
 from clob_server.chain.eth.token_ids import NO, YES
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 
 GAS_OUT: Final = 250_000
 """How much gas the transfer of a token to a wallet may take: 70,000, and what its code does."""
@@ -78,7 +78,7 @@ IS_REGISTERED: Final = Event(
 )
 
 
-class Calls:
+class StepBuilder:
     """Makes steps.
 
     Args:
@@ -93,77 +93,77 @@ class Calls:
         self._tokens = addresses.conditional_tokens
         self._exchange = addresses.exchange
 
-    def mint(self, name: str, units: int) -> Call:
+    def mint(self, name: str, units: int) -> GasEstimateCall:
         """Mint test dollars for the operator."""
         data = MINT.encode(self._operator, units * UNIT)
-        return Call(name, self._stablecoin, data, left(self._stablecoin, TRANSFERRED))
+        return GasEstimateCall(name, self._stablecoin, data, left(self._stablecoin, TRANSFERRED))
 
-    def wrap(self, name: str, user: str, units: int) -> Call:
+    def wrap(self, name: str, user: str, units: int) -> GasEstimateCall:
         """Give a wallet collateral for test dollars of the operator."""
         data = WRAP.encode(user, units * UNIT)
-        return Call(name, self._collateral, data, left(self._collateral, TRANSFERRED))
+        return GasEstimateCall(name, self._collateral, data, left(self._collateral, TRANSFERRED))
 
-    def approve(self, name: str, token: str, spender: str) -> Call:
+    def approve(self, name: str, token: str, spender: str) -> GasEstimateCall:
         """Let a contract take what the operator has of a token."""
-        return Call(name, token, APPROVE.encode(spender, MAX), left(token, APPROVED))
+        return GasEstimateCall(name, token, APPROVE.encode(spender, MAX), left(token, APPROVED))
 
     def permit(
         self, name: str, user: str, value: int, deadline: int, v: int, r: bytes, s: bytes
-    ) -> Call:
+    ) -> GasEstimateCall:
         """Use the approval of collateral that a wallet signed."""
         data = PERMIT.encode(user, self._operator, value, deadline, v, r, s)
-        return Call(name, self._collateral, data, left(self._collateral, APPROVED))
+        return GasEstimateCall(name, self._collateral, data, left(self._collateral, APPROVED))
 
-    def pull(self, name: str, user: str, amount: int) -> Call:
+    def pull(self, name: str, user: str, amount: int) -> GasEstimateCall:
         """Take collateral from a wallet."""
         data = TRANSFER_FROM.encode(user, self._operator, amount)
-        return Call(name, self._collateral, data, left(self._collateral, TRANSFERRED))
+        return GasEstimateCall(name, self._collateral, data, left(self._collateral, TRANSFERRED))
 
-    def pay(self, name: str, user: str, amount: int) -> Call:
+    def pay(self, name: str, user: str, amount: int) -> GasEstimateCall:
         """Give collateral to a wallet."""
         data = TRANSFER.encode(user, amount)
-        return Call(name, self._collateral, data, left(self._collateral, TRANSFERRED))
+        return GasEstimateCall(name, self._collateral, data, left(self._collateral, TRANSFERRED))
 
-    def pull_token(self, name: str, user: str, token: int, amount: int) -> Call:
+    def pull_token(self, name: str, user: str, token: int, amount: int) -> GasEstimateCall:
         """Take a token from a wallet."""
         data = TOKEN_FROM.encode(user, self._operator, token, amount, b"")
-        return Call(name, self._tokens, data, left(self._tokens, TOKEN_TRANSFERRED))
+        return GasEstimateCall(name, self._tokens, data, left(self._tokens, TOKEN_TRANSFERRED))
 
-    def pay_token(self, name: str, user: str, token: int, amount: int) -> Call:
+    def pay_token(self, name: str, user: str, token: int, amount: int) -> GasEstimateCall:
         """Give a token to a wallet, whose code may take a part in it."""
         data = TOKEN_FROM.encode(self._operator, user, token, amount, b"")
         expects = left(self._tokens, TOKEN_TRANSFERRED)
-        return Call(name, self._tokens, data, expects, gas_max=GAS_OUT)
+        return GasEstimateCall(name, self._tokens, data, expects, gas_max=GAS_OUT)
 
-    def split(self, name: str, condition: bytes, amount: int) -> Call:
+    def split(self, name: str, condition: bytes, amount: int) -> GasEstimateCall:
         """Make collateral into tokens."""
         data = SPLIT.encode(self._collateral, NO_PARENT, condition, BOTH, amount)
-        return Call(name, self._tokens, data, left(self._tokens, HAS_SPLIT))
+        return GasEstimateCall(name, self._tokens, data, left(self._tokens, HAS_SPLIT))
 
-    def merge(self, name: str, condition: bytes, amount: int) -> Call:
+    def merge(self, name: str, condition: bytes, amount: int) -> GasEstimateCall:
         """Make tokens into collateral."""
         data = MERGE.encode(self._collateral, NO_PARENT, condition, BOTH, amount)
-        return Call(name, self._tokens, data, left(self._tokens, HAS_MERGED))
+        return GasEstimateCall(name, self._tokens, data, left(self._tokens, HAS_MERGED))
 
-    def redeem(self, name: str, condition: bytes, index_sets: list[int]) -> Call:
+    def redeem(self, name: str, condition: bytes, index_sets: list[int]) -> GasEstimateCall:
         """Have all that the operator has of some tokens paid out."""
         data = REDEEM.encode(self._collateral, NO_PARENT, condition, index_sets)
-        return Call(name, self._tokens, data, left(self._tokens, HAS_REDEEMED))
+        return GasEstimateCall(name, self._tokens, data, left(self._tokens, HAS_REDEEMED))
 
-    def prepare(self, name: str, question: bytes) -> Call:
+    def prepare(self, name: str, question: bytes) -> GasEstimateCall:
         """Prepare the condition of a question."""
         data = PREPARE.encode(self._operator, question, len(BOTH))
-        return Call(name, self._tokens, data, left(self._tokens, IS_PREPARED))
+        return GasEstimateCall(name, self._tokens, data, left(self._tokens, IS_PREPARED))
 
-    def register(self, name: str, condition: bytes) -> Call:
+    def register(self, name: str, condition: bytes) -> GasEstimateCall:
         """Have the exchange learn the tokens of a condition."""
         data = REGISTER.encode(condition)
-        return Call(name, self._exchange, data, left(self._exchange, IS_REGISTERED))
+        return GasEstimateCall(name, self._exchange, data, left(self._exchange, IS_REGISTERED))
 
-    def report(self, name: str, question: bytes, payouts: tuple[int, int]) -> Call:
+    def report(self, name: str, question: bytes, payouts: tuple[int, int]) -> GasEstimateCall:
         """Report what the outcomes of a question are worth."""
         data = REPORT.encode(question, payouts)
-        return Call(name, self._tokens, data, left(self._tokens, IS_RESOLVED))
+        return GasEstimateCall(name, self._tokens, data, left(self._tokens, IS_RESOLVED))
 
 
 def left(contract: str, event: Event) -> str:

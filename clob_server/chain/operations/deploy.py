@@ -17,9 +17,9 @@ from clob_server.chain.operations.base import (
     World,
     hash_of,
 )
-from clob_server.chain.operations.calls import ALLOWANCE, MAX, Calls
+from clob_server.chain.operations.calls import ALLOWANCE, MAX, StepBuilder
 from clob_server.chain.operations.preconditions import NOBODY, Read, ask, check_gas
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 from clob_server.chain.tx.steps import Step
 
 ADDRESSES: Final = "addresses"
@@ -91,7 +91,7 @@ class Deploy(Work):
     async def _approvals(self, run: Run, addresses: Addresses) -> None:
         """Let the collateral take test dollars of the operator, and the tokens collateral."""
         operator = run.world.node.operator
-        calls = Calls(addresses, operator)
+        calls = StepBuilder(addresses, operator)
         pairs = {
             "approveStablecoinTx": (addresses.stablecoin, addresses.collateral),
             "approveCollateralTx": (addresses.collateral, addresses.conditional_tokens),
@@ -106,7 +106,7 @@ class Deploy(Work):
             await run.must(*missing)
 
 
-def deploys(name: str, contract: str, arguments: bytes = b"") -> Call:
+def deploys(name: str, contract: str, arguments: bytes = b"") -> GasEstimateCall:
     """Make a contract.
 
     Args:
@@ -114,7 +114,7 @@ def deploys(name: str, contract: str, arguments: bytes = b"") -> Call:
         contract: which.
         arguments: what its constructor is given, encoded.
     """
-    return Call(name, "", artifact(contract).creation + arguments, gas_max=GAS_DEPLOY)
+    return GasEstimateCall(name, "", artifact(contract).creation + arguments, gas_max=GAS_DEPLOY)
 
 
 def made_by(run: Run, step: Step) -> str:
@@ -172,7 +172,7 @@ class FoundAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The number of its block."""
 
 
-class Found(Work):
+class FindExchange(Work):
     """Deploys the exchange; whoever sends it is its operator.
 
     Args:
@@ -220,7 +220,7 @@ class Found(Work):
         body, operator = self._body, run.world.node.operator
         given = body.name, body.version, body.collateral, body.conditional_tokens, body.owner
         data = creation(*given, operator)
-        (step,) = await run.must(Call(STEP, "", data, gas_max=GAS))
+        (step,) = await run.must(GasEstimateCall(STEP, "", data, gas_max=GAS))
         if step.nonce is None or step.block is None:
             raise StepFailedError(f"{STEP} was not sent")
         place = create_address(operator, step.nonce)

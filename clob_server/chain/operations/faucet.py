@@ -8,9 +8,9 @@ from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.eth.rpc import number, result
 from clob_server.chain.operation_bodies import FaucetAnswer, FaucetBody
 from clob_server.chain.operations.base import Run, Work, World, hash_of
-from clob_server.chain.operations.calls import GAS_GIFT, Calls
+from clob_server.chain.operations.calls import GAS_GIFT, StepBuilder
 from clob_server.chain.operations.preconditions import check_gas, check_user, look
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 
 POOR_WEI: Final = ETHER_WEI // 100
 """Who has less than this is given something for gas."""
@@ -53,7 +53,7 @@ class Faucet(Work):
             StepFailedError: the wallet got nothing.
         """
         user, units = self._body.user, self._body.units
-        calls = Calls(run.world.addresses, run.world.node.operator)
+        calls = StepBuilder(run.world.addresses, run.world.node.operator)
         (mint,) = await run.must(calls.mint("faucetTx", units))
         (wrap,) = await run.must(calls.wrap("transferTx", user, units))
         gift = await self._gift(run)
@@ -76,7 +76,9 @@ class Faucet(Work):
             )
             if balance >= POOR_WEI:
                 return None
-        call = Call("gasTx", self._body.user, b"", value=run.world.gas_gift, gas_max=GAS_GIFT)
+        call = GasEstimateCall(
+            "gasTx", self._body.user, b"", value=run.world.gas_gift, gas_max=GAS_GIFT
+        )
         (step,) = await run.send(call)
         return hash_of(step) if step is not None and step.status == "confirmed" else None
 
@@ -134,9 +136,9 @@ class Gap(Work):
         return GapAnswer(gap_tx=hash_of(step))
 
 
-def to_itself(world: World) -> Call:
+def to_itself(world: World) -> GasEstimateCall:
     """Send nothing from the operator to itself."""
-    return Call(STEP, world.node.operator, b"")
+    return GasEstimateCall(STEP, world.node.operator, b"")
 
 
 # MERGED clob_server.chain.operations.faucet: A transaction of the operator to itself, so that a nonce is used which others wait for.

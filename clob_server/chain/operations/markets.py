@@ -7,7 +7,7 @@ import msgspec
 from clob_server.chain.eth.token_ids import condition_id, token_ids
 from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportAnswer, ReportBody
 from clob_server.chain.operations.base import RefusalError, Run, Work, World, hash_of
-from clob_server.chain.operations.calls import CONDITION_OF, SLOTS, Calls
+from clob_server.chain.operations.calls import CONDITION_OF, SLOTS, StepBuilder
 from clob_server.chain.operations.preconditions import (
     Read,
     ask,
@@ -70,7 +70,7 @@ class Prepare(Work):
             StepFailedError: it is not prepared, or not learnt.
         """
         world, condition = run.world, self._condition(run.world)
-        calls = Calls(world.addresses, world.node.operator)
+        calls = StepBuilder(world.addresses, world.node.operator)
         slots, *known = await ask(world, *self._reads(world))
         learn = calls.register("registerTx", condition) if NO_CONDITION in known else None
         prepared, registered = None, None
@@ -147,7 +147,7 @@ class Report(Work):
         world, found = run.world, None
         _, denominator, *_ = await ask(world, *self._reads(world))
         if not denominator or run.has_begun("reportTx"):
-            calls = Calls(world.addresses, world.node.operator)
+            calls = StepBuilder(world.addresses, world.node.operator)
             payouts = PAYOUTS[self._outcome]
             (step,) = await run.must(calls.report("reportTx", self._question, payouts))
             found = hash_of(step)

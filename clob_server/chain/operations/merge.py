@@ -15,7 +15,7 @@ from clob_server.chain.operations.base import (
     World,
     hash_of,
 )
-from clob_server.chain.operations.calls import Calls
+from clob_server.chain.operations.calls import StepBuilder
 from clob_server.chain.operations.preconditions import (
     check_approved,
     check_condition,
@@ -27,8 +27,8 @@ from clob_server.chain.operations.preconditions import (
     token_reads,
 )
 from clob_server.chain.operations.refund import PULLS, REFUNDS, give_back
-from clob_server.chain.operations.reserved import Promise
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.operations.reserved import Reservation
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 
 
 class Merge(Work):
@@ -51,8 +51,8 @@ class Merge(Work):
         self._tokens = int(body.yes_token_id), int(body.no_token_id)
         self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=False)
         """What it must have."""
-        self.promised: tuple[Promise, ...] = tuple(
-            Promise(body.user, str(token), self._amount) for token in self._tokens
+        self.promised: tuple[Reservation, ...] = tuple(
+            Reservation(body.user, str(token), self._amount) for token in self._tokens
         )
         """What it will take."""
 
@@ -68,7 +68,7 @@ class Merge(Work):
         body = self._body
         check_user(world, body.user)
         reads = token_reads(world, body.user, body.condition_id, self._tokens)
-        pulls = self._pulls(Calls(world.addresses, world.node.operator))
+        pulls = self._pulls(StepBuilder(world.addresses, world.node.operator))
         (slots, balances, is_approved), gas = await look_and_estimate(world, reads, pulls)
         check_condition(world, body.condition_id, slots)
         check_tokens(world, body.condition_id, body.yes_token_id, body.no_token_id)
@@ -78,7 +78,7 @@ class Merge(Work):
         check_gas(world, self.gas)
         return gas
 
-    def _pulls(self, calls: Calls) -> list[Call]:
+    def _pulls(self, calls: StepBuilder) -> list[GasEstimateCall]:
         """Take both tokens."""
         return [
             calls.pull_token(name, self._body.user, token, self._amount)
@@ -93,7 +93,7 @@ class Merge(Work):
             StuckError: something stays here.
         """
         body = self._body
-        calls = Calls(run.world.addresses, run.world.node.operator)
+        calls = StepBuilder(run.world.addresses, run.world.node.operator)
         merging = calls.merge("mergeTx", bytes.fromhex(body.condition_id[2:]), self._amount)
         paying = calls.pay("returnTx", body.user, self._amount)
         try:

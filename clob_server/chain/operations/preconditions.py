@@ -23,8 +23,8 @@ from clob_server.chain.operations.calls import (
     NUMERATOR,
     SLOTS,
 )
-from clob_server.chain.operations.reserved import Promise
-from clob_server.chain.tx.gas_limits import Call, fault_of
+from clob_server.chain.operations.reserved import Reservation
+from clob_server.chain.tx.gas_limits import GasEstimateCall, fault_of
 from clob_server.chain.tx.node import is_failure
 
 NOBODY: Final = f"0x{'0' * 40}"
@@ -81,7 +81,7 @@ async def look(world: World, *reads: Read) -> list[Any]:
 
 
 async def look_and_estimate(
-    world: World, reads: Sequence[Read], calls: Sequence[Call]
+    world: World, reads: Sequence[Read], calls: Sequence[GasEstimateCall]
 ) -> tuple[list[Any], dict[str, int]]:
     """Ask once, with how the node and the purse are, and how much gas the first steps take.
 
@@ -122,7 +122,7 @@ async def ask(world: World, *reads: Read) -> list[Any]:
     )
 
 
-async def try_out(world: World, call: Call) -> str | None:
+async def try_out(world: World, call: GasEstimateCall) -> str | None:
     """Ask if a step would succeed, and give why not.
 
     Raises:
@@ -215,7 +215,7 @@ def check_tokens(world: World, condition: str, yes: str, no: str) -> None:
         )
 
 
-def check_promise(world: World, what: str, balance: int, promise: Promise) -> None:
+def check_promise(world: World, what: str, balance: int, promise: Reservation) -> None:
     """Refuse what a wallet does not have, or what is promised already.
 
     Raises:

@@ -21,7 +21,7 @@ from clob_server.chain.operations.base import (
 from clob_server.chain.operations.calls import (
     BOTH,
     TOKEN_FROM,
-    Calls,
+    StepBuilder,
 )
 from clob_server.chain.operations.preconditions import (
     ask,
@@ -94,7 +94,7 @@ class Redeem(Work):
             StuckError: something stays here.
         """
         user, world = self._body.user, run.world
-        calls = Calls(world.addresses, world.node.operator)
+        calls = StepBuilder(world.addresses, world.node.operator)
         tokens = token_ids(world.addresses.collateral, self._condition)
         payouts = await ask(world, *payout_reads(world, self._condition))
         amounts = await self._amounts(run, tokens)

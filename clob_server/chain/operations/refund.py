@@ -11,9 +11,9 @@ import msgspec
 
 from clob_server.chain.operation_bodies import MergeBody, RedeemBody, SplitBody
 from clob_server.chain.operations.base import Run
-from clob_server.chain.operations.calls import Calls
+from clob_server.chain.operations.calls import StepBuilder
 from clob_server.chain.operations.preconditions import ask, payout_reads, worth
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 
 PULLS: Final = ("yesTransferTx", "noTransferTx")
 """The steps that take the tokens."""
@@ -26,7 +26,7 @@ _KINDS: Final = ("split", "merge", "redeem")
 
 async def give_back(
     run: Run,
-    calls: Calls,
+    calls: StepBuilder,
     body: MergeBody | RedeemBody,
     tokens: tuple[int, int],
     amounts: tuple[int, int],
@@ -55,13 +55,13 @@ async def give_back(
 
 async def owed(
     run: Run,
-    calls: Calls,
+    calls: StepBuilder,
     name: str,
     body: SplitBody | MergeBody | RedeemBody,
     tokens: tuple[int, int],
     place: int,
     amount: int,
-) -> Call:
+) -> GasEstimateCall:
     """Give a wallet one of the tokens, or what it paid.
 
     Args:

@@ -15,7 +15,7 @@ from clob_server.chain.operation_bodies import (
     SplitBody,
 )
 from clob_server.chain.operations.base import Work
-from clob_server.chain.operations.deploy import Deploy, DeployBody, Found, FoundBody
+from clob_server.chain.operations.deploy import Deploy, DeployBody, FindExchange, FoundBody
 from clob_server.chain.operations.faucet import Faucet, Gap, GapBody
 from clob_server.chain.operations.markets import Prepare, Report
 from clob_server.chain.operations.merge import Merge
@@ -51,7 +51,7 @@ def work_of(body: EveryBody) -> Work:
         case DeployBody():
             return Deploy(body)
         case FoundBody():
-            return Found(body)
+            return FindExchange(body)
         case GapBody():
             return Gap(body)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 Found = TypeVar("Found")
 
 
-class Promise(NamedTuple):
+class Reservation(NamedTuple):
     """What an operation will take from a wallet."""
 
     user: str
@@ -19,15 +19,15 @@ class Promise(NamedTuple):
     """How much, in wei."""
 
 
-class Promises:
+class ReservedAmounts:
     """Amounts by wallet and asset. What is promised to one operation is not there for another."""
 
     def __init__(self) -> None:
-        self._held: dict[str, list[Promise]] = {}
+        self._held: dict[str, list[Reservation]] = {}
         self._amounts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._changed = asyncio.Event()
 
-    def hold(self, operation: str, promises: Iterable[Promise]) -> None:
+    def hold(self, operation: str, promises: Iterable[Reservation]) -> None:
         """Promise an operation something."""
         self._held[operation] = list(promises)
         for promise in self._held[operation]:
@@ -47,13 +47,13 @@ class Promises:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def holders(self, wanted: Iterable[Promise]) -> set[str]:
+    def holders(self, wanted: Iterable[Reservation]) -> set[str]:
         """Give the operations to which something of these wallets and assets is promised."""
         keys = ((each.user, each.asset) for each in wanted)
         return {operation for key in keys for operation in self._amounts.get(key, ())}
 
     async def steady(
-        self, wanted: Sequence[Promise], look: Callable[[], Awaitable[Found]]
+        self, wanted: Sequence[Reservation], look: Callable[[], Awaitable[Found]]
     ) -> Found:
         """Look at wallets, again for as long as something promised of them was taken meanwhile.
 
@@ -73,7 +73,7 @@ class Promises:
             if before <= self.holders(wanted):
                 return found
 
-    async def wait(self, wanted: Sequence[Promise], wait_s: float) -> None:
+    async def wait(self, wanted: Sequence[Reservation], wait_s: float) -> None:
         """Wait until nothing of these wallets and assets is promised, or a time is over."""
         try:
             async with asyncio.timeout(wait_s):

@@ -25,7 +25,7 @@ from clob_server.chain.operations.base import (
     hash_of,
 )
 from clob_server.chain.operations.preconditions import Read, check_gas, look
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 
 STEP: Final = "settleTx"
 """The one step."""
@@ -110,10 +110,10 @@ class Settle(Work):
         more = max(0, gas - OTHERS_GAS) * world.node.offer.max_fee
         check_gas(world, OTHERS_GAS, more)
 
-    def _call(self, exchange: str) -> Call:
+    def _call(self, exchange: str) -> GasEstimateCall:
         """Write the transaction."""
         data = settle_bodies(self._body.fills)
-        return Call(STEP, exchange, data, gas=gas_limit(len(self._body.fills), data))
+        return GasEstimateCall(STEP, exchange, data, gas=gas_limit(len(self._body.fills), data))
 
     async def run(self, run: Run) -> msgspec.Struct:
         """Have the transaction happen.

@@ -13,7 +13,7 @@ from clob_server.chain.operations.base import (
     World,
     hash_of,
 )
-from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, SLOTS, Calls
+from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, SLOTS, StepBuilder
 from clob_server.chain.operations.preconditions import (
     Read,
     ask,
@@ -26,8 +26,8 @@ from clob_server.chain.operations.preconditions import (
     try_out,
 )
 from clob_server.chain.operations.refund import owed
-from clob_server.chain.operations.reserved import Promise
-from clob_server.chain.tx.gas_limits import Call
+from clob_server.chain.operations.reserved import Reservation
+from clob_server.chain.tx.gas_limits import GasEstimateCall
 from clob_server.chain.tx.steps import Step
 
 UNDO = ("mergeBackTx", "refundTx")
@@ -60,7 +60,9 @@ class Split(Work):
         self._condition = bytes.fromhex(body.condition_id[2:])
         self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=False)
         """What it must have."""
-        self.promised: tuple[Promise, ...] = (Promise(body.user, "collateral", self._amount),)
+        self.promised: tuple[Reservation, ...] = (
+            Reservation(body.user, "collateral", self._amount),
+        )
         """What it will take."""
 
     async def check(self, world: World) -> dict[str, int]:
@@ -80,7 +82,7 @@ class Split(Work):
             Read(collateral, BALANCE, (body.user,)),
             self._allowance(world),
         ]
-        calls = [] if body.permit else [self._pull(Calls(world.addresses, operator))]
+        calls = [] if body.permit else [self._pull(StepBuilder(world.addresses, operator))]
         (slots, balance, allowance), gas = await look_and_estimate(world, reads, calls)
         check_condition(world, body.condition_id, slots)
         check_tokens(world, body.condition_id, body.yes_token_id, body.no_token_id)
@@ -95,7 +97,7 @@ class Split(Work):
         """Ask how much collateral the operator may take."""
         return Read(world.addresses.collateral, ALLOWANCE, (self._body.user, world.node.operator))
 
-    def _pull(self, calls: Calls) -> Call:
+    def _pull(self, calls: StepBuilder) -> GasEstimateCall:
         """Take the collateral."""
         return calls.pull("collateralTransferTx", self._body.user, self._amount)
 
@@ -107,7 +109,7 @@ class Split(Work):
         """
         permit, operator = self._body.permit, world.node.operator
         if permit is not None and int(permit.value) >= self._amount:
-            calls = Calls(world.addresses, operator)
+            calls = StepBuilder(world.addresses, operator)
             fault = await try_out(world, self._permit(calls, permit))
             if fault is None:
                 return
@@ -132,7 +134,7 @@ class Split(Work):
             StuckError: something stays here.
         """
         body, amount = self._body, self._amount
-        calls = Calls(run.world.addresses, run.world.node.operator)
+        calls = StepBuilder(run.world.addresses, run.world.node.operator)
         yes, no = int(body.yes_token_id), int(body.no_token_id)
         splitting = calls.split("splitTx", self._condition, amount)
         giving = calls.pay_token("yesTransferTx", body.user, yes, amount)
@@ -158,7 +160,7 @@ class Split(Work):
             amount=body.amount,
         )
 
-    async def _use_permit(self, run: Run, calls: Calls) -> str | None:
+    async def _use_permit(self, run: Run, calls: StepBuilder) -> str | None:
         """Use the signed approval.
 
         Anybody may use it before us, and then it is refused and good all the same: if it was, the
@@ -173,7 +175,7 @@ class Split(Work):
         (step,) = await run.send(self._permit(calls, self._body.permit))
         return None if step is None else confirmed(step)
 
-    def _permit(self, calls: Calls, permit: Permit) -> Call:
+    def _permit(self, calls: StepBuilder, permit: Permit) -> GasEstimateCall:
         """Make the step that uses the signed approval."""
         return calls.permit(
             "permitTx",
@@ -185,7 +187,7 @@ class Split(Work):
             bytes.fromhex(permit.s[2:]),
         )
 
-    async def _undo(self, run: Run, calls: Calls) -> None:
+    async def _undo(self, run: Run, calls: StepBuilder) -> None:
         """Give the collateral back that was taken.
 
         Raises:

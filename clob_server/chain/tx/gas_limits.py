@@ -24,7 +24,7 @@ GAS_MAX: Final = 2_000_000
 """How much gas a step may take by the estimate, unless it says otherwise."""
 
 
-class Call(NamedTuple):
+class GasEstimateCall(NamedTuple):
     """A transaction that is wanted."""
 
     name: str
@@ -49,7 +49,7 @@ class Call(NamedTuple):
 class Probe(NamedTuple):
     """What the node is asked about a step that can wait for a better answer."""
 
-    call: Call
+    call: GasEstimateCall
     """The step."""
     gas: int | None
     """What it is tried with; None where the node is asked how much it takes."""
@@ -68,7 +68,7 @@ class Estimates:
         self._operator = operator
         self._known: dict[tuple[str, bytes], int] = {}
 
-    def probe(self, call: Call) -> Probe:
+    def probe(self, call: GasEstimateCall) -> Probe:
         """Ask about a step, as cheaply as it can be done; for :meth:`probed`."""
         gas = self._known.get(function_of(call)) if call.target else None
         if gas is None or gas > call.gas_max:
@@ -87,11 +87,11 @@ class Estimates:
             return None
         return probe.gas
 
-    def question(self, call: Call) -> Question:
+    def question(self, call: GasEstimateCall) -> Question:
         """Ask how much gas a step takes; for :meth:`estimated`."""
         return "eth_estimateGas", (self._transaction(call),)
 
-    def estimated(self, call: Call, reply: Reply) -> int | str:
+    def estimated(self, call: GasEstimateCall, reply: Reply) -> int | str:
         """Give the gas of a step, or why it fails.
 
         Raises:
@@ -107,7 +107,7 @@ class Estimates:
             self._known[key] = max(gas, self._known.get(key, 0))
         return gas
 
-    def _transaction(self, call: Call) -> dict[str, str]:
+    def _transaction(self, call: GasEstimateCall) -> dict[str, str]:
         """Write a step as a node is told of it."""
         asked = {"from": self._operator, "data": f"0x{call.data.hex()}"}
         if call.target:
@@ -117,7 +117,7 @@ class Estimates:
         return asked
 
 
-def function_of(call: Call) -> tuple[str, bytes]:
+def function_of(call: GasEstimateCall) -> tuple[str, bytes]:
     """Give the contract and the selector of a step."""
     return call.target, call.data[:SELECTOR_BYTES]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import apsw
 
-from clob_server.chain.tx.steps import Draft, Offer, Operation, Step
+from clob_server.chain.tx.steps import Draft, Operation, SignedTransaction, Step
 from clob_server.log.files import make_file, make_folder, sync_folder
 
 FILE: Final = "outbox.db"
@@ -236,7 +236,8 @@ class Outbox:
             yield step._replace(
                 value=int(row[8]),
                 offers=tuple(
-                    Offer(found, raw, int(fee), int(tip)) for found, raw, fee, tip in offers
+                    SignedTransaction(found, raw, int(fee), int(tip))
+                    for found, raw, fee, tip in offers
                 ),
             )
 
@@ -252,7 +253,7 @@ class Outbox:
         )
         return -1 if highest is None else highest
 
-    def sign(self, draft: Draft, offer: Offer) -> int:
+    def sign(self, draft: Draft, offer: SignedTransaction) -> int:
         """Write a step that is signed, and give its number."""
         self._insert(draft, "signed", None)
         number = self._db.last_insert_rowid()
@@ -271,12 +272,12 @@ class Outbox:
             *(str(draft.value), draft.gas, draft.expects, draft.head, error, clock_ms()),
         )
 
-    def bump(self, number: int, offer: Offer) -> None:
+    def bump(self, number: int, offer: SignedTransaction) -> None:
         """Write a step's next offer."""
         self._offer(number, offer)
         self.num_bumped += 1
 
-    def _offer(self, number: int, offer: Offer) -> None:
+    def _offer(self, number: int, offer: SignedTransaction) -> None:
         """Write an offer."""
         fees = str(offer.max_fee), str(offer.tip)
         query = "INSERT INTO offers(hash, step, raw, max_fee, tip) VALUES(?, ?, ?, ?, ?)"

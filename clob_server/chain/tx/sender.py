@@ -17,10 +17,10 @@ from clob.signing.secp import checksummed
 from clob_server.chain.eth import accounts
 from clob_server.chain.failpoints import die_here
 from clob_server.chain.tx.gas_fees import Fees
-from clob_server.chain.tx.gas_limits import Call, Estimates, Probe
+from clob_server.chain.tx.gas_limits import Estimates, GasEstimateCall, Probe
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox
-from clob_server.chain.tx.steps import Draft, Offer, Operation, Step
+from clob_server.chain.tx.steps import Draft, Operation, SignedTransaction, Step
 from clob_server.chain.tx.tracker import Following
 
 FEE_MARKET: Final = b"\x02"
@@ -57,7 +57,7 @@ class Signer:
         """Whose key it is, as EIP-55 writes it."""
         self._chain_id = chain_id
 
-    def sign(self, draft: Draft, fees: Fees) -> Offer:
+    def sign(self, draft: Draft, fees: Fees) -> SignedTransaction:
         """Sign a step.
 
         Args:
@@ -65,7 +65,7 @@ class Signer:
             fees: what a unit of gas is offered.
         """
         raw = self._legacy(draft, fees) if fees.is_legacy else self._fee_market(draft, fees)
-        return Offer(f"0x{keccak256(raw).hex()}", raw, fees.max_fee, fees.tip)
+        return SignedTransaction(f"0x{keccak256(raw).hex()}", raw, fees.max_fee, fees.tip)
 
     def _fee_market(self, draft: Draft, fees: Fees) -> bytes:
         """Write a transaction of EIP-1559, without an access list."""
@@ -132,7 +132,10 @@ class Sender:
         """How much gas the steps take."""
 
     async def send(
-        self, operation: Operation, calls: Sequence[Call], then: Call | None = None
+        self,
+        operation: Operation,
+        calls: Sequence[GasEstimateCall],
+        then: GasEstimateCall | None = None,
     ) -> list[Step | None]:
         """Have steps happen that do not depend on each other.
 
@@ -174,7 +177,7 @@ class Sender:
         probe = self._probes.pop(operation.number, None)
         return None if probe is None or reply is None else self.estimates.probed(probe, reply)
 
-    def sign_at(self, operation: Operation, call: Call, nonce: int, gas: int) -> None:
+    def sign_at(self, operation: Operation, call: GasEstimateCall, nonce: int, gas: int) -> None:
         """Sign a step with a nonce and with gas that are known, and write it.
 
         Args:
@@ -187,7 +190,7 @@ class Sender:
         self._outbox.sign(draft, self._signer.sign(draft, self._node.offer))
         self._outbox.commit()
 
-    async def _sign(self, operation: Operation, calls: Sequence[Call]) -> None:
+    async def _sign(self, operation: Operation, calls: Sequence[GasEstimateCall]) -> None:
         """Sign steps, write them, and make that durable; or write why one cannot succeed."""
         estimates = await self._estimates(operation, calls)
         faults = [
@@ -210,7 +213,9 @@ class Sender:
         for call in calls:
             die_here(operation.kind, call.name, "after_insert")
 
-    async def _estimates(self, operation: Operation, calls: Sequence[Call]) -> list[int | str]:
+    async def _estimates(
+        self, operation: Operation, calls: Sequence[GasEstimateCall]
+    ) -> list[int | str]:
         """Ask how much gas each takes, or why it fails.
 
         A step that follows others is asked about several times before it is believed to fail: a
@@ -238,7 +243,9 @@ class Sender:
                 break
         return found
 
-    def _draft(self, operation: Operation, call: Call, nonce: int | None, gas: int) -> Draft:
+    def _draft(
+        self, operation: Operation, call: GasEstimateCall, nonce: int | None, gas: int
+    ) -> Draft:
         """Make a step of what is wanted."""
         return Draft(
             operation=operation.number,

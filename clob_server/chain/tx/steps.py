@@ -26,7 +26,7 @@ class Operation(NamedTuple):
     """When its status last changed, Unix milliseconds."""
 
 
-class Offer(NamedTuple):
+class SignedTransaction(NamedTuple):
     """A signed transaction. All offers of a step have its nonce: one of them happens at most."""
 
     hash: str
@@ -77,7 +77,7 @@ class Step(NamedTuple):
     """What went wrong."""
     changed_ms: int
     """When it last changed, Unix milliseconds."""
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[SignedTransaction, ...] = ()
     """What was signed, the newest last."""
 
 

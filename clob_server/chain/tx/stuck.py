@@ -25,7 +25,7 @@ transaction with its nonce is looked for."""
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Late:
+class StuckTransactions:
     """Looks after what takes long.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.rpc import Rpc
-from clob_server.chain.events import Holding
+from clob_server.chain.events import WalletHolding
 from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, BALANCES, IS_APPROVED
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.watcher.failures import read_at
@@ -60,7 +60,7 @@ class Reading:
         self._is_whole = approvals is None
         self.approvals: Approvals = Approvals(approvals)
         """What is known after it."""
-        self.holdings: list[Holding] = []
+        self.holdings: list[WalletHolding] = []
         """What wallets hold."""
 
     async def read(
@@ -112,7 +112,7 @@ class Reading:
         found = await self.ask([Read(place, BALANCE, (owner,)) for owner in owners])
         for owner, balance in zip(owners, found, strict=True):
             amount = min(balance, self.approvals.collateral[owner])
-            self.holdings.append(Holding(wallet=owner, asset=place, amount=str(amount)))
+            self.holdings.append(WalletHolding(wallet=owner, asset=place, amount=str(amount)))
 
     async def _tokens(self, pairs: Sequence[tuple[str, int]]) -> None:
         """Find out how much of tokens there is to take from wallets."""
@@ -127,7 +127,7 @@ class Reading:
         for wallet, token in pairs:
             amount = amounts.get((wallet, token), 0)
             (held[wallet].add if amount else held[wallet].discard)(token)
-            self.holdings.append(Holding(wallet=wallet, asset=str(token), amount=str(amount)))
+            self.holdings.append(WalletHolding(wallet=wallet, asset=str(token), amount=str(amount)))
 
     async def ask(self, reads: Sequence[Read], weight: int = 1) -> list[Any]:
         """Call functions at the block.

@@ -200,7 +200,7 @@ class Failure(NamedTuple):
     """The block of that."""
 
 
-class Verdict(NamedTuple):
+class FailureCause(NamedTuple):
     """What is to be said of it."""
 
     error: str
@@ -228,7 +228,9 @@ class _Evidence(NamedTuple):
     """If an order of the two had expired."""
 
 
-async def judge(node: Node, addresses: Addresses, failures: Sequence[Failure]) -> list[Verdict]:
+async def judge(
+    node: Node, addresses: Addresses, failures: Sequence[Failure]
+) -> list[FailureCause]:
     """Say why fills failed, and who is to blame.
 
     Args:
@@ -254,7 +256,7 @@ async def judge(node: Node, addresses: Addresses, failures: Sequence[Failure]) -
     known = [case for case in cases if case is not None]
     verdicts = iter(await _verdicts(node, addresses, known))
     return [
-        Verdict(sentence(read_reason(failure.reason)), ()) if case is None else next(verdicts)
+        FailureCause(sentence(read_reason(failure.reason)), ()) if case is None else next(verdicts)
         for failure, case in zip(failures, cases, strict=True)
     ]
 
@@ -262,7 +264,7 @@ async def judge(node: Node, addresses: Addresses, failures: Sequence[Failure]) -
 # ----- what the chain says to it -------------------------------------------------------------
 
 
-async def _verdicts(node: Node, addresses: Addresses, cases: Sequence[_Case]) -> list[Verdict]:
+async def _verdicts(node: Node, addresses: Addresses, cases: Sequence[_Case]) -> list[FailureCause]:
     """Judge fills that are known."""
     gathered = await _evidence(node, addresses, cases)
     doubtful = [
@@ -301,16 +303,16 @@ def _without(evidence: _Evidence, refused: set[str]) -> _Evidence:
     return evidence._replace(coded=left) if left else evidence
 
 
-def _verdict(case: _Case, evidence: _Evidence, proven: tuple[str, ...]) -> Verdict:
+def _verdict(case: _Case, evidence: _Evidence, proven: tuple[str, ...]) -> FailureCause:
     """Judge one, by what was asked."""
     if proven:
-        return Verdict(sentence(case.reason, case.fill, proven), proven)
+        return FailureCause(sentence(case.reason, case.fill, proven), proven)
     if evidence.coded and not evidence.was_late:
-        return Verdict(sentence(NOT_ACCEPTED, case.fill, evidence.coded), evidence.coded)
+        return FailureCause(sentence(NOT_ACCEPTED, case.fill, evidence.coded), evidence.coded)
     named = _names(evidence.suspects)
     # Two who cannot be told apart are both let off: nobody loses his orders for another.
     blamed = named if len(named) == 1 else ()
-    return Verdict(sentence(case.reason, case.fill, named), blamed)
+    return FailureCause(sentence(case.reason, case.fill, named), blamed)
 
 
 def _names(found: Sequence[Suspect]) -> tuple[str, ...]:

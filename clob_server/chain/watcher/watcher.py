@@ -25,7 +25,14 @@ from clob_server.chain.eth.rpc import (
     result,
     understood,
 )
-from clob_server.chain.events import News, Permission, Permit, Settlement, Tokens, Watch
+from clob_server.chain.events import (
+    News,
+    Permission,
+    Permit,
+    SettlementResult,
+    StartWatching,
+    WatchTokens,
+)
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.node import PAUSE_MAX_S, PAUSE_S, Node
 from clob_server.chain.watcher.balances import Approvals, Reading
@@ -170,7 +177,7 @@ class Watching:
         self._depth = confirmations
         self._tell = tell
         self._wakes = asyncio.Event()
-        self._asked: list[Watch] = []
+        self._asked: list[StartWatching] = []
         self._is_asked = False
         self._wallets: dict[str, None] = {}
         self._tokens: dict[int, None] = {}
@@ -187,9 +194,9 @@ class Watching:
 
     # ----- what the server says ----------------------------------------------------------------
 
-    def hear(self, asked: Watch | Tokens) -> None:
+    def hear(self, asked: StartWatching | WatchTokens) -> None:
         """Do what the server asks for."""
-        if isinstance(asked, Tokens):
+        if isinstance(asked, WatchTokens):
             self._add(asked.tokens)
         else:
             self._asked.append(asked)
@@ -393,7 +400,9 @@ class Watching:
             self._range = min(self._range + max(1, self._range // 8), RANGE_BLOCKS)
         return seen
 
-    async def _settlements(self, addresses: Addresses, seen: Sightings) -> tuple[Settlement, ...]:
+    async def _settlements(
+        self, addresses: Addresses, seen: Sightings
+    ) -> tuple[SettlementResult, ...]:
         """Say what came of fills, and because of whom.
 
         Raises:
@@ -405,9 +414,9 @@ class Watching:
             if end.reason is not None
         ]
         verdicts = iter(await judge(self._node, addresses, failures) if failures else ())
-        told: list[Settlement] = []
+        told: list[SettlementResult] = []
         for end in seen.ends:
-            made = Settlement(trade_id=str(end.trade_id), tx=end.tx)
+            made = SettlementResult(trade_id=str(end.trade_id), tx=end.tx)
             if end.reason is not None:
                 verdict = next(verdicts)
                 made = msgspec.structs.replace(made, error=verdict.error, blamed=verdict.blamed)

@@ -19,31 +19,31 @@ import msgspec
 
 from clob_server.chain.config import deployed_by
 from clob_server.chain.eth.rpc import NodeError, Rpc
-from clob_server.chain.events import Tokens, Watch
+from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.messages import (
     LINE_BYTES_MAX,
     AnyTold,
     Config,
     Contracts,
     Counts,
-    Done,
-    Failed,
+    OperationDone,
+    OperationFailed,
     Ready,
     State,
     encode,
     read_asked,
 )
 from clob_server.chain.operations.base import World
-from clob_server.chain.operations.reserved import Promises
+from clob_server.chain.operations.reserved import ReservedAmounts
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox, OutboxError
 from clob_server.chain.tx.sender import Sender, Signer
 from clob_server.chain.tx.steps import Step
-from clob_server.chain.tx.stuck import Late
+from clob_server.chain.tx.stuck import StuckTransactions
 from clob_server.chain.tx.tracker import Following
 from clob_server.chain.watcher.watcher import Watching
 from clob_server.chain.worker.exchange_setup import DEVELOPMENT_CHAIN
-from clob_server.chain.worker.operations import Desk
+from clob_server.chain.worker.operations import OperationRunner
 from clob_server.chain.worker.setup import ForeignChainError, SettingUp, open_outbox, put_aside
 
 STATE_S: Final = 1.0
@@ -62,7 +62,7 @@ AGAIN: Final = 75
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Worker:
+class ChainWorker:
     """All that a worker does, from its config on.
 
     Args:
@@ -86,11 +86,11 @@ class Worker:
             outbox=outbox,
             sender=Sender(self._node, outbox, signer, self._following),
             addresses=deployed_by(signer.address),
-            promises=Promises(),
+            promises=ReservedAmounts(),
             gas_gift=int(config.gas_gift_wei),
         )
-        self._desk = Desk(outbox, self._tell, lambda: self._node.detail or self._problem)
-        self._late = Late(
+        self._desk = OperationRunner(outbox, self._tell, lambda: self._node.detail or self._problem)
+        self._late = StuckTransactions(
             self._node, outbox, signer, self._following, depth, bump_after_s, self._desk.fill
         )
         self._watching = Watching(self._node, depth, self._tell, config.from_block)
@@ -113,7 +113,7 @@ class Worker:
         """Do what the server says, until it says nothing any more."""
         async for line in lines:
             asked = read_asked(line)
-            if isinstance(asked, Watch | Tokens):
+            if isinstance(asked, StartWatching | WatchTokens):
                 self._watching.hear(asked)
             else:
                 self._desk.hear(asked)
@@ -123,7 +123,7 @@ class Worker:
         """Say something to the server."""
         tell(message)
         self._changed.set()
-        if isinstance(message, Done | Failed):
+        if isinstance(message, OperationDone | OperationFailed):
             self._watching.wake()  # it moved what somebody holds
 
     # ----- the work --------------------------------------------------------------------------
@@ -247,7 +247,7 @@ async def work(folder: Path) -> int:
         _LOG.critical("the chain worker cannot begin: %s", error)
         return WRONG
     try:
-        await Worker(config, outbox, signer, rpc).run(lines)
+        await ChainWorker(config, outbox, signer, rpc).run(lines)
     except ForeignChainError as error:
         _LOG.error("%s", error)
         is_wrong = True

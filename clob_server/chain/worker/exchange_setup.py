@@ -20,7 +20,7 @@ from clob_server.chain.operations.deploy import GAS, STEP, creation
 from clob_server.chain.tx.gas_fees import GWEI, Fees
 from clob_server.chain.tx.node import Node, is_failure
 from clob_server.chain.tx.sender import Signer
-from clob_server.chain.tx.steps import Draft, Offer
+from clob_server.chain.tx.steps import Draft, SignedTransaction
 
 DEVELOPMENT_CHAIN: Final = 31337
 """The chain id of development chains, on which the first account is everybody's."""
@@ -44,7 +44,7 @@ _READS: Final = (COLLATERAL, TOKENS, SETTLER, DOMAIN)
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What came of the search."""
 
     exchange: str
@@ -65,7 +65,7 @@ class Founding:
         self._config = config
         self._node = node
 
-    async def find(self, addresses: Addresses) -> Found:
+    async def find(self, addresses: Addresses) -> SearchResult:
         """Look for the exchange; deploy it where that can be done.
 
         Args:
@@ -73,15 +73,15 @@ class Founding:
         """
         place = self._config.exchange
         if not place:
-            return Found("")
+            return SearchResult("")
         problem = ""
         if not (await self._standing(self._asked())).is_there:
             problem = self._cannot_deploy() or await self._deploy(addresses)
         problem = problem or await self._difference(addresses)
         if problem:
             _LOG.warning("trades do not settle: %s", problem)
-            return Found("", f"trades do not settle: {problem}")
-        return Found(place)
+            return SearchResult("", f"trades do not settle: {problem}")
+        return SearchResult(place)
 
     # ----- deploying ---------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Founding:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, AGAIN_MAX_S)
 
-    def _signed(self, addresses: Addresses) -> Offer:
+    def _signed(self, addresses: Addresses) -> SignedTransaction:
         """Write the transaction that deploys the exchange; the operator owns it."""
         config, operator = self._config, self._node.operator
         domain = config.domain_name, config.domain_version
@@ -153,7 +153,7 @@ class Founding:
             ("eth_getCode", (self._config.exchange, "latest")),
         ]
 
-    async def _standing(self, questions: Sequence[Question]) -> "Standing":
+    async def _standing(self, questions: Sequence[Question]) -> "ExchangeStatus":
         """Ask until it is said how things are."""
         return await self._node.patiently(questions, standing)
 
@@ -184,7 +184,7 @@ class Founding:
         return ""
 
 
-class Standing(NamedTuple):
+class ExchangeStatus(NamedTuple):
     """How things are."""
 
     is_there: bool
@@ -195,13 +195,13 @@ class Standing(NamedTuple):
     """Why the node does not have the transaction; empty where it has, or was not asked."""
 
 
-def standing(replies: list[Reply]) -> Standing:
+def standing(replies: list[Reply]) -> ExchangeStatus:
     """Read how things are."""
     *sent, num_sent, code = replies
     refusal = ""
     if sent and isinstance(sent[0], NodeRefusedError) and result(sent[1]) is None:
         refusal = str(sent[0])
-    return Standing(bool(content(result(code))), number(result(num_sent)), refusal)
+    return ExchangeStatus(bool(content(result(code))), number(result(num_sent)), refusal)
 
 
 def answers(replies: list[Reply]) -> list[tuple[Any, ...]]:

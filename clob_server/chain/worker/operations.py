@@ -13,16 +13,16 @@ from clob_server.chain.messages import (
     AnyAsked,
     AnyTold,
     Begin,
-    Done,
-    Failed,
     Known,
     List,
     Listed,
     Look,
     NotKnown,
+    OperationDone,
+    OperationFailed,
+    OperationPending,
+    OperationRejected,
     OperationView,
-    Pending,
-    Refused,
     Retry,
     Status,
     StepView,
@@ -150,7 +150,7 @@ COMMIT_S: Final = 0.05
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Desk:
+class OperationRunner:
     """All operations of a worker.
 
     Args:
@@ -216,21 +216,23 @@ class Desk:
         if operation is not None:
             return self._standing(operation)
         if name in self._checking:
-            return Pending(id=name, kind=read_work(self._checking[name]).kind, hashes={})
+            return OperationPending(id=name, kind=read_work(self._checking[name]).kind, hashes={})
         return Unknown(id=name)
 
     def _standing(self, operation: Operation) -> AnyTold:
         """Say where an operation stands that is kept."""
         name, kind = operation.id, operation.kind
         if operation.status == "done":
-            return Done(id=name, kind=kind, answer=msgspec.Raw(operation.answer or b"null"))
+            return OperationDone(
+                id=name, kind=kind, answer=msgspec.Raw(operation.answer or b"null")
+            )
         if operation.status == "pending":
             self._outbox.commit()  # it will come to its end: that is relied on
         steps = self._outbox.steps(operation.number)
         hashes = hashes_of(read_work(operation.body).names, steps)
         if operation.status == "pending":
-            return Pending(id=name, kind=kind, hashes=hashes)
-        return Failed(
+            return OperationPending(id=name, kind=kind, hashes=hashes)
+        return OperationFailed(
             id=name,
             kind=kind,
             code="OPERATION_FAILED",
@@ -248,14 +250,14 @@ class Desk:
         before = self._checking.get(asked.id) if known is None else known.body
         if before is not None and before != body:
             detail = "the idempotency key stands for another request, which keeps it"
-            self._tell(Refused(id=asked.id, code="IDEMPOTENCY_KEY_REUSED", detail=detail))
+            self._tell(OperationRejected(id=asked.id, code="IDEMPOTENCY_KEY_REUSED", detail=detail))
         elif known is not None:
             self._tell(self._standing(known))
         elif before is not None:
             return  # the answer to the first is the answer to this
         elif self.world is None:
             detail = self._problem()
-            self._tell(Refused(id=asked.id, code="CHAIN_UNAVAILABLE", detail=detail))
+            self._tell(OperationRejected(id=asked.id, code="CHAIN_UNAVAILABLE", detail=detail))
         else:
             self._checking[asked.id] = body
             self._spawn(self._start(self.world, asked, body))
@@ -276,7 +278,9 @@ class Desk:
                 await self._do(Run(world, operation, estimates), work)
         except RefusalError as refusal:
             self._tell(
-                Refused(id=asked.id, code=refusal.code, detail=str(refusal), more=refusal.more)
+                OperationRejected(
+                    id=asked.id, code=refusal.code, detail=str(refusal), more=refusal.more
+                )
             )
         finally:
             self._checking.pop(asked.id, None)
@@ -346,7 +350,7 @@ class Desk:
         operation = self._outbox.find(name)
         if operation is not None and operation.status == "stuck":
             if self.world is None:
-                return Refused(id=name, code="CHAIN_UNAVAILABLE", detail=self._problem())
+                return OperationRejected(id=name, code="CHAIN_UNAVAILABLE", detail=self._problem())
             self._outbox.forget_failures(operation.number)
             self._restart(operation)
         return self._stand(name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from clob_server.auth.policy import Budget, Needs, Row, Rule
+from clob_server.auth.policy import Budget, Needs, RouteRule, Rule
 
 Schema: TypeAlias = dict[str, Any]
 """A schema of JSON Schema 2020-12."""
@@ -213,7 +213,7 @@ def security(rule: Rule) -> list[dict[str, list[str]]]:
     return list(schemes)
 
 
-def codes_of(row: Row, environment: str) -> tuple[str, ...]:
+def codes_of(row: RouteRule, environment: str) -> tuple[str, ...]:
     """Give what a request may be refused for before its route sees it."""
     _, codes = ASKED.get(row.rule(environment).needs, ([], ()))
     return codes if row.budget is Budget.NONE else (*codes, "RATE_LIMITED")

@@ -12,8 +12,8 @@ import msgspec
 from clob import Cancel, Limits, SetLimits
 from clob.errors import OrderNotOpenError, UnknownOrderError
 from clob_server.api.problems import Headers
-from clob_server.api.request import Call, Reply, Route, reply
-from clob_server.core.commands import Budgets, DeactivateKey, Key, SetBudgets
+from clob_server.api.request import ApiRequest, Reply, Route, reply
+from clob_server.core.commands import ApiKey, Budgets, DeactivateKey, SetBudgets
 from clob_server.http.admin_schemas import (
     EngineBody,
     KeyAsked,
@@ -40,13 +40,13 @@ _KEY: Final = f"{_KEYS}/{{keyId}}"
 # ----- keys ------------------------------------------------------------------------------------
 
 
-async def list_keys(call: Call) -> Reply:
+async def list_keys(call: ApiRequest) -> Reply:
     """List the keys, the deactivated ones as well, in the sequence in which they were made."""
     keys = call.service.exchange.registry.keys.values()
     return reply([key_body(call.service, key) for key in keys])
 
 
-async def create_key(call: Call) -> Reply:
+async def create_key(call: ApiRequest) -> Reply:
     """Make a key, and show it this once."""
     service = call.service
     whole, key = draw_key(read_body(call, KeyAsked), service.settings.environment)
@@ -55,14 +55,14 @@ async def create_key(call: Call) -> Reply:
     return reply(NewKeyBody(key=whole, **key_fields(made, None)), headers=NO_STORE)
 
 
-async def deactivate_key(call: Call) -> Reply:
+async def deactivate_key(call: ApiRequest) -> Reply:
     """Let a key in no longer, from the next request on."""
     service, key_id = call.service, call.params["keyId"]
     await service.engine.ask(lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms))
     return reply(key_body(service, service.exchange.registry.keys[key_id]))
 
 
-def key_body(service: Service, key: Key) -> KeyBody:
+def key_body(service: Service, key: ApiKey) -> KeyBody:
     """Describe a key."""
     return KeyBody(**key_fields(key, service.guard.last_used_ms.get(key.id)))
 
@@ -70,13 +70,13 @@ def key_body(service: Service, key: Key) -> KeyBody:
 # ----- limits ----------------------------------------------------------------------------------
 
 
-async def get_limits(call: Call) -> Reply:
+async def get_limits(call: ApiRequest) -> Reply:
     """Give the limits of the engine and the budgets of requests."""
     exchange = call.service.exchange
     return reply(limits_body(exchange.matcher.limits, exchange.registry.budgets))
 
 
-async def set_limits(call: Call) -> Reply:
+async def set_limits(call: ApiRequest) -> Reply:
     """Set the limits of the engine, the budgets of requests, or both."""
     service, asked = call.service, read_body(call, LimitsAsked)
     changes = changed_limits(asked)
@@ -102,7 +102,7 @@ def changed_limits(asked: LimitsAsked) -> list[SetLimits | SetBudgets]:
 # ----- the engine ------------------------------------------------------------------------------
 
 
-async def engine_numbers(call: Call) -> Reply:
+async def engine_numbers(call: ApiRequest) -> Reply:
     """Give the numbers of the engine, and of what follows it."""
     service = call.service
     files = await asyncio.to_thread(sizes, service.folder)
@@ -128,7 +128,7 @@ def sizes(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
 
 
-async def cancel_order(call: Call) -> Reply:
+async def cancel_order(call: ApiRequest) -> Reply:
     """Take out an order, whoever's it is."""
     service, order_ref = call.service, call.params["orderId"]
     record = known_order(service, order_ref)

@@ -4,7 +4,7 @@ from typing import Final, get_args
 
 from clob_server.api.options import wrong
 from clob_server.api.problems import Headers
-from clob_server.api.request import Call, Reply, Route, reply
+from clob_server.api.request import ApiRequest, Reply, Route, reply
 from clob_server.chain.messages import Status
 from clob_server.core.serialize import contracts_of
 from clob_server.http.admin_schemas import ChainBody
@@ -24,7 +24,7 @@ _CHAIN: Final = "/api/admin/chain"
 _OPERATIONS: Final = f"{_CHAIN}/operations"
 
 
-async def chain(call: Call) -> Reply:
+async def chain(call: ApiRequest) -> Reply:
     """Say how the chain is, where its contracts are, and how many operations there are."""
     link = call.service.chain
     state = link.state
@@ -49,12 +49,12 @@ async def chain(call: Call) -> Reply:
     )
 
 
-async def settlement(call: Call) -> Reply:
+async def settlement(call: ApiRequest) -> Reply:
     """Say which trades wait to be settled, and how the accounts follow the chain."""
     return reply(call.service.settlement.view(), headers=NO_STORE)
 
 
-async def list_operations(call: Call) -> Reply:
+async def list_operations(call: ApiRequest) -> Reply:
     """List operations, the newest first, a page of them at a time."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
@@ -69,7 +69,7 @@ async def list_operations(call: Call) -> Reply:
     return reply(found, headers=headers)
 
 
-async def retry(call: Call) -> Reply:
+async def retry(call: ApiRequest) -> Reply:
     """Have an operation that is stuck go on, and say where it stands then."""
     return reply(operation_body(await call.service.chain.talk.retry(call.params["operationId"])))
 

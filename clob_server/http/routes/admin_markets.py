@@ -12,7 +12,7 @@ from clob.signing import fields
 from clob.units import SIZE_MAX
 from clob_server.api.options import market_id, missing
 from clob_server.api.problems import ApiError
-from clob_server.api.request import Call, Reply, Route, reply
+from clob_server.api.request import ApiRequest, Reply, Route, reply
 from clob_server.core.commands import (
     AnyCommand,
     BeginSettlement,
@@ -48,7 +48,7 @@ _MARKETS: Final = "/api/admin/markets"
 _MARKET: Final = f"{_MARKETS}/{{marketId}}"
 
 
-async def list_markets(call: Call) -> Reply:
+async def list_markets(call: ApiRequest) -> Reply:
     """List the markets in the sequence in which they were opened, a page of them at a time."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
@@ -60,7 +60,7 @@ async def list_markets(call: Call) -> Reply:
     return reply(found, headers=next_page(_MARKETS, {"limit": limit}, end) if more else ())
 
 
-async def create_market(call: Call) -> Reply:
+async def create_market(call: ApiRequest) -> Reply:
     """Open a market, with words if there are any, and on the chain if its tokens are not named."""
     service, asked = call.service, read_body(call, MarketAsked)
     name = market_id(asked.market_id)
@@ -161,7 +161,7 @@ def named_tokens(asked: MarketAsked) -> tuple[str, str]:
     return token("yesTokenId", asked.yes_token_id), no
 
 
-async def change_market(call: Call) -> Reply:
+async def change_market(call: ApiRequest) -> Reply:
     """Change the terms of a market, and what is said of it."""
     service, name = call.service, market_id(call.params["marketId"])
     asked = read_body(call, MarketChange)
@@ -204,10 +204,10 @@ def changed_words(asked: MarketChange) -> dict[str, str]:
     return {name: text for name, text in words.items() if text is not msgspec.UNSET}
 
 
-def set_mode(mode: Mode) -> Callable[[Call], Awaitable[Reply]]:
+def set_mode(mode: Mode) -> Callable[[ApiRequest], Awaitable[Reply]]:
     """Make the handler that gives a market a mode."""
 
-    async def handler(call: Call) -> Reply:
+    async def handler(call: ApiRequest) -> Reply:
         service, name = call.service, market_id(call.params["marketId"])
         async with service.operating:
             await service.engine.ask(lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms))
@@ -216,7 +216,7 @@ def set_mode(mode: Mode) -> Callable[[Call], Awaitable[Reply]]:
     return handler
 
 
-async def resolve_market(call: Call) -> Reply:
+async def resolve_market(call: ApiRequest) -> Reply:
     """State which token won: every order is removed, and the market stays so."""
     service, name = call.service, market_id(call.params["marketId"])
     outcome = read_body(call, OutcomeAsked).outcome

@@ -10,9 +10,9 @@ from clob.errors import InvalidAmountError
 from clob.signing import fields
 from clob_server.api.options import wrong
 from clob_server.api.problems import ApiError, Fault, Headers
-from clob_server.api.request import Call, Reply, Route, reply
+from clob_server.api.request import ApiRequest, Reply, Route, reply
 from clob_server.api.schemas import OperationBody
-from clob_server.chain.messages import Done, Failed, Pending
+from clob_server.chain.messages import OperationDone, OperationFailed, OperationPending
 from clob_server.chain.operation_bodies import (
     AnyBody,
     FaucetBody,
@@ -36,7 +36,7 @@ _VISIBLE: Final = frozenset(range(0x21, 0x7F))
 _V: Final = (27, 28)
 
 
-async def split(call: Call) -> Reply:
+async def split(call: ApiRequest) -> Reply:
     """Make collateral into as much of both tokens."""
     call.service.check_open()
     body = call.object()
@@ -45,14 +45,14 @@ async def split(call: Call) -> Reply:
     return await carry_out(call, user, SplitBody(user=user, amount=amount, permit=permit, **rest))
 
 
-async def merge(call: Call) -> Reply:
+async def merge(call: ApiRequest) -> Reply:
     """Make as much of both tokens into collateral."""
     call.service.check_open()
     user, amount, rest = read_conversion(call.object())
     return await carry_out(call, user, MergeBody(user=user, amount=amount, **rest))
 
 
-async def redeem(call: Call) -> Reply:
+async def redeem(call: ApiRequest) -> Reply:
     """Pay out the tokens of a condition that is resolved."""
     call.service.check_open()
     body = call.object()
@@ -61,7 +61,7 @@ async def redeem(call: Call) -> Reply:
     return await carry_out(call, user, RedeemBody(user=user, condition_id=condition_id))
 
 
-async def faucet(call: Call) -> Reply:
+async def faucet(call: ApiRequest) -> Reply:
     """Give test collateral to a wallet."""
     call.service.check_open()
     user = fields.address("user", call.object().get("user"))
@@ -72,7 +72,7 @@ async def faucet(call: Call) -> Reply:
         raise limited(error, call.service.clock_ms()) from None
 
 
-async def operation(call: Call) -> Reply:
+async def operation(call: ApiRequest) -> Reply:
     """Say where an operation stands."""
     name = call.params["operationId"]
     if len(name) > ID_MAX:
@@ -80,7 +80,7 @@ async def operation(call: Call) -> Reply:
     return reply(operation_body(await call.service.chain.talk.look(name)))
 
 
-async def carry_out(call: Call, user: str, body: AnyBody) -> Reply:
+async def carry_out(call: ApiRequest, user: str, body: AnyBody) -> Reply:
     """Have an operation carried out for a wallet, and tell its end."""
     service = call.service
     name = name_of("" if call.key is None else call.key.id, user, read_key(call))
@@ -103,15 +103,15 @@ def operation_body(standing: Standing) -> OperationBody:
     Raises:
         ApiError: UNKNOWN_OPERATION.
     """
-    if isinstance(standing, Done):
+    if isinstance(standing, OperationDone):
         return OperationBody(
             operation=standing.id, kind=standing.kind, status="done", answer=standing.answer
         )
-    if isinstance(standing, Pending):
+    if isinstance(standing, OperationPending):
         return OperationBody(
             operation=standing.id, kind=standing.kind, status="pending", hashes=standing.hashes
         )
-    if not isinstance(standing, Failed):
+    if not isinstance(standing, OperationFailed):
         result_of(standing)  # it says so
         raise AssertionError
     return OperationBody(
@@ -191,7 +191,7 @@ def read_permit(given: object) -> Permit | None:
     )
 
 
-def read_key(call: Call) -> bytes | None:
+def read_key(call: ApiRequest) -> bytes | None:
     """Read what the client calls his request; None where he has not named it.
 
     Raises:

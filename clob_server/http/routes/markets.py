@@ -8,7 +8,7 @@ from clob import Market
 from clob.errors import TokenNotInMarketError
 from clob_server.api.options import wrong
 from clob_server.api.problems import Headers
-from clob_server.api.request import Call, Reply, Route, reply
+from clob_server.api.request import ApiRequest, Reply, Route, reply
 from clob_server.api.schemas import MarketBody, TradesBody
 from clob_server.core.registry import Words
 from clob_server.core.serialize import market_terms, trade_body
@@ -16,7 +16,7 @@ from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 
 if TYPE_CHECKING:
     from clob_server.core.settlement_status import Fate
-    from clob_server.history.store import Traded
+    from clob_server.history.store import TradeRow
     from clob_server.service import Service
 
 TRADES: Final = 50
@@ -36,7 +36,7 @@ _SWITCH: Final = {"true": True, "false": False}
 # ----- books ---------------------------------------------------------------------------------
 
 
-def orderbook(call: Call) -> Reply:
+def orderbook(call: ApiRequest) -> Reply:
     """Give a book, or say that it is still the one the client has."""
     service = call.service
     book = service.books.book(call.params["marketId"], token_of(call))
@@ -46,7 +46,7 @@ def orderbook(call: Call) -> Reply:
     return Reply(book.body, headers=((b"etag", etag), (b"cache-control", b"no-cache")))
 
 
-def token_of(call: Call) -> str | None:
+def token_of(call: ApiRequest) -> str | None:
     """Read the token in the query, decimal or hexadecimal; None where there is none.
 
     Raises:
@@ -79,7 +79,7 @@ def read_token(given: str) -> str:
 # ----- trades --------------------------------------------------------------------------------
 
 
-async def trades(call: Call) -> Reply:
+async def trades(call: ApiRequest) -> Reply:
     """List trades of a market, the newest first (decision 10); what no trade changed is kept."""
     service, market = call.service, call.service.exchange.matcher.market(call.params["marketId"])
     token, limit, wrapped, before = token_of(call), TRADES, False, None
@@ -107,7 +107,7 @@ async def trades(call: Call) -> Reply:
 def trades_page(
     service: "Service",
     market: str,
-    found: "Sequence[Traded]",
+    found: "Sequence[TradeRow]",
     fates: "Sequence[Fate]",
     asked: tuple[str | None, int, bool],
 ) -> Reply:
@@ -133,7 +133,7 @@ def trades_page(
 # ----- markets -------------------------------------------------------------------------------
 
 
-async def list_markets(call: Call) -> Reply:
+async def list_markets(call: ApiRequest) -> Reply:
     """List the markets in the sequence in which they were opened."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
@@ -146,7 +146,7 @@ async def list_markets(call: Call) -> Reply:
     return reply(found, headers=headers)
 
 
-async def get_market(call: Call) -> Reply:
+async def get_market(call: ApiRequest) -> Reply:
     """Give a market."""
     service = call.service
     return reply(market_body(service, service.exchange.matcher.market(call.params["marketId"])))
@@ -170,7 +170,7 @@ def market_body(service: "Service", market: Market) -> MarketBody:
 # ----- queries -------------------------------------------------------------------------------
 
 
-def read_switch(call: Call, name: str) -> bool:
+def read_switch(call: ApiRequest, name: str) -> bool:
     """Read ``true`` or ``false`` in the query; absent is ``false``.
 
     Raises:

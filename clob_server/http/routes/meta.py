@@ -7,7 +7,7 @@ from typing import Final
 
 import clob
 from clob_server.api.problems import ApiError, Headers
-from clob_server.api.request import Call, Reply, Route, reply
+from clob_server.api.request import ApiRequest, Reply, Route, reply
 from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain
 from clob_server.core.serialize import contracts_of
 from clob_server.service import Phase, Service
@@ -39,7 +39,7 @@ KINDS: Final = {
 """What the files of the pages are, by the end of their name."""
 
 
-async def root(call: Call) -> Reply:
+async def root(call: ApiRequest) -> Reply:
     """Say what this is and where everything else is found (specification, "API information")."""
     settings = call.service.settings
     here = base_url(call)
@@ -79,7 +79,7 @@ def chain_of(service: Service) -> RootChain | None:
     )
 
 
-def base_url(call: Call) -> str:
+def base_url(call: ApiRequest) -> str:
     """Give the address that clients reach this server by: the setting's, else where it listens."""
     settings = call.service.settings
     if settings.public_url:
@@ -88,7 +88,7 @@ def base_url(call: Call) -> str:
     return f"{call.scope['scheme']}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def endpoints(call: Call, here: str) -> dict[str, str]:
+def endpoints(call: ApiRequest, here: str) -> dict[str, str]:
     """Give the addresses of the two environments, as far as there are any."""
     settings = call.service.settings
     if not settings.is_test:
@@ -97,7 +97,7 @@ def endpoints(call: Call, here: str) -> dict[str, str]:
     return {"testnet": here, "mainnet": f"{mainnet} (coming soon)" if mainnet else "coming soon"}
 
 
-def rate_limit(call: Call) -> dict[str, str]:
+def rate_limit(call: ApiRequest) -> dict[str, str]:
     """Say in words how many requests are allowed, by the budgets that are kept."""
     if not call.service.settings.rate_limits:
         return {"testnet": "no limit", "mainnet": "no limit"}
@@ -110,7 +110,7 @@ def rate_limit(call: Call) -> dict[str, str]:
     }
 
 
-async def health(call: Call) -> Reply:
+async def health(call: ApiRequest) -> Reply:
     """Say that the process answers, and how far the log is."""
     service = call.service
     return reply(
@@ -123,7 +123,7 @@ async def health(call: Call) -> Reply:
     )
 
 
-async def ready(call: Call) -> Reply:
+async def ready(call: ApiRequest) -> Reply:
     """Say if orders are taken: 503 while the server is about to stop."""
     phase = call.service.phase
     is_ready = phase is Phase.READY
@@ -134,37 +134,37 @@ async def ready(call: Call) -> Reply:
     )
 
 
-async def metrics(call: Call) -> Reply:
+async def metrics(call: ApiRequest) -> Reply:
     """Give all numbers, as Prometheus reads them."""
     return Reply(call.service.metrics.page(), content_type=PROMETHEUS)
 
 
-async def openapi(call: Call) -> Reply:
+async def openapi(call: ApiRequest) -> Reply:
     """Describe this interface, as OpenAPI 3.1 has it."""
     return documentation(call, call.service.description)
 
 
-async def asyncapi(call: Call) -> Reply:
+async def asyncapi(call: ApiRequest) -> Reply:
     """Describe the WebSocket, as AsyncAPI 3.0 has it."""
     return documentation(call, web_bytes("asyncapi.json"))
 
 
-async def docs(call: Call) -> Reply:
+async def docs(call: ApiRequest) -> Reply:
     """Give the page that shows this interface and has a form to try it."""
     return page(call, "docs.html")
 
 
-async def admin_page(call: Call) -> Reply:
+async def admin_page(call: ApiRequest) -> Reply:
     """Give the dashboard; all it shows and does goes through the admin routes."""
     return page(call, "admin.html")
 
 
-async def web_file(call: Call) -> Reply:
+async def web_file(call: ApiRequest) -> Reply:
     """Give a script, a style or an icon of the pages."""
     return page(call, call.params["file"])
 
 
-def page(call: Call, name: str) -> Reply:
+def page(call: ApiRequest, name: str) -> Reply:
     """Give a file of the pages, or say that the browser has it.
 
     Raises:
@@ -174,12 +174,12 @@ def page(call: Call, name: str) -> Reply:
     return with_tag(call, content, PAGE_HEADERS, KINDS[name.rpartition(".")[2]])
 
 
-def documentation(call: Call, content: bytes) -> Reply:
+def documentation(call: ApiRequest, content: bytes) -> Reply:
     """Give a document, or say that the client has it."""
     return with_tag(call, content, ((b"cache-control", b"no-cache"),), KINDS["json"])
 
 
-def with_tag(call: Call, content: bytes, headers: Headers, kind: bytes) -> Reply:
+def with_tag(call: ApiRequest, content: bytes, headers: Headers, kind: bytes) -> Reply:
     """Answer with an ETag, or with 304 where the client has just that."""
     tag = b'"%s"' % tag_of(content)
     headers = ((b"etag", tag), *headers)

@@ -7,7 +7,7 @@ from clob.errors import UnknownOrderError
 from clob.signing import SignedSetDelegate, SignedSetNonce, fields, verify
 from clob_server.api.options import market_id
 from clob_server.api.problems import content_of
-from clob_server.api.request import Call, Outcome, Reply, Route, reply
+from clob_server.api.request import ApiRequest, Outcome, Reply, Route, reply
 from clob_server.api.schemas import DelegateBody, NonceBody
 from clob_server.core.commands import SetDelegate
 from clob_server.core.serialize import order_body
@@ -27,7 +27,7 @@ LIMIT_MAX: Final = 500
 # ----- placing -------------------------------------------------------------------------------
 
 
-def create_order(call: Call) -> Outcome:
+def create_order(call: ApiRequest) -> Outcome:
     """Place a signed order."""
     service = call.service
     service.guard.charge_orders(call)
@@ -37,7 +37,7 @@ def create_order(call: Call) -> Outcome:
     return place(service, ticket)
 
 
-def create_gasless(call: Call) -> Outcome:
+def create_gasless(call: ApiRequest) -> Outcome:
     """Place an order that nobody signed."""
     service = call.service
     service.guard.charge_orders(call)
@@ -47,7 +47,7 @@ def create_gasless(call: Call) -> Outcome:
     return place(service, ticket)
 
 
-async def create_batch(call: Call) -> Reply:
+async def create_batch(call: ApiRequest) -> Reply:
     """Place several orders, each with its own result; each counts as an order created."""
     service = call.service
     service.check_open()
@@ -56,13 +56,13 @@ async def create_batch(call: Call) -> Reply:
     return reply_results(call, await place_all(call, items))
 
 
-async def validate_order(call: Call) -> Reply:
+async def validate_order(call: ApiRequest) -> Reply:
     """Do everything with an order but place it. It counts as an order created."""
     call.service.guard.charge_orders(call)
     return reply(await validate(call, call.object()))
 
 
-async def simulate_order(call: Call) -> Reply:
+async def simulate_order(call: ApiRequest) -> Reply:
     """Say which trades an order would get."""
     return reply(simulate(call.service, call.object()))
 
@@ -70,7 +70,7 @@ async def simulate_order(call: Call) -> Reply:
 # ----- looking up ----------------------------------------------------------------------------
 
 
-async def get_order(call: Call) -> Reply:
+async def get_order(call: ApiRequest) -> Reply:
     """Give an order by its id or by its hash."""
     order_ref = call.params["orderId"]
     found = await find_order(call.service, order_ref)
@@ -79,7 +79,7 @@ async def get_order(call: Call) -> Reply:
     return reply(found)
 
 
-async def list_orders(call: Call) -> Reply:
+async def list_orders(call: ApiRequest) -> Reply:
     """List the orders that rest, in the sequence in which they were accepted."""
     service, query = call.service, call.query()
     maker, market = query.get("maker"), query.get("marketId")
@@ -101,7 +101,7 @@ async def list_orders(call: Call) -> Reply:
 # ----- cancelling ----------------------------------------------------------------------------
 
 
-async def cancel_order(call: Call) -> Reply:
+async def cancel_order(call: ApiRequest) -> Reply:
     """Take an order out of its book. The maker is named in the body, or else in the query."""
     given: dict[str, Any] = {**call.query(), **(call.object() if call.body else {})}
     wish = read_cancel(call.params["orderId"], given)
@@ -109,13 +109,13 @@ async def cancel_order(call: Call) -> Reply:
     return reply(await cancel(call.service, wish))
 
 
-async def cancel_batch(call: Call) -> Reply:
+async def cancel_batch(call: ApiRequest) -> Reply:
     """Take several orders out of their books, each with its own result."""
     items = read_items(call.service, call.object())
     return reply_results(call, await cancel_all(call, items))
 
 
-def reply_results(call: Call, results: Results) -> Reply:
+def reply_results(call: ApiRequest, results: Results) -> Reply:
     """Answer with what came of each, in the sequence of the request."""
     told = [
         content_of(result, call.request_id)[0] if isinstance(result, ClobError) else result
@@ -127,7 +127,7 @@ def reply_results(call: Call, results: Results) -> Reply:
 # ----- what else a maker signs ---------------------------------------------------------------
 
 
-async def set_nonce(call: Call) -> Reply:
+async def set_nonce(call: ApiRequest) -> Reply:
     """Raise a maker's nonce, which cancels every order of his with a lower one (decision 18)."""
     service = call.service
     signed = SignedSetNonce.from_json(call.object())
@@ -146,7 +146,7 @@ async def set_nonce(call: Call) -> Reply:
     )
 
 
-async def set_delegate(call: Call) -> Reply:
+async def set_delegate(call: ApiRequest) -> Reply:
     """Let somebody sign for a maker, or no longer (decision 16)."""
     service = call.service
     signed = SignedSetDelegate.from_json(call.object())

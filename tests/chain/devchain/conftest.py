@@ -10,7 +10,7 @@ pytest.importorskip("eth", reason="py-evm is not installed; the extra `devchain`
 
 from clob_server.chain.devchain.chain import DevelopmentChain
 from clob_server.chain.devchain.server import answer
-from clob_server.chain.devchain.state import Store
+from clob_server.chain.devchain.state import ChainStore
 from tests.chain.nodes import NodeError
 
 BEGIN_S = 1_800_000_000
@@ -26,7 +26,7 @@ class Asked:
 
     def __init__(self, folder, chain_id=31337):
         self.now_s = BEGIN_S
-        self.store = Store(folder)
+        self.store = ChainStore(folder)
         self.chain = DevelopmentChain(self.store, chain_id, lambda: self.now_s)
         self._ids = itertools.count(1)
 

@@ -8,7 +8,7 @@ from clob_server.chain.eth.abi import Function
 from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, settle_bodies
 from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
 from clob_server.core.ids import KEY_BYTES, Ids
-from clob_server.core.state import Exchange
+from clob_server.core.state import ServerState
 from clob_server.orders.place import check_signature, read_order
 from clob_server.service import Service
 from clob_server.settings import Settings
@@ -55,7 +55,7 @@ class Beside:
         self.venue = venue
         self.now_ms = NOW_S * 1000
         self.service = Service(Settings(data_dir=str(folder)), lambda: self.now_ms)
-        self.service.exchange = self.exchange = Exchange()
+        self.service.exchange = self.exchange = ServerState()
         self.service.ids = Ids(bytes(KEY_BYTES))
         assert self.service.domain == venue.domain
         self.settling = self.exchange.registry.settling

@@ -12,7 +12,7 @@ from clob_server.chain.contracts import artifact
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import encode
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
-from clob_server.chain.eth.exchange_abi import REGISTER, SETTLED, Fill, Party, settle
+from clob_server.chain.eth.exchange_abi import REGISTER, SETTLED, Party, SettlementFill, settle
 from tests.chain.contracts import calls
 from tests.chain.exchange.venue import CREATION_TYPES, creation_args
 from tests.chain.people import Person
@@ -90,7 +90,7 @@ class Market:
             self.num_trades += 1
             price = {"price": PRICE, "size": SIZE}
             ends = {"resting": resting, "incoming": incoming}
-            fills.append(Fill(trade_id=0x010101 + self.num_trades, **price, **ends))
+            fills.append(SettlementFill(trade_id=0x010101 + self.num_trades, **price, **ends))
         receipt = self.boss.send(EXCHANGE, settle(fills), gas=16_000_000)
         settled = [SETTLED.decode(log)[0] for log in receipt["logs"] if SETTLED.is_in(log)]
         assert settled == [fill.trade_id for fill in fills]

@@ -10,8 +10,8 @@ from clob_server.chain.eth.exchange_abi import (
     REGISTER,
     SETTLED,
     SETTLED_BEFORE,
-    Fill,
     Party,
+    SettlementFill,
     settle,
 )
 from tests.chain.contracts.calls import (
@@ -122,7 +122,7 @@ class Venue:
             one if isinstance(one, Party) else Party(order=one) for one in (resting, incoming)
         )
         more = {"trade_id": self.trades, **more}
-        return Fill(price=price, size=size, resting=resting, incoming=incoming, **more)
+        return SettlementFill(price=price, size=size, resting=resting, incoming=incoming, **more)
 
     def settle(self, *fills, sender=BOSS):
         """Settle fills, and give what became of each: nothing, or the reason why it failed."""

@@ -5,14 +5,14 @@ import pytest
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.eth.rpc import NodeNonsenseError, NodeRefusedError
-from clob_server.chain.operations.calls import Calls
-from clob_server.chain.tx.gas_limits import Call, Estimates
+from clob_server.chain.operations.calls import StepBuilder
+from clob_server.chain.tx.gas_limits import Estimates, GasEstimateCall
 from tests.chain.people import UNIT
 from tests.chain.proxy import Delay
 from tests.chain.worlds import behind_a_proxy, done, hashes_of, merge, split
 
 ESTIMATE = "eth_estimateGas"
-CALLS = Calls(DEVELOPMENT, OPERATOR.address)
+CALLS = StepBuilder(DEVELOPMENT, OPERATOR.address)
 ADA, BOB = f"0x{'a' * 40}", f"0x{'b' * 40}"
 PAY = CALLS.pay("returnTx", ADA, 5)
 REVERTED = NodeRefusedError(3, "execution reverted", "0x")
@@ -79,7 +79,9 @@ def test_a_step_that_may_take_less_than_is_known_is_asked_about():
     assert estimates.probe(PAY._replace(gas_max=39_999)).gas is None
 
 
-@pytest.mark.parametrize("call", [Call("gasTx", ADA, b"", value=1), Call("aTx", "", PAY.data)])
+@pytest.mark.parametrize(
+    "call", [GasEstimateCall("gasTx", ADA, b"", value=1), GasEstimateCall("aTx", "", PAY.data)]
+)
 def test_gifts_and_new_contracts_are_asked_about_each_time(call):
     assert knowing(call, 21_000).probe(call).gas is None
 

@@ -5,7 +5,7 @@ import pytest
 from eth_account import Account
 
 from clob_server.chain.eth.accounts import OPERATOR
-from clob_server.chain.messages import Pending
+from clob_server.chain.messages import OperationPending
 from tests.chain.nodes import running, start_anvil
 from tests.chain.people import UNIT
 from tests.chain.worlds import World, answer_of, done, faucet
@@ -44,7 +44,7 @@ def test_a_nonce_that_nobody_uses_any_more_is_used(world):
     with world.worker(**QUICK) as worker:
         name, user = next(world.names), world.stranger()
         since = worker.start(name, faucet(user, 3))
-        worker.wait_for(lambda told: type(told) is Pending and told.id == name, since)
+        worker.wait_for(lambda told: type(told) is OperationPending and told.id == name, since)
         while not worker.operations()[0].steps:
             assert worker.process.poll() is None
         assert worker.operations()[0].steps[0].nonce == first + 1

@@ -11,9 +11,9 @@ from clob_server.chain.messages import (
     Begin,
     Config,
     Contracts,
-    Pending,
+    OperationPending,
+    OperationRejected,
     Ready,
-    Refused,
     Unknown,
     encode,
 )
@@ -154,7 +154,7 @@ def test_contracts_that_are_missing_are_said_to_be(world, tmp_path):
     with working(tmp_path, world.url, addresses=places) as worker:
         worker.state(lambda state: nowhere in state.detail)
         told = worker.do("first", faucet(world.stranger(), 1))
-        assert (type(told), told.code) == (Refused, "CHAIN_UNAVAILABLE")
+        assert (type(told), told.code) == (OperationRejected, "CHAIN_UNAVAILABLE")
         assert nowhere in told.detail
         assert not [each for each in worker.heard if type(each) is Ready]
 
@@ -167,7 +167,7 @@ def test_the_same_id_is_the_same_answer_and_another_body_is_refused(world):
         first, num_sent = worker.do("once", body), world.num_sent()
         assert worker.do("once", body) == first == worker.look("once")
         other = worker.end("once", worker.start("once", split(user, condition, 2 * 10**18)))
-        assert (type(other), other.code) == (Refused, "IDEMPOTENCY_KEY_REUSED")
+        assert (type(other), other.code) == (OperationRejected, "IDEMPOTENCY_KEY_REUSED")
         same_id = worker.end("once", worker.start("once", merge(user, condition, 10**18)))
         assert same_id.code == "IDEMPOTENCY_KEY_REUSED"
     with world.worker() as worker:
@@ -196,7 +196,7 @@ def test_an_operation_is_kept_with_its_first_steps_or_not_at_all(world):
     with world.worker(die="merge:yesTransferTx:before_insert") as worker:
         worker.start("together", merge(user, condition, 10**18))
         assert worker.wait() == DIED
-        assert not [told for told in worker.heard if type(told) is Pending]
+        assert not [told for told in worker.heard if type(told) is OperationPending]
     with world.worker() as worker:
         assert type(worker.look("together")) is Unknown
         assert worker.unknown_of(["together"]) == ["together"]

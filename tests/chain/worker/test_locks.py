@@ -2,7 +2,7 @@
 
 import asyncio
 
-from clob_server.chain.operations.reserved import Promise, Promises
+from clob_server.chain.operations.reserved import Reservation, ReservedAmounts
 from clob_server.chain.worker.operations import Locks
 
 
@@ -68,7 +68,7 @@ def test_who_gives_up_waiting_holds_nobody_up():
 
 def test_what_is_promised_adds_up_until_it_is_taken():
     async def run():
-        promises, mine = Promises(), Promise("me", "token", 5)
+        promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
         promises.hold("first", [mine])
         promises.hold("second", [mine._replace(amount=7), mine._replace(asset="other")])
         assert promises.total("me", "token") == 12
@@ -87,7 +87,7 @@ def test_what_is_promised_adds_up_until_it_is_taken():
 
 def test_a_balance_from_before_it_was_taken_is_looked_up_again():
     async def run():
-        promises, mine = Promises(), Promise("me", "token", 5)
+        promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
         promises.hold("first", [mine])
         promises.hold("elsewhere", [mine._replace(user="you")])
         balances = iter([8, 3])
@@ -111,7 +111,7 @@ def test_a_balance_from_before_it_was_taken_is_looked_up_again():
 
 def test_nobody_waits_for_ever():
     async def run():
-        promises, mine = Promises(), Promise("me", "token", 5)
+        promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
         promises.hold("first", [mine])
         await promises.wait([mine], 0.01)
         assert promises.total("me", "token") == 5

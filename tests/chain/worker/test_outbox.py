@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from clob_server.chain.tx.outbox import FILE, Outbox, OutboxError
-from clob_server.chain.tx.steps import Draft, Offer
+from clob_server.chain.tx.steps import Draft, SignedTransaction
 
 NOW_MS = 1_700_000_000_000
 HOLD = """
@@ -44,7 +44,7 @@ def draft(operation, name, nonce, **more):
 
 
 def offer(number, fee=2**70):
-    return Offer(f"0x{number:064x}", bytes([number]), fee, fee - 1)
+    return SignedTransaction(f"0x{number:064x}", bytes([number]), fee, fee - 1)
 
 
 def begun(outbox, name="first"):

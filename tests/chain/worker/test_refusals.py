@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.chain.messages import Refused
+from clob_server.chain.messages import OperationRejected
 from clob_server.chain.operation_bodies import RedeemBody, ReportBody
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.people import UNIT, ZERO
@@ -33,7 +33,7 @@ def refused(world, worker, body):
     """Have something refused, and nothing done."""
     num_sent, name = world.num_sent(), next(world.names)
     told = worker.do(name, body)
-    assert type(told) is Refused, told
+    assert type(told) is OperationRejected, told
     assert world.num_sent() == num_sent
     assert not [each for each in worker.operations() if each.id == name]
     return told
@@ -161,7 +161,7 @@ def test_the_same_tokens_twice_at_once(world, worker, condition):
     ends = [worker.end(name) for name in names]
     codes = sorted(getattr(end, "code", "done") for end in ends)
     assert codes == ["INSUFFICIENT_BALANCE"] * 3 + ["done"]
-    [told] = {end.detail for end in ends if type(end) is Refused}
+    [told] = {end.detail for end in ends if type(end) is OperationRejected}
     assert f"has {UNIT} wei" in told
 
 

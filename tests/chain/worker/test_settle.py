@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.eth.exchange_abi import FILL_GAS, FILLS_MAX, settle_bodies
-from clob_server.chain.messages import Failed, Refused
+from clob_server.chain.messages import OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.chain.operations.settle import gas_limit
 from tests.chain.nodes import KINDS, running, start_anvil, start_node
@@ -150,7 +150,7 @@ def refused(world, worker, fills):
     """Have a settlement refused, before any transaction."""
     num_sent = world.num_sent()
     told = worker.do(next(world.names), SettleBody(fills=fills))
-    assert type(told) is Refused, told
+    assert type(told) is OperationRejected, told
     assert world.num_sent() == num_sent
     return told.code, told.detail
 
@@ -204,7 +204,7 @@ def test_a_transaction_that_is_reverted_is_a_failure_that_undid_everything(alone
         alone.node.ask("evm_mine")
         alone.node.ask("evm_setAutomine", True)
         told = worker.end(name, since)
-        assert (type(told), told.code, told.undone) == (Failed, "OPERATION_FAILED", True)
+        assert (type(told), told.code, told.undone) == (OperationFailed, "OPERATION_FAILED", True)
         assert told.detail == "settleTx failed: the transaction was reverted"
         alone.node.ask("anvil_setCode", EXCHANGE, code)
         assert outcomes(alone, settle(alone, worker, fill), [fill]) == ["Settled"]

@@ -17,8 +17,8 @@ from clob_server.chain.eth.exchange_abi import (
     FILL_GAS,
     FILLS_MAX,
     SETTLE,
-    Fill,
     Party,
+    SettlementFill,
     read_bodies,
     settle,
     settle_bodies,
@@ -158,7 +158,9 @@ def test_a_fill_is_written_as_the_same_one_of_signed_orders():
     parties = [
         Party(order=each, wallet=SAID["address"], fee_rate_bps=3) for each in (signed, order)
     ]
-    fill = Fill(trade_id=9, price=40, size=10**18, resting=parties[0], incoming=parties[1])
+    fill = SettlementFill(
+        trade_id=9, price=40, size=10**18, resting=parties[0], incoming=parties[1]
+    )
     bodies = [party_of(each, SAID["address"], 3) for each in (signed, order)]
     body = FillBody(trade_id="9", price=40, size=str(10**18), resting=bodies[0], incoming=bodies[1])
     assert settle_bodies([body]) == settle([fill])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.chain.messages import Failed
+from clob_server.chain.messages import OperationFailed
 from tests.chain.mishaps import no_no_out
 from tests.chain.nodes import KINDS
 from tests.chain.people import UNIT
@@ -26,7 +26,7 @@ def test_tokens_of_a_stuck_operation_that_others_had_paid_out_are_paid_for(world
         story = Story(body, unlucky, condition, ())
         with world.proxy.goes_wrong(no_no_out(world, story)):
             end = worker.do(name, body)
-        assert (type(end), end.undone) == (Failed, False)
+        assert (type(end), end.undone) == (OperationFailed, False)
         assert world.ledger.token(world.operator, condition.no) == 4 * UNIT
 
         done(worker, next(world.names), split(other, condition, 3 * UNIT))

@@ -5,8 +5,8 @@ import pytest
 from clob.order import Side
 from clob.signing import order_hash
 from clob_server.chain.eth.exchange_abi import CANCEL, order_values
-from clob_server.chain.events import Holding, News
-from clob_server.chain.messages import Done
+from clob_server.chain.events import News, WalletHolding
+from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.watched import ONE, Mirror, Venue
@@ -72,7 +72,7 @@ def test_who_has_approved_no_tokens_has_none_to_sell(venue):
     check(venue, venue.settle(venue.fill(buyer, seller, ONE)))
     assert (buyer.address, token) not in mirror.accounts
     told = [news for news in venue.worker.heard if type(news) is News and not news.whole]
-    zero = Holding(wallet=buyer.address, asset=token, amount="0")
+    zero = WalletHolding(wallet=buyer.address, asset=token, amount="0")
     assert any(zero in news.holdings for news in told)
     check(venue, venue.approve_all(buyer))
     assert mirror.accounts[buyer.address, token] == ONE
@@ -98,7 +98,7 @@ def test_what_settled_before_is_told_once(venue):
     fill = venue.fill(buyer, seller, ONE)
     venue.settle(fill)
     end = venue.worker.do("again", SettleBody(fills=[fill]))
-    assert type(end) is Done
+    assert type(end) is OperationDone
     check(venue, venue.approve(buyer))
     assert venue.mirror.block > int(venue.receipt("again")["blockNumber"], 16)
     told = [each for each in venue.mirror.settlements if each.trade_id == fill.trade_id]

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from clob_server.chain.messages import Done
+from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.watched import ONE, Mirror, Venue
@@ -90,7 +90,7 @@ class Day:
         ]
         self.trades |= {fill.trade_id for fill in fills}
         end = self.venue.worker.do(f"day {fills[0].trade_id}", SettleBody(fills=fills))
-        assert type(end) is Done
+        assert type(end) is OperationDone
 
     def go_back(self, snapshot):
         """Have the chain go back, and the worker send again what it had sent."""

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from clob_server.chain.events import News
-from clob_server.chain.messages import Done
+from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import SettleBody
 from tests.chain.nodes import running, start_anvil
 from tests.chain.people import UNIT, calldata, receipt_of
@@ -196,7 +196,7 @@ def test_all_of_it_in_one_block(venue):
     since = venue.worker.start("settle", SettleBody(fills=[fill]))
     time.sleep(1)
     node.ask("evm_mine")
-    assert type(venue.worker.end("settle", since)) is Done
+    assert type(venue.worker.end("settle", since)) is OperationDone
     receipt = venue.receipt("settle")
     check(venue, receipt)
     assert [each.trade_id for each in mirror.settlements] == [fill.trade_id]

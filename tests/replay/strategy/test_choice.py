@@ -16,7 +16,7 @@ CHOSEN = {
     "orders": orders.OwnOrder,
     "portfolio": portfolio.Portfolio,
     "scheduling": session.Session,
-    "seats": market_view.Seat,
+    "seats": market_view.MarketView,
     "ways": latency.Connection,
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import Instrument, ReplayFormatError, ReplayWarning, backtest, open_stream
-from clob.replay.io import detect
+from clob.replay.io.detect import detect
 from clob.replay.readers.betfair import LADDER, odds_of, read_betfair, tick_of
 
 MARKET, RUNNER, OTHER = "1.1668", 60424, 237478

@@ -4,7 +4,7 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import Instrument, ReplayFormatError, ReplayWarning, backtest, open_stream
-from clob.replay.io import detect
+from clob.replay.io.detect import detect
 from clob.replay.readers.kalshi import read_kalshi
 
 HEAD = "timestamp,market_ticker,best_yes_bid,best_no_bid,implied_no_ask,implied_yes_ask\n"

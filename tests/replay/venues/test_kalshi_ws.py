@@ -6,7 +6,7 @@ import pytest
 
 from clob.records import Kind
 from clob.replay import Instrument, ReplayFormatError, ReplayWarning, backtest, open_stream
-from clob.replay.io import detect
+from clob.replay.io.detect import detect
 from clob.replay.readers.kalshi_ws import read_kalshi_ws
 
 T = 1_669_149_841_000

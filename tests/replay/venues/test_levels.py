@@ -12,7 +12,7 @@ from clob.replay import Instrument, Problems, ReplayFormatError, ReplayWarning, 
 from clob.replay.io.recording import join
 from clob.replay.readers.l2 import Levels, LevelTrade, LevelUpdate, Moment
 from clob.replay.readers.l2.orders import ORDERS_MAX
-from clob.replay.readers.l2.trades import Pairing
+from clob.replay.readers.l2.trades import TradePairing
 from tests.replay.venues.following import followed
 
 RULES = ("tail", "pro-rata", "head")
@@ -164,7 +164,7 @@ def test_a_crowded_level_lets_the_new_join_the_youngest():
 
 def test_memory_holds_one_window():
     """Neither losses nor trades that never meet are kept longer than they may meet."""
-    pairing = Pairing(1, 9, 5)
+    pairing = TradePairing(1, 9, 5)
     for ts in range(2_000):
         updates = (LevelUpdate(0, BUY, 5, 9 if ts % 2 else 1),)
         pairing.hear(Moment(ts, ts, updates, (LevelTrade(0, SELL, 4, 1),)))

@@ -7,7 +7,7 @@ import pytest
 
 from clob.records import Flag, Kind
 from clob.replay import Instrument, backtest, open_stream
-from clob.replay.io import detect
+from clob.replay.io.detect import detect
 from clob.replay.readers.polymarket import read_polymarket
 from tests.replay.venues.polymarket import (
     GONE,

@@ -11,7 +11,7 @@ import pytest
 
 from clob.errors import OrderAlreadyUsedError
 from clob_server.api.problems import PROBLEMS
-from clob_server.core.state import Exchange
+from clob_server.core.state import ServerState
 from clob_server.orders.place import first_answer
 from tests.server.api.people import (
     BUY,
@@ -108,7 +108,7 @@ def test_decision_23_when_nothing_is_left_but_the_hash():
     class NothingLeft:
         """A service whose history was pruned."""
 
-        exchange = Exchange()
+        exchange = ServerState()
         history = property(lambda self: self)
 
         async def order(self, order_ref):

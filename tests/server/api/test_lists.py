@@ -18,9 +18,9 @@ from clob import (
     Side,
     Submit,
 )
-from clob_server.core.sequencer import Done
-from clob_server.core.state import Exchange, outcome_of
-from clob_server.http.pagination import Resting
+from clob_server.core.sequencer import Committed
+from clob_server.core.state import ServerState, outcome_of
+from clob_server.http.pagination import RestingIds
 from tests.matchers import market
 from tests.server.api.people import good
 
@@ -69,15 +69,15 @@ class Follower:
     """An exchange, and the names that follow it."""
 
     def __init__(self):
-        self.exchange = Exchange()
-        self.names = Resting(self.exchange.matcher)
+        self.exchange = ServerState()
+        self.names = RestingIds(self.exchange.matcher)
         self.now_ms = 0
         self.do(AddMarket(market=market(yes="101", no="102")))
         self.do(AddMarket(market=market(id="n", yes="201", no="202")))
 
     def do(self, command):
         num_trades = self.exchange.num_trades
-        done = Done(0, command, outcome_of(self.exchange, command), num_trades)
+        done = Committed(0, command, outcome_of(self.exchange, command), num_trades)
         self.names.listen([done])
 
     def check(self, rng):
@@ -130,7 +130,7 @@ def test_names_are_those_that_rest_whatever_was_asked(seed):
         follower.do(random_command(rng, number, now_ms=number))
         if number % 5 == 0:
             follower.check(rng)
-    again = Resting(follower.exchange.matcher)
+    again = RestingIds(follower.exchange.matcher)
     assert again.page(None, None, 0, 10**6) == follower.names.page(None, None, 0, 10**6)
 
 
@@ -157,7 +157,7 @@ def test_a_page_of_a_large_book_looks_at_few_orders():
         order = Order(id=f"o{number}", token="101", maker="a", side=Side.BUY, price=50, size=1)
         matcher.apply(Submit(market="m", order=order))
     counting = Counting(matcher)
-    names = Resting(counting)
+    names = RestingIds(counting)
     for after in (0, 10_000, 19_000):
         counting.num_asked = 0
         assert len(names.page("a", "m", after, 500)) == 500

@@ -1,10 +1,10 @@
 """A guard without a server: a service of just what it asks for, and clocks that tests set."""
 
-from clob_server.api.request import Call, Route
+from clob_server.api.request import ApiRequest, Route
 from clob_server.auth.api_keys import new_key
 from clob_server.auth.guard import Guard
-from clob_server.core.commands import AddKey, Key
-from clob_server.core.state import Exchange
+from clob_server.core.commands import AddKey, ApiKey
+from clob_server.core.state import ServerState
 from clob_server.settings import Settings
 
 NOW_MS = 1_800_000_000_000
@@ -18,7 +18,7 @@ class Bare:
     def __init__(self, folder, exchange=None, now_ms=NOW_MS, tick_ms=5_000_000, **settings):
         self.settings = Settings(**settings)
         self.folder = folder
-        self.exchange = exchange or Exchange()
+        self.exchange = exchange or ServerState()
         self.now_ms = now_ms
         self.tick_ms = tick_ms
         self.guard = Guard(self, lambda: self.tick_ms)
@@ -47,7 +47,7 @@ class Bare:
             "makers": (MAKER,),
             "created_ms": NOW_MS,
         }
-        key = Key(**{**key, **more})
+        key = ApiKey(**{**key, **more})
         self.exchange.apply(AddKey(key=key, now_ms=NOW_MS))
         return whole, key
 
@@ -57,7 +57,7 @@ class Bare:
         if key is not None:
             sent.append((b"x-api-key", key.encode()))
         scope = {"headers": sent, "client": (address, 1), "path": "/", "method": "GET"}
-        return Call(self, Route(route, "GET", "/", None), scope)
+        return ApiRequest(self, Route(route, "GET", "/", None), scope)
 
     def admit(self, *given, **more):
         """Let a request in, or refuse it."""

@@ -5,8 +5,8 @@ import pytest
 from clob_server.api.problems import PROBLEMS, ApiError
 from clob_server.auth.policy import AUTHORITY, Needs
 from clob_server.auth.rate_limit import MINUTE_MS
-from clob_server.core.commands import Budgets, Charge, DeactivateKey, SetBudgets
-from clob_server.core.state import Exchange
+from clob_server.core.commands import Budgets, DeactivateKey, OrderCharge, SetBudgets
+from clob_server.core.state import ServerState
 from tests.server.auth.bare import MAKER, NOW_MS, OTHER, Bare
 
 TINY = Budgets(anonymous_per_minute=2, key_per_minute=3, orders_per_minute=4, cancels_per_minute=1)
@@ -155,7 +155,7 @@ def test_without_limits_nothing_is_counted_and_nothing_is_logged(tmp_path):
 
 def restarted(bare, down_ms=0):
     """The same folder and the same log under a new guard, whose steady clock begins anew."""
-    exchange = Exchange.restore(bare.exchange.snapshot())
+    exchange = ServerState.restore(bare.exchange.snapshot())
     return Bare(bare.folder, exchange, now_ms=bare.now_ms + down_ms, tick_ms=17)
 
 
@@ -170,7 +170,7 @@ def test_orders_are_charged_in_the_log_by_payer_and_without_an_address(bare):
     for call in calls:
         bare.guard.charge_orders(call, 2)
     [command] = bare.guard.charges(NOW_MS)
-    assert type(command) is Charge
+    assert type(command) is OrderCharge
     assert sorted(count for _, count in command.charges) == [2, 4]
     assert all(len(who) == 8 for who, _ in command.charges)
     assert b"192.0.2.1" not in b"".join(who for who, _ in command.charges)

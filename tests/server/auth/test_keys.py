@@ -6,11 +6,11 @@ import re
 import pytest
 
 from clob_server.auth.api_keys import find_key, new_key
-from clob_server.core.commands import Key
+from clob_server.core.commands import ApiKey
 
 
 def kept(key_id, hashed):
-    return Key(
+    return ApiKey(
         id=key_id,
         hash=hashed,
         name="k",

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from clob_server.api.problems import ApiError
-from clob_server.auth.tokens import KNOWN_MAX, LEEWAY_S, Tokens, mint, public_key, tokens_of
+from clob_server.auth.tokens import KNOWN_MAX, LEEWAY_S, TokenVerifier, mint, public_key, tokens_of
 from clob_server.settings import Settings, SettingsError
 
 SECRET = b"s" * 32
@@ -47,7 +47,7 @@ def by_hand(header, stated, key):
 
 
 def reader(key=SECRET, algorithm="HS256", clock_ms=lambda: now_s() * 1000):
-    return Tokens(key, algorithm, clock_ms)
+    return TokenVerifier(key, algorithm, clock_ms)
 
 
 def refused(tokens, token):

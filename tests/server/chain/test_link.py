@@ -8,9 +8,17 @@ import pytest
 
 from clob_server.api.problems import ApiError
 from clob_server.chain import config
-from clob_server.chain.client import Link, Stage
+from clob_server.chain.client import ChainClient, Stage
 from clob_server.chain.config import free_port
-from clob_server.chain.messages import Begin, Done, Failed, Known, Look, NotKnown, Unknown
+from clob_server.chain.messages import (
+    Begin,
+    Known,
+    Look,
+    NotKnown,
+    OperationDone,
+    OperationFailed,
+    Unknown,
+)
 from clob_server.chain.subprocess import PAUSE_S, Child
 from clob_server.chain.worker_client import Talk
 from clob_server.settings import Settings
@@ -105,7 +113,7 @@ def conversation(check=lambda: None):
 
 
 def done(name):
-    return Done(id=name, kind="faucet", answer=b"{}")
+    return OperationDone(id=name, kind="faucet", answer=b"{}")
 
 
 def test_an_operation_is_asked_of_the_next_worker_and_its_end_is_told_once():
@@ -137,7 +145,7 @@ def test_who_looks_is_told_by_the_next_word_and_who_waits_at_the_end_alone():
         talk.hear(Unknown(id="a"))
         assert [type(each) for each in await asyncio.gather(*looks)] == [Unknown, Unknown]
         assert not waits.done()
-        failed = Failed(
+        failed = OperationFailed(
             id="a", kind="merge", code="OPERATION_FAILED", detail="", hashes={}, undone=True
         )
         talk.hear(failed)
@@ -187,7 +195,7 @@ async def nothing():
 
 
 def link(settings, folder):
-    return Link(settings, folder, risen=nothing, ended=lambda end: None)
+    return ChainClient(settings, folder, risen=nothing, ended=lambda end: None)
 
 
 def test_a_missing_package_is_said_with_what_installs_it(tmp_path, monkeypatch):

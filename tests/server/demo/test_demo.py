@@ -13,7 +13,7 @@ from clob import Cancel, Matcher, Trade
 from clob.signing import SignedOrder, sign
 from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
 from clob_server.core.ids import Ids
-from clob_server.core.state import Exchange
+from clob_server.core.state import ServerState
 from clob_server.demo import MARK, bots, make_anew
 from clob_server.demo.bots import CONDITION, MARKET, NO, YES, Bots, opening
 from clob_server.http.openapi import common
@@ -168,7 +168,7 @@ def test_a_folder_that_a_demo_has_is_left_alone(tmp_path):
 
 def venue():
     """A service as the bots see it, over a real exchange."""
-    exchange, numbers = Exchange(), itertools.count(1)
+    exchange, numbers = ServerState(), itertools.count(1)
     return SimpleNamespace(
         exchange=exchange, ids=Ids(bytes(32)), next_order_number=lambda: next(numbers)
     )

@@ -12,8 +12,8 @@ import msgspec
 
 from clob.errors import RejectedError
 from clob_server.core.ids import Ids
-from clob_server.core.sequencer import Engine
-from clob_server.core.state import Exchange
+from clob_server.core.sequencer import Sequencer
+from clob_server.core.state import ServerState
 from clob_server.feed import Feed
 from clob_server.feed.broadcast import texts_in
 from clob_server.log import MemoryLog
@@ -46,10 +46,10 @@ class Stage:
     """An engine that works, and a feed that listens to it."""
 
     def __init__(self, exchange=None, keys=None, **settings):
-        self.exchange = exchange or Exchange()
+        self.exchange = exchange or ServerState()
         self.log = MemoryLog()
         self.now_ms = START_MS
-        self.engine = Engine(self.log, self.exchange, lambda: self.now_ms)
+        self.engine = Sequencer(self.log, self.exchange, lambda: self.now_ms)
         self.service = SimpleNamespace(
             settings=Settings(**settings),
             clock_ms=lambda: self.now_ms,

@@ -17,7 +17,7 @@ from clob import (
     TimeInForce,
     Trade,
 )
-from clob_server.core.commands import AddKey, DeactivateKey, Key
+from clob_server.core.commands import AddKey, ApiKey, DeactivateKey
 from clob_server.feed import user_channel
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import SMALL
@@ -170,7 +170,7 @@ def test_orders_that_are_too_many_to_be_told_at_once_are_refused(monkeypatch):
 
 
 def test_a_key_that_is_deactivated_ends_its_websocket():
-    key = Key(
+    key = ApiKey(
         id="k",
         hash=bytes(32),
         name="",

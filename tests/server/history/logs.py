@@ -9,9 +9,9 @@ import msgspec
 from clob import Limits, Submit
 from clob.journal import ZERO_HASH, event_hash
 from clob_server.core.commands import ENGINE, encode
-from clob_server.core.state import Exchange, outcome_of
+from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.follower import Replica
-from clob_server.history.store import FILE, Store
+from clob_server.history.store import FILE, HistoryStore
 from clob_server.log import SqliteLog
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import SMALL
@@ -24,7 +24,7 @@ WORLD = msgspec.structs.replace(
 
 def flow_of(seed, count):
     """Draw commands, signed orders among them."""
-    exchange = Exchange()
+    exchange = ServerState()
     flow = Flow(random.Random(seed), WORLD, exchange.matcher)
     for command in (*flow.opening(), *(None,) * count):
         command = command or flow.command()
@@ -41,7 +41,7 @@ def told(folder, seed=1, count=600, per_frame=7):
 
 def logged(folder, commands, per_frame=1):
     """Make a log of commands; give how many there are."""
-    exchange, hashed, seq = Exchange(), ZERO_HASH, 0
+    exchange, hashed, seq = ServerState(), ZERO_HASH, 0
     commands = list(commands)
     with closing(SqliteLog(folder)) as log:
         for first in range(0, len(commands), per_frame):
@@ -58,7 +58,7 @@ def logged(folder, commands, per_frame=1):
 
 def followed(folder, *, days=0, stop=None, snapshot_commands=0):
     """Follow a log to its end, or until so many commands; give the place."""
-    with closing(SqliteLog(folder)) as log, closing(Store(folder, days)) as store:
+    with closing(SqliteLog(folder)) as log, closing(HistoryStore(folder, days)) as store:
         replica = Replica(
             folder,
             store,

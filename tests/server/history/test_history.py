@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from clob_server.history.follower import catch_up
-from clob_server.history.store import Store
+from clob_server.history.store import HistoryStore
 from clob_server.log import SqliteLog
 from tests.server.crash import begun, follower_of, prepared
 from tests.server.history.logs import dump
@@ -214,7 +214,7 @@ def test_history_that_was_deleted_is_made_again_to_the_last_row(tmp_path):
         assert live.stop() == 0
     assert dump(tmp_path) == before
     (tmp_path / "history.db").unlink()
-    with closing(SqliteLog(tmp_path)) as log, closing(Store(tmp_path)) as store:
+    with closing(SqliteLog(tmp_path)) as log, closing(HistoryStore(tmp_path)) as store:
         catch_up(store, tmp_path, log)  # as a server does that writes history in a thread
     assert dump(tmp_path) == before
 
@@ -276,7 +276,7 @@ def test_a_follower_ends_with_its_server_and_writes_what_it_was_sent(tmp_path):
         traded(live, "m", 20)
         live.kill()
     eventually(lambda: is_gone(pid))
-    with closing(Store(tmp_path)) as store:
+    with closing(HistoryStore(tmp_path)) as store:
         reached = store.applied.seq
     assert reached > 0
     assert max(row[-3] for row in dump(tmp_path)["trades"]) <= reached
@@ -287,5 +287,5 @@ def test_a_start_that_is_broken_off_leaves_no_process(tmp_path):
     eventually(lambda: (tmp_path / "history.lock").exists())
     process.kill()
     process.wait()
-    with closing(Store(tmp_path)) as store:  # comes through only once the follower is gone
+    with closing(HistoryStore(tmp_path)) as store:  # comes through only once the follower is gone
         assert store.applied.seq == 0

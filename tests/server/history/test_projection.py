@@ -16,7 +16,7 @@ from clob import (
     CancelAll,
     Limits,
     Market,
-    Refused,
+    Rejected,
     RejectedError,
     SetLimits,
     Submit,
@@ -26,8 +26,8 @@ from clob.errors import UnknownOrderError
 from clob_server.api.schemas import OrderBody
 from clob_server.core.commands import encode
 from clob_server.core.serialize import order_body
-from clob_server.core.state import Exchange, outcome_of
-from clob_server.history.rows import Rows
+from clob_server.core.state import ServerState, outcome_of
+from clob_server.history.rows import HistoryRows
 from clob_server.history.store import traded
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
@@ -45,8 +45,8 @@ class Follower:
     """An exchange with its rows, and a look at the state around each command."""
 
     def __init__(self):
-        self.exchange, self.seq = Exchange(), 0
-        self.rows = Rows(self.exchange)
+        self.exchange, self.seq = ServerState(), 0
+        self.rows = HistoryRows(self.exchange)
         self.reasons, self.kinds = Counter(), Counter()
 
     def resting(self):
@@ -104,7 +104,7 @@ def accepted(command, events):
         return [command.order.id]
     if type(command) is not Batch:
         return []
-    refused = {event.index for event in events if type(event) is Refused}
+    refused = {event.index for event in events if type(event) is Rejected}
     return [
         each.order.id
         for index, each in enumerate(command.commands)

@@ -12,7 +12,14 @@ from clob.errors import ReplayDiffersError
 from clob.journal import encode_frame, read_frames
 from clob_server.core.recovery import recover
 from clob_server.history.follower import Frames, Replica, catch_up, follow, open_store
-from clob_server.history.store import ASIDE, DAY_MS, FILE, ForeignHistoryError, Reader, Store
+from clob_server.history.store import (
+    ASIDE,
+    DAY_MS,
+    FILE,
+    ForeignHistoryError,
+    HistoryStore,
+    StoreReader,
+)
 from clob_server.history.supervisor import NUMBER, Pipe
 from clob_server.log import Folder, LogDamagedError, SqliteLog, Tail
 from clob_server.log.files import snapshot_names
@@ -100,10 +107,10 @@ def test_a_history_that_ends_elsewhere_than_its_log_is_put_aside(story, folder):
 
 def test_a_history_of_another_version_is_put_aside(folder):
     followed(folder)
-    with closing(Store(folder)) as store:
+    with closing(HistoryStore(folder)) as store:
         store._db.execute("PRAGMA user_version=99")
     with pytest.raises(ForeignHistoryError, match="version 99"):
-        Store(folder)
+        HistoryStore(folder)
     with closing(open_store(folder, 0, Tail())) as store:
         assert store.applied.seq == 0
 
@@ -113,7 +120,7 @@ def test_a_frame_that_states_other_events_than_came_out_is_refused(folder, tmp_p
         first, second, *_ = log.read()
     lies = encode_frame(second.raw, second.first_seq, first.chain_hash, event_hash=b"?" * 32)
     (lying,) = read_frames(lies, first.chain_hash, second.first_seq)
-    with closing(Store(tmp_path)) as store:
+    with closing(HistoryStore(tmp_path)) as store:
         replica = Replica(tmp_path, store, origin=0, tail=Tail())
         replica.take(first)
         with pytest.raises(ReplayDiffersError):
@@ -137,7 +144,10 @@ def test_where_the_beginning_was_dropped_history_begins_with_the_snapshot(story,
     for name in snapshot_names(Folder(folder)):
         (folder / name).unlink()
     (folder / FILE).unlink()
-    with closing(Store(folder)) as store, pytest.raises(LogDamagedError, match="no snapshot"):
+    with (
+        closing(HistoryStore(folder)) as store,
+        pytest.raises(LogDamagedError, match="no snapshot"),
+    ):
         Replica(folder, store, origin=kept, tail=Tail())
 
 
@@ -145,7 +155,7 @@ def test_old_rows_go_by_whole_days_and_the_same_ones_however_history_is_made(tmp
     rows = {"late": [], "early": []}
     for name, many in (("late", False), ("early", True)):
         (tmp_path / name).mkdir()
-        with closing(Store(tmp_path / name, days=2)) as store:
+        with closing(HistoryStore(tmp_path / name, days=2)) as store:
             for day in range(10):
                 place = store.applied._replace(seq=day + 1)
                 row = (f"o{day}", None, "m", "A", None, "filled", day + 1, day * DAY_MS + 5, b"{}")
@@ -204,7 +214,7 @@ def test_a_pipe_to_a_follower_that_is_gone_is_let_go(folder):
 
 def test_what_is_left_is_sent_before_the_end(story, folder):
     source, target = os.pipe()
-    with closing(SqliteLog(folder)) as log, closing(Store(folder)) as store:
+    with closing(SqliteLog(folder)) as log, closing(HistoryStore(folder)) as store:
         replica = Replica(folder, store, origin=0, tail=log.tail)
         numbers = []
         thread = threading.Thread(target=follow, args=(replica, source, numbers.append))
@@ -221,7 +231,7 @@ def test_what_is_left_is_sent_before_the_end(story, folder):
 
 def test_orders_are_found_by_id_and_by_hash_and_trades_by_market_and_order(story, folder):
     followed(folder)
-    with closing(Reader(folder)) as reader:
+    with closing(StoreReader(folder)) as reader:
         for row in story[1]["orders"]:
             assert reader.order(row[0]) == row[-1]
             if row[1] is not None:

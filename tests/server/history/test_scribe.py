@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager, closing
 
 from clob_server.history import thread_writer
-from clob_server.history.store import Store
+from clob_server.history.store import HistoryStore
 from clob_server.history.thread_writer import Scribe
 from clob_server.log import SqliteLog
 from tests.matchers import buy, sell
@@ -23,7 +23,7 @@ async def scribbled(folder):
     with closing(SqliteLog(folder)) as log:
         engine = engine_over(log)
         made = Scribe(
-            Store(folder), folder, log, engine, snapshot_commands=0, reached=reached.append
+            HistoryStore(folder), folder, log, engine, snapshot_commands=0, reached=reached.append
         )
         engine.listeners.append(made.listen)
 

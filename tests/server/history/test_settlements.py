@@ -14,7 +14,7 @@ from clob_server.app import App
 from clob_server.core.commands import FollowChain
 from clob_server.core.settlement_status import Fates
 from clob_server.history import history
-from clob_server.history.store import DAY_MS, Reader, Store
+from clob_server.history.store import DAY_MS, HistoryStore, StoreReader
 from clob_server.service import Service, wall_clock_ms
 from clob_server.settings import Settings
 from tests.matchers import buy, sell
@@ -136,7 +136,7 @@ def test_both_trades_of_a_mint_have_one_transaction(tmp_path):
             assert await here.stands() == [("settled", tx_of(1), None)] * 2
             answer = await here.get("/api/markets/m/trades")
             assert [each["matchType"] for each in answer.json()] == ["mint", "mint"]
-        with closing(Reader(tmp_path)) as reader:
+        with closing(StoreReader(tmp_path)) as reader:
             assert list(reader.fates([1, 2])) == [1]
 
     played(story())
@@ -365,7 +365,7 @@ def test_a_file_of_the_version_before_is_put_aside_and_made_again(tmp_path):
     logged(tmp_path, commands_told())
     followed(tmp_path)
     rows = dump(tmp_path)
-    with closing(Store(tmp_path)) as store:
+    with closing(HistoryStore(tmp_path)) as store:
         store._db.execute("PRAGMA user_version=2")
 
     async def story():

@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from clob_server.transport import PUSH, REPLY, TransportLimits, text_frame
-from clob_server.transport.server import Server, config_for
+from clob_server.transport.server import HttpServer, config_for
 
 PIECE = text_frame(b"x" * 8_000)
 
@@ -262,7 +262,7 @@ def main():
     limits = msgspec.convert(settings.pop("limits", {}), TransportLimits)
     app = App()
     config = config_for(app, limits=limits, **{"port": 0, **settings})
-    app.server = Server(
+    app.server = HttpServer(
         config,
         on_listening=lambda host, port: tell("listening", host, port),
         on_draining=app.drain,

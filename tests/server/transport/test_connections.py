@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from clob_server.transport import Gate, TransportLimits
+from clob_server.transport import Connections, TransportLimits
 from clob_server.transport.server import config_for
 from tests.server.transport.conftest import LOOPS
 from tests.server.transport.process import Process, problem, until
@@ -58,7 +58,7 @@ def test_a_client_behind_a_trusted_proxy_has_his_own_address_and_nobody_else_has
 
 
 def test_who_enters_leaves():
-    gate = Gate(config_for(None, limits=TransportLimits(connections_per_address_max=2)))
+    gate = Connections(config_for(None, limits=TransportLimits(connections_per_address_max=2)))
     assert [gate.enter("a"), gate.enter("a"), gate.enter("b")] == [None] * 3
     assert gate.enter("a") == "there are 2 connections from a, and no more are allowed"
     gate.leave("a")

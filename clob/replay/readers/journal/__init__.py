@@ -26,9 +26,9 @@ from clob.replay.readers.journal.rows import (
     INSTRUMENTS_MAX,
     OUTCOMES,
     ROWS,
-    Asked,
     CommonLot,
-    Rows,
+    EventRows,
+    OrderRequest,
     SizeError,
 )
 
@@ -41,7 +41,7 @@ HEAD_BYTES = 12
 NOWHERE = ("", "")
 """The market and the token where there is no order."""
 
-Told: TypeAlias = tuple[list[Event], Asked | None, tuple[str, str]]
+Told: TypeAlias = tuple[list[Event], OrderRequest | None, tuple[str, str]]
 """What came of a command: its events, what the order asks for that it brought in, and of which
 market and token that is."""
 
@@ -206,7 +206,7 @@ def _events(
     path: FilePath, start: Start, lot_wei: int, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
     """Run the commands again, and write what comes of them as events."""
-    matcher, rows = start.matcher(), Rows({}, lot_wei)
+    matcher, rows = start.matcher(), EventRows({}, lot_wei)
     _number(rows.numbers, matcher.markets)
     try:
         _seed(matcher, rows)
@@ -223,7 +223,7 @@ def _events(
         yield rows.take()
 
 
-def _seed(matcher: Matcher, rows: Rows) -> None:
+def _seed(matcher: Matcher, rows: EventRows) -> None:
     """Tell what rested before the journal began."""
     for record in matcher.open_orders():
         rows.seed(matcher.now_ms, record)
@@ -259,12 +259,12 @@ def told(matcher: Matcher, command: Command, problems: Problems) -> list[Told]:
     return found
 
 
-def _asked(matcher: Matcher, command: Command) -> tuple[Asked | None, tuple[str, str]]:
+def _asked(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, tuple[str, str]]:
     """Say what the order asks for that a command brought in, and its market and token."""
     if isinstance(command, Submit):
         order, policy = command.order, command.order.self_trade
         return (
-            Asked(
+            OrderRequest(
                 order_id=order.id,
                 side=int(order.side),
                 price=order.price,
@@ -284,7 +284,7 @@ def _asked(matcher: Matcher, command: Command) -> tuple[Asked | None, tuple[str,
         # It is finished, and the matcher has let go of it already: its events must do.
         return None, NOWHERE
     policy = command.self_trade
-    asked = Asked(
+    asked = OrderRequest(
         order_id=command.order_id,
         side=int(record.order.side),
         price=command.price,

@@ -40,7 +40,7 @@ LIMIT, CANCEL, REDUCE, IOC, REPLACE, SEED, FILL = map(
 )
 
 
-class Asked(NamedTuple):
+class OrderRequest(NamedTuple):
     """What an order that comes in asks for."""
 
     order_id: str | int
@@ -73,7 +73,7 @@ class Coming:
     """The order."""
     token: tuple[str, str]
     """The market and the token that it trades."""
-    asked: Asked | None = None
+    asked: OrderRequest | None = None
     """What it asks for, where that is known."""
     before: list[OrderReduced | OrderRemoved] = dataclasses.field(default_factory=list)
     """What left the book without a part in it."""
@@ -97,7 +97,7 @@ class Coming:
     """Its limit; where that is not known the last price it paid."""
 
 
-class Rows:
+class EventRows:
     """The events of books, as they are told.
 
     Orders named by an integer from 1 below ``INVENTED_ID`` keep it, all others get numbers from
@@ -152,7 +152,7 @@ class Rows:
         seq: int,
         now_ms: int,
         events: list[Event],
-        asked: Asked | None = None,
+        asked: OrderRequest | None = None,
         token: tuple[str, str] = ("", ""),
     ) -> None:
         """Tell what came of a command.

@@ -34,8 +34,8 @@ from clob.replay.readers.l2.trades import (
     LevelTrade,
     LevelUpdate,
     Moment,
-    Pairing,
     Telling,
+    TradePairing,
 )
 
 __all__ = [
@@ -78,7 +78,7 @@ class Levels:
         problems: Problems | None = None,
     ) -> None:
         self._window_ns = window_ns
-        self._pairing = Pairing(lo, hi, window_ns)
+        self._pairing = TradePairing(lo, hi, window_ns)
         self._orders = LevelOrders(
             lo, hi, rule, window_ns, file, problems if problems is not None else Problems()
         )

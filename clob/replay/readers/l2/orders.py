@@ -7,7 +7,7 @@ from clob.records import EventRow, Flag, Kind
 from clob.replay.io.files import FilePath
 from clob.replay.io.problems import Problems
 from clob.replay.io.streams import INVENTED_ID
-from clob.replay.readers.l2.trades import Key, Step, Telling
+from clob.replay.readers.l2.trades import Key, LevelChange, Telling
 
 LevelRule: TypeAlias = Literal["tail", "pro-rata", "head"]
 """Whose order it was that left a level without a trade."""
@@ -229,7 +229,7 @@ class LevelOrders:
         )
 
 
-def _sequence(step: Step) -> tuple[int, int]:
+def _sequence(step: LevelChange) -> tuple[int, int]:
     """Order the losses of a moment: the best price of a side before the others."""
     _, side, price = step.key
     return side, price if side else -price

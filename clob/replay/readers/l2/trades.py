@@ -73,7 +73,7 @@ class Moment(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class Step:
+class LevelChange:
     """One change of a level."""
 
     ts_ns: int
@@ -114,7 +114,7 @@ class OpenTrade:
         return not self.left
 
 
-Waiting = TypeVar("Waiting", Step, OpenTrade)
+Waiting = TypeVar("Waiting", LevelChange, OpenTrade)
 """What waits for its other half."""
 
 
@@ -123,7 +123,7 @@ class Telling(NamedTuple):
 
     moment: Moment
     """What the source said."""
-    steps: list[Step]
+    steps: list[LevelChange]
     """How the levels changed."""
     trades: list[OpenTrade]
     """What of the trades was not found in the levels."""
@@ -131,7 +131,7 @@ class Telling(NamedTuple):
     """The best prices after it."""
 
 
-class Pairing:
+class TradePairing:
     """Hears what the source says, moment by moment.
 
     Args:
@@ -145,7 +145,7 @@ class Pairing:
         self._window_ns = window_ns
         self._levels: dict[tuple[int, int], dict[int, int]] = {}
         self._bests: dict[tuple[int, int], tuple[int, int]] = {}
-        self._losses: dict[Key, list[Step]] = {}
+        self._losses: dict[Key, list[LevelChange]] = {}
         self._trades: dict[Key, list[OpenTrade]] = {}
 
     def hear(self, moment: Moment) -> Telling:
@@ -175,7 +175,7 @@ class Pairing:
             for key in [key for key in some if key[0] == instrument]:
                 del some[key]
 
-    def _step(self, moment: Moment, update: LevelUpdate) -> Step | None:
+    def _step(self, moment: Moment, update: LevelUpdate) -> LevelChange | None:
         """Take in a level; None if it says nothing new."""
         instrument, side, price, size = update
         levels = self._levels.setdefault((instrument, side), {})
@@ -187,12 +187,12 @@ class Pairing:
         else:
             del levels[price]
         key = (instrument, side, price)
-        step = Step(moment.ts_ns, key, before, size, max(before - size, 0))
+        step = LevelChange(moment.ts_ns, key, before, size, max(before - size, 0))
         if step.open:
             self._explained(step)
         return step
 
-    def _explained(self, step: Step) -> None:
+    def _explained(self, step: LevelChange) -> None:
         """Find the trades of a loss among those told of before it; wait for others."""
         for one in self._recent(self._trades, step.key, step.ts_ns):
             _pair(step, one, min(step.open, one.left))
@@ -201,7 +201,7 @@ class Pairing:
             self._recent(self._losses, step.key, step.ts_ns)
             self._losses.setdefault(step.key, []).append(step)
 
-    def _explain(self, one: OpenTrade, steps: list[Step]) -> None:
+    def _explain(self, one: OpenTrade, steps: list[LevelChange]) -> None:
         """Find the losses of a trade among those so far; wait for others."""
         instrument, side, price, _, _ = one.trade
         keys = [(instrument, 1 - each, price) for each in ((1, 0) if side == NOBODY else (side,))]
@@ -256,7 +256,7 @@ def _is_better(key: Key, than: Key) -> bool:
     return key[2] < than[2] if key[1] else key[2] > than[2]
 
 
-def _pair(step: Step, one: OpenTrade, size: int) -> None:
+def _pair(step: LevelChange, one: OpenTrade, size: int) -> None:
     """Put some of a trade down to a level."""
     if size > 0:
         if step.last is one:

@@ -39,11 +39,11 @@ from clob.replay.readers.lobster.lines import (
     EXECUTED,
     HIDDEN,
     PART,
-    Lines,
+    MessageLines,
     Messages,
     read_levels,
 )
-from clob.replay.readers.lobster.survey import DEEDS, Old, Survey, survey_of
+from clob.replay.readers.lobster.survey import DEEDS, LobsterSurvey, Old, survey_of
 
 TICK = 100
 """The prices of the file are dollars times 10,000; a cent is a tick."""
@@ -98,7 +98,7 @@ def read_lobster(
     """
     if tick < 1:
         raise ValueError(f"the tick must be 1 or more, not {tick}")
-    lines = Lines(message, midnight_ns, tick, grid)
+    lines = MessageLines(message, midnight_ns, tick, grid)
     others = None if orderbook_message is None else lines._replace(path=orderbook_message)
     survey = survey_of(lines, orderbook, others)
     reader = _Reader(lines, orderbook, Problems(on_problem))
@@ -120,11 +120,11 @@ def read_lobster(
 class _Reader:
     """Reads one message file and its book file, as often as asked."""
 
-    def __init__(self, lines: Lines, book: FilePath | None, problems: Problems) -> None:
+    def __init__(self, lines: MessageLines, book: FilePath | None, problems: Problems) -> None:
         self.lines, self.book = lines, book
         self.problems, self.progress = problems, Progress()
 
-    def events(self, survey: Survey) -> Iterator[Records]:
+    def events(self, survey: LobsterSurvey) -> Iterator[Records]:
         """Read the file for its events."""
         self.progress.expect(self.lines.path)
         problems = self.problems
@@ -143,7 +143,7 @@ class _Reader:
             known = survey.left[place] if survey.blocks is not None else None
             yield self._block(block, survey, balances, bests, known)
 
-    def _messages(self, survey: Survey) -> Iterator[Messages]:
+    def _messages(self, survey: LobsterSurvey) -> Iterator[Messages]:
         """Give the messages, from memory if they are there."""
         if survey.blocks is None:
             yield from self.lines.messages(self.problems, self.progress)
@@ -157,7 +157,7 @@ class _Reader:
     def _block(
         self,
         block: Messages,
-        survey: Survey,
+        survey: LobsterSurvey,
         balances: Balances,
         bests: Bests | None,
         known: Integers | None,
@@ -287,7 +287,7 @@ def _write_incoming(events: Records, block: Messages, run: _Runs) -> None:
     events["flags"] = Flag.SYNTHETIC
 
 
-def _overtaken(block: Messages, own: Records, survey: Survey) -> tuple[Records, Records]:
+def _overtaken(block: Messages, own: Records, survey: LobsterSurvey) -> tuple[Records, Records]:
     """Rest orders that are older than the file before the younger ones at their price.
 
     Their own events become ``SEED``; given are the events that take the younger ones out, and
@@ -305,7 +305,7 @@ def _overtaken(block: Messages, own: Records, survey: Survey) -> tuple[Records, 
     return out, back
 
 
-def _rows_of(block: Messages, survey: Survey) -> list[int]:
+def _rows_of(block: Messages, survey: LobsterSurvey) -> list[int]:
     """Find the messages that announce orders older than the file."""
     if not survey.overtaken or not len(block.line):
         return []
@@ -321,7 +321,7 @@ class _Odds:
         self,
         block: Messages,
         shown: npt.NDArray[np.intp],
-        survey: Survey,
+        survey: LobsterSurvey,
         problems: Problems,
         file: FilePath,
     ) -> None:
@@ -379,7 +379,7 @@ def _resting(orders: list[tuple[int, Old]]) -> Records:
     return events
 
 
-def _seed(survey: Survey, ts_ns: int) -> Records:
+def _seed(survey: LobsterSurvey, ts_ns: int) -> Records:
     """Give the orders that rested before the file."""
     nameless = [(INVENTED_ID + place, old) for place, old in enumerate(survey.nameless)]
     events = _resting([*nameless, *survey.older.items()])

@@ -10,7 +10,7 @@ from clob.replay.io.recording import Records
 from clob.replay.readers.lobster.lines import Messages
 
 
-class Pairing:
+class BookPairing:
     """Finds the messages of a file of few levels among those of a file of more.
 
     Args:

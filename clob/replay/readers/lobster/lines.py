@@ -52,7 +52,7 @@ class Messages(NamedTuple):
         return Messages(*(column[which] for column in self))
 
 
-class Lines(NamedTuple):
+class MessageLines(NamedTuple):
     """A message file, and how to read its numbers."""
 
     path: FilePath

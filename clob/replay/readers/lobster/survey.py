@@ -11,13 +11,13 @@ from clob.replay.io.files import FilePath, plain_name
 from clob.replay.io.numerals import Integers
 from clob.replay.io.problems import Ignored
 from clob.replay.readers.l2.balances import ADD, DELETE, TAKE, Balances
-from clob.replay.readers.lobster.book import Pairing
+from clob.replay.readers.lobster.book import BookPairing
 from clob.replay.readers.lobster.lines import (
     EXECUTED,
     GONE,
     NEW,
     OUTSIDE,
-    Lines,
+    MessageLines,
     Messages,
     read_levels,
 )
@@ -40,7 +40,7 @@ class Old(NamedTuple):
     """In lots."""
 
 
-class Survey(NamedTuple):
+class LobsterSurvey(NamedTuple):
     """What has to be known of the whole file before its first line."""
 
     older: dict[int, Old]
@@ -124,7 +124,9 @@ class _Surveyor:
             self.older[order_id] = self.unannounced.pop(order_id)
 
 
-def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> Survey:
+def survey_of(
+    lines: MessageLines, book: FilePath | None, book_lines: MessageLines | None
+) -> LobsterSurvey:
     """Read a message file for what has to be known beforehand; its problems are left alone.
 
     Args:
@@ -142,7 +144,7 @@ def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> 
     seen = _Surveyor()
     pairs = None
     if book_lines is not None:
-        pairs = Pairing(book_lines.messages(Ignored()))
+        pairs = BookPairing(book_lines.messages(Ignored()))
     problems = Ignored()
     blocks: list[Messages] | None = []
     left: list[Integers] = []
@@ -162,7 +164,7 @@ def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> 
     nameless = _nameless(lines, book, seen, after) if book is not None else []
     lo = min([seen.lo, *(old.price for old in nameless)])
     hi = max([seen.hi, *(old.price for old in nameless)])
-    return Survey(
+    return LobsterSurvey(
         older=seen.older,
         overtaken=_overtaken(blocks or lines.messages(Ignored()), seen.announced),
         unannounced=seen.unannounced,
@@ -177,7 +179,7 @@ def survey_of(lines: Lines, book: FilePath | None, book_lines: Lines | None) -> 
     )
 
 
-def _why_none(lines: Lines, problems: Ignored) -> str:
+def _why_none(lines: MessageLines, problems: Ignored) -> str:
     """Say why nothing is left of a file."""
     outside = problems.remarks[OUTSIDE]
     if outside and lines.grid is not None:
@@ -186,7 +188,9 @@ def _why_none(lines: Lines, problems: Ignored) -> str:
     return f"no line is a LOBSTER message{f'; {problems.kept[0]}' if problems.kept else ''}"
 
 
-def _nameless(lines: Lines, book: FilePath, seen: _Surveyor, after: Integers | None) -> list[Old]:
+def _nameless(
+    lines: MessageLines, book: FilePath, seen: _Surveyor, after: Integers | None
+) -> list[Old]:
     """Find what the book's first line shows and no known order accounts for."""
     tick = lines.tick
     _, rows = next(read_levels(book, Ignored(), tick), (None, np.zeros((0, 4), np.int64)))

@@ -38,13 +38,13 @@ from clob.replay.readers.l2 import LevelBest, LevelRule, Levels, LevelTrade, Lev
 from clob.replay.readers.polymarket.messages import (
     SIZE_PLACES,
     AnyMessage,
-    BookMessage,
     ChangeMessage,
     EndMessage,
+    PolymarketBook,
     TickMessage,
     TradeMessage,
 )
-from clob.replay.readers.polymarket.survey import OUTCOMES, Survey, read_all, survey_of
+from clob.replay.readers.polymarket.survey import OUTCOMES, PolymarketSurvey, read_all, survey_of
 
 LOT_WEI = 10**12
 """A lot is a millionth of a token."""
@@ -124,7 +124,7 @@ class _Reader:
     def __init__(
         self,
         path: FilePath,
-        survey: Survey,
+        survey: PolymarketSurvey,
         grid: tuple[int, int],
         window_ns: int,
         problems: Problems,
@@ -169,7 +169,7 @@ class _Reader:
         for line, message in found:
             latest = self._latest.get(message.market, message.ts_ns)
             if message.ts_ns < latest:
-                if isinstance(message, BookMessage):
+                if isinstance(message, PolymarketBook):
                     self._problems.remark("book older than the message before it")
                 else:
                     said = f"{message.ts_ns} ns comes after {latest} ns"
@@ -188,7 +188,7 @@ class _Reader:
                 yield waiting.popleft()
         yield from waiting
 
-    def _near_trade(self, message: BookMessage) -> bool:
+    def _near_trade(self, message: PolymarketBook) -> bool:
         """Tell whether its market traded at about the time of a book."""
         times = self._trades.get(message.market, deque())
         while times and times[0] + self._window_ns < message.ts_ns:
@@ -200,7 +200,7 @@ class _Reader:
     def _moment(self, message: AnyMessage) -> Moment | None:
         """Give what a message means; None for nothing."""
         match message:
-            case BookMessage():
+            case PolymarketBook():
                 return self._book(message)
             case ChangeMessage():
                 return self._changes(message)
@@ -234,7 +234,7 @@ class _Reader:
         self._report("price off the grid", f"{price} in steps of {self._places} decimal places")
         return None
 
-    def _book(self, message: BookMessage) -> Moment | None:
+    def _book(self, message: PolymarketBook) -> Moment | None:
         """Take a whole book in."""
         number = self._number(message.asset)
         if number is None:
@@ -261,7 +261,7 @@ class _Reader:
         return self._whole_book(message, number, updates)
 
     def _whole_book(
-        self, message: BookMessage, number: int, updates: tuple[LevelUpdate, ...]
+        self, message: PolymarketBook, number: int, updates: tuple[LevelUpdate, ...]
     ) -> Moment:
         """Seed a book anew."""
         return Moment(message.ts_ns, self._line, updates, fresh=(number,), bests=_unstated(number))

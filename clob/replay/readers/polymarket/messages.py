@@ -25,7 +25,7 @@ ALIASES = (("bids", "buys"), ("asks", "sells"))
 """What the sides of a book are called, now and formerly."""
 
 
-class BookMessage(NamedTuple):
+class PolymarketBook(NamedTuple):
     """The whole book of an outcome."""
 
     ts_ns: int
@@ -103,7 +103,7 @@ class EndMessage(NamedTuple):
     """The token that won."""
 
 
-AnyMessage: TypeAlias = BookMessage | ChangeMessage | TradeMessage | TickMessage | EndMessage
+AnyMessage: TypeAlias = PolymarketBook | ChangeMessage | TradeMessage | TickMessage | EndMessage
 """A message that says something of a book."""
 
 
@@ -145,7 +145,7 @@ def read_message(message: Message) -> AnyMessage | None:
     ts_ns, market = _ts_ns(message["timestamp"]), str(message["market"])
     if kind == "book":
         levels = _levels(message)
-        return BookMessage(ts_ns, market, str(message["asset_id"]), levels)
+        return PolymarketBook(ts_ns, market, str(message["asset_id"]), levels)
     if kind == "price_change":
         return ChangeMessage(ts_ns, market, list(_changes(message)))
     if kind == "last_trade_price":

@@ -11,9 +11,9 @@ from clob.replay.io.text import places_of
 from clob.replay.readers.kalshi import BROKEN, messages
 from clob.replay.readers.polymarket.messages import (
     AnyMessage,
-    BookMessage,
     ChangeMessage,
     EndMessage,
+    PolymarketBook,
     TickMessage,
     TradeMessage,
     read_message,
@@ -27,7 +27,7 @@ OUTCOMES = ("YES", "NO")
 """The outcomes of a market."""
 
 
-class Survey(NamedTuple):
+class PolymarketSurvey(NamedTuple):
     """What has to be known of a dump beforehand."""
 
     numbers: dict[str, int]
@@ -69,7 +69,7 @@ def read_all(
                 yield line, found
 
 
-def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> Survey:
+def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> PolymarketSurvey:
     """Find the tokens of each market and the finest tick.
 
     Args:
@@ -87,7 +87,7 @@ def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> Survey:
     places, has_book = PLACES[0], False
     for _, message in read_all(path, Ignored(), Progress()):
         tokens, prices = _named(message)
-        has_book |= isinstance(message, BookMessage)
+        has_book |= isinstance(message, PolymarketBook)
         known = markets.setdefault(message.market, [])
         known += [token for token in dict.fromkeys(tokens) if token not in known]
         for price in prices:
@@ -104,7 +104,7 @@ def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> Survey:
             if token:
                 numbers[token] = 2 * place + offset
                 instruments.append(Instrument(2 * place + offset, market, OUTCOMES[offset]))
-    return Survey(numbers, instruments, places)
+    return PolymarketSurvey(numbers, instruments, places)
 
 
 def _pair(tokens: list[str], outcomes: Mapping[str, str]) -> tuple[str, str]:
@@ -117,7 +117,7 @@ def _pair(tokens: list[str], outcomes: Mapping[str, str]) -> tuple[str, str]:
 def _named(message: AnyMessage) -> tuple[list[str], list[str]]:
     """Give the tokens and the prices of a message; those of trades need not be on any grid."""
     match message:
-        case BookMessage():
+        case PolymarketBook():
             return [message.asset], [price for _, price in message.levels]
         case ChangeMessage():
             changes = message.changes
