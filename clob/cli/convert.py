@@ -9,12 +9,12 @@ from clob.cli.output import (
     DONE,
     UNUSABLE,
     UnusableError,
+    check_writable,
     complain,
+    describe_error,
     printable,
     progress,
-    refuse_place,
-    tell_problems,
-    told_of,
+    report_problems,
     write,
 )
 from clob.errors import ClobError
@@ -24,68 +24,57 @@ if TYPE_CHECKING:
     from clob.replay.io.recording import Records
 
 PART = ".part"
-"""What the name of a file begins with until it is whole."""
+"""Name prefix of a file that is not yet complete."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command and its arguments.
-
-    Args:
-        commands: where to add it.
-    """
+    """Add the command and its arguments."""
     parser = commands.add_parser(
         "convert",
         help="write recorded order flow in another format",
-        description="Read recordings of any format and write them as one, merged by time if "
-        "there are several: .npz, .csv, .csv.gz or .parquet.",
-        epilog="Exit code: 0 done, 2 a file cannot be used. OUT is replaced once it is whole.",
+        description="Read recordings of any format and write one file: .npz, .csv, .csv.gz or "
+        ".parquet. Several recordings are merged by time.",
+        epilog="Exit code: 0 done, 2 a file is unusable. OUT is replaced only when complete.",
     )
     parser.add_argument("files", metavar="IN", nargs="+", help="a recording")
-    parser.add_argument("out", metavar="OUT", type=Path, help="what to write")
+    parser.add_argument("out", metavar="OUT", type=Path, help="the file to write")
     add_reading(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert.
-
-    Args:
-        arguments: what was asked for.
-
-    Returns:
-        The exit code.
-    """
+    """Run ``clob convert`` and return the exit code."""
     return with_numpy("convert", lambda: _run(arguments))
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Convert, and say in a line what was written."""
+    """Convert and print one line about the result."""
     files = [Path(file) for file in arguments.files]
     try:
-        _refuse_out(arguments.out, files)
+        _check_output(arguments.out, files)
         stream, events = opened(files, arguments)
         count = _convert(stream, files, arguments.out, events)
     except UnusableError as error:
         complain(str(error))
         return UNUSABLE
-    tell_problems(stream.problems)
+    report_problems(stream.problems)
     write(f"{printable(str(arguments.out))}: {count:,} events, lots of {stream.lot_wei} wei")
     return DONE
 
 
-def _refuse_out(out: Path, files: list[Path]) -> None:
-    """Refuse what cannot be written before anything is read."""
-    from clob.replay.io.write import ending_of  # noqa: PLC0415 - NumPy may be missing
+def _check_output(out: Path, files: list[Path]) -> None:
+    """Reject an unusable output before anything is read."""
+    from clob.replay.io.write import output_suffix  # noqa: PLC0415 - NumPy may be missing
 
     try:
-        ending_of(out)
+        output_suffix(out)
     except ValueError as error:
         raise UnusableError(f"{printable(str(out))}: {error}") from error
-    refuse_place(out, files)
+    check_writable(out, files)
 
 
 def _convert(stream: "Stream", files: list[Path], out: Path, events: int) -> int:
-    """Write a stream beside its place, and put it there once it is whole."""
+    """Write to a temporary file and move it into place when complete."""
     from clob.replay import write_stream  # noqa: PLC0415 - NumPy may be missing
 
     part = out.with_name(f"{PART}.{out.name}")
@@ -93,20 +82,20 @@ def _convert(stream: "Stream", files: list[Path], out: Path, events: int) -> int
         with quiet(), progress(printable(stream.name), stream.progress, events) as show:
             done = 0
 
-            def move(chunk: "Records") -> None:
-                """Move the bar on."""
+            def advance(chunk: "Records") -> None:
+                """Advance the progress bar."""
                 nonlocal done
                 done += len(chunk)
                 if show:
                     show(done)
 
-            count = write_stream(part, watched(stream, move))
+            count = write_stream(part, watched(stream, advance))
             part.replace(out)
     except ClobError as error:
-        told = told_of([*files, part], error).replace(str(part), str(out))
-        raise UnusableError(told) from error
+        text = describe_error([*files, part], error).replace(str(part), str(out))
+        raise UnusableError(text) from error
     except OSError as error:
-        raise UnusableError(told_of([out], error, "FILE_UNUSABLE")) from error
+        raise UnusableError(describe_error([out], error, "FILE_UNUSABLE")) from error
     except ValueError as error:
         raise UnusableError(f"{printable(str(out))}: {error}") from error
     finally:

@@ -1,4 +1,4 @@
-"""How the commands of ``clob`` open files of order flow, with the same arguments for all."""
+"""Opens recordings for the commands of ``clob``, with the same arguments for all."""
 
 import argparse
 import warnings
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clob.cli import arguments as words
-from clob.cli.output import UNUSABLE, UnusableError, complain, printable, told_of
+from clob.cli import arguments as parse
+from clob.cli.output import UNUSABLE, UnusableError, complain, describe_error, printable
 from clob.errors import ClobError
 
 if TYPE_CHECKING:
@@ -18,39 +18,34 @@ if TYPE_CHECKING:
 NUMPY_MISSING = 'clob {} needs NumPy, which is not installed: pip install "clob[replay]"'
 
 OPTIONS = {"grid": "grid", "level_rule": "level_rule", "policy": "on_problem"}
-"""What the readers call the arguments."""
+"""Keyword arguments of the readers, by argument name."""
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments that say how files are read.
-
-    Args:
-        parser: where to add them.
-    """
+    """Add the arguments of reading."""
     group = parser.add_argument_group("reading")
-    group.add_argument("--format", default="auto", help="the format, where it is not to be told")
-    group.add_argument("--grid", metavar="LO:HI", type=words.grid, help="prices to read, in ticks")
+    group.add_argument("--format", default="auto", help="the format; detected by default")
+    group.add_argument(
+        "--grid", metavar="LO:HI", type=parse.grid, help="the range of prices to read, in ticks"
+    )
     group.add_argument(
         "--level-rule",
         choices=("tail", "pro-rata", "head"),
-        help="which orders of a level give way, where a feed has levels only",
+        help="which orders of a level shrink when a feed has levels only",
     )
     group.add_argument(
         "--policy",
         choices=("raise", "warn"),
-        help="what becomes of broken input: end there (raise), or report it and go on (warn)",
+        help="on broken input, stop (raise) or report it and continue (warn)",
     )
 
 
 def with_numpy(command: str, run: Callable[[], int]) -> int:
-    """Do something that needs NumPy, or say that it is missing.
+    """Run a command that needs NumPy, or report that NumPy is missing.
 
     Args:
         command: the name of the command.
-        run: what to do.
-
-    Returns:
-        Its exit code.
+        run: the work; returns the exit code.
     """
     try:
         import clob.replay  # noqa: F401, PLC0415 - NumPy may be missing
@@ -64,7 +59,7 @@ def with_numpy(command: str, run: Callable[[], int]) -> int:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out the warnings of readers, whose problems are told at the end."""
+    """Suppress the warnings of readers; their problems are reported at the end."""
     from clob.replay import ReplayWarning  # noqa: PLC0415 - NumPy may be missing
 
     with warnings.catch_warnings():
@@ -77,46 +72,46 @@ def opened(files: Sequence[Path], arguments: argparse.Namespace) -> "tuple[Strea
 
     Args:
         files: one or more.
-        arguments: how to read them.
+        arguments: the arguments of :func:`add_reading`.
 
     Returns:
-        The stream, and how many events it has, 0 where nobody knows.
+        The stream and its number of events, 0 if unknown.
 
     Raises:
-        UnusableError: a file cannot be read, or it and the arguments do not go together.
+        UnusableError: a file is unreadable, or its format does not take an argument.
     """
     from clob.replay import merge  # noqa: PLC0415 - NumPy may be missing
 
     with quiet():
-        found = [_opened(file, arguments) for file in files]
-    if len(found) == 1:
-        return found[0]
+        streams = [_opened(file, arguments) for file in files]
+    if len(streams) == 1:
+        return streams[0]
     try:
-        stream = merge([stream for stream, _ in found])
+        stream = merge([stream for stream, _ in streams])
     except ValueError as error:
         raise UnusableError(str(error)) from error
-    counts = [count for _, count in found]
+    counts = [count for _, count in streams]
     return stream, sum(counts) if all(counts) else 0
 
 
 def _opened(file: Path, arguments: argparse.Namespace) -> "tuple[Stream, int]":
     """Open one file."""
-    from clob.replay import Stream, open_stream, read_npz
+    from clob.replay import Stream, open_stream, read_npz  # noqa: PLC0415 - NumPy may be missing
     from clob.replay.io.detect import detect  # noqa: PLC0415
 
-    given = {OPTIONS[name]: getattr(arguments, name) for name in OPTIONS}
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {OPTIONS[name]: getattr(arguments, name) for name in OPTIONS}
+    options = {name: value for name, value in values.items() if value is not None}
     name = arguments.format
     try:
         name = detect(file) if name == "auto" else name
         if name == "npz" and not options:
-            # The same as below, but for the number of events, which only this format knows.
+            # Like open_stream; this format alone states the number of events.
             recording = read_npz(file)
             fills = 0 if recording.fills is None else len(recording.fills)
             return Stream.of(recording), len(recording.seed) + len(recording.events) + fills
         return open_stream(file, name, **options), 0
     except (OSError, ClobError) as error:
-        raise UnusableError(told_of([file], error)) from error
+        raise UnusableError(describe_error([file], error)) from error
     except ValueError as error:
         raise UnusableError(f"{printable(str(file))}: {error}") from error
     except TypeError as error:
@@ -128,19 +123,11 @@ def _opened(file: Path, arguments: argparse.Namespace) -> "tuple[Stream, int]":
 
 
 def watched(stream: "Stream", on_chunk: "Callable[[Records], None]") -> "Stream":
-    """Make a stream that tells of what is read of it.
-
-    Args:
-        stream: what is read.
-        on_chunk: is told of each chunk, before it is given.
-
-    Returns:
-        A stream of the same events.
-    """
+    """Return a stream of the same events that calls ``on_chunk`` before each chunk."""
     from clob.replay import Stream  # noqa: PLC0415 - NumPy may be missing
 
     def blocks() -> "Iterator[Records]":
-        """Read the stream anew."""
+        """Iterate over the stream from its start."""
         for chunk in stream.chunks():
             on_chunk(chunk)
             yield chunk

@@ -1,4 +1,4 @@
-"""What the commands of ``clob`` write with: lines, complaints, a progress bar, exit codes."""
+"""Output of the commands of ``clob``: lines, errors, a progress bar, exit codes."""
 
 import contextlib
 import errno
@@ -16,52 +16,44 @@ if TYPE_CHECKING:
     from clob.replay.io.problems import Problems
 
 DONE, CHECK_FAILED, UNUSABLE = 0, 1, 2
-"""The exit codes."""
+"""Exit codes."""
 
 NS_PER_S = 1_000_000_000
 
 Show: TypeAlias = Callable[[int], None]
-"""Moves a progress bar on; takes how many events are done."""
+"""Sets a progress bar to a number of events."""
 
 
 class UnusableError(Exception):
-    """Something that was asked for cannot be used; the text is for whoever asked."""
+    """An argument or file is unusable; the text is printed."""
 
 
 def write(text: str) -> None:
-    """Write a line to standard output, with question marks for what it cannot express.
-
-    Args:
-        text: the line, without its end.
-    """
+    """Write a line to standard output; characters outside its encoding become question marks."""
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
 
 
 def complain(error: Exception | str) -> None:
-    """Write a line to standard error, with the code of an error that has one.
-
-    Args:
-        error: what went wrong.
-    """
+    """Write an error to standard error as one line, with its code if it has one."""
     code = f"{error.code}: " if isinstance(error, ClobError) else ""
     sys.stderr.write(f"clob: {code}{error}\n")
 
 
-def told_of(
+def describe_error(
     paths: Sequence[Path], error: OSError | ClobError, code: str = "FILE_UNREADABLE"
 ) -> str:
-    """Say what is wrong with one of some files, with the whole of its path.
+    """Describe an error about one of some files, with its full path.
 
     Args:
         paths: the files.
-        error: what went wrong.
-        code: what an error of the system is called.
+        error: the error.
+        code: the code for an error of the operating system.
     """
     if isinstance(error, OSError):
         return f"{code}: {printable(str(error.filename or paths[0]))}: {error.strerror or error}"
     text = str(error)
-    # What readers report begins with the name of the file, of which the folder is missing.
+    # Texts of readers begin with the name of the file, without its folder.
     begin = text.partition(":")[0]
     for path in paths:
         if begin and path.name.startswith(begin):
@@ -69,20 +61,19 @@ def told_of(
     return f"{error.code}: {printable(', '.join(map(str, paths)))}: {text}"
 
 
-def refuse_place(path: Path, read: Sequence[Path]) -> None:
-    """Refuse to write where nothing can be written, before hours are spent on what would be.
+def check_writable(path: Path, read: Sequence[Path]) -> None:
+    """Check that a file can be written, before a long run.
 
     Args:
-        path: the file that is to be written.
-        read: the files that are read meanwhile.
+        path: the file to write.
+        read: the files that the run reads.
 
     Raises:
-        UnusableError: it is one of those; its folder is none; it is a folder itself; or one of both
-            may not be written to.
+        UnusableError: the path is one of ``read``, is a folder, has no folder, or is not writable.
     """
     why = ""
     if any(path.exists() and file.exists() and path.samefile(file) for file in read):
-        why = "it is what is read"
+        why = "the file is an input of this command"
     elif not path.parent.is_dir():
         why = os.strerror(errno.ENOENT)
     elif path.is_dir():
@@ -94,37 +85,25 @@ def refuse_place(path: Path, read: Sequence[Path]) -> None:
 
 
 def printable(text: str) -> str:
-    """Write a text out of a file so that it cannot steer the terminal.
-
-    Args:
-        text: any text.
-    """
+    """Escape text from a file so that it cannot control the terminal."""
     return text if text.isprintable() else ascii(text)
 
 
-def tell(lines: Sequence[tuple[str, str]]) -> None:
-    """Write titles and what belongs to them in two columns; what is empty is left out.
-
-    Args:
-        lines: each a title and a text.
-    """
+def write_columns(lines: Sequence[tuple[str, str]]) -> None:
+    """Write titles and texts in two columns; skip empty texts."""
     for title, text in lines:
         if text:
             write(f"{title:<10} {text}")
 
 
-def tell_problems(problems: "Problems") -> None:
-    """Write to standard error what was wrong with files whose readers went on.
-
-    Args:
-        problems: their problems.
-    """
+def report_problems(problems: "Problems") -> None:
+    """Write the problems that readers skipped to standard error."""
     if not len(problems):
         return
     for problem in problems.kept:
         complain(printable(str(problem)))
     counts = ", ".join(f"{kind} {count:,}" for kind, count in sorted(problems.counts.items()))
-    complain(f"{len(problems):,} problems passed over: {counts}")
+    complain(f"{len(problems):,} problems skipped: {counts}")
 
 
 # ----- progress ------------------------------------------------------------------------------
@@ -132,18 +111,18 @@ def tell_problems(problems: "Problems") -> None:
 
 @contextlib.contextmanager
 def progress(name: str, bytes_read: "Progress", events: int = 0) -> Iterator[Show | None]:
-    """Give a progress bar if somebody watches and tqdm is there to draw it, else None.
+    """Show a progress bar on a terminal if tqdm is installed.
 
-    It shows events in a second, and the time left: by the number of all events where that is
-    known, else by the bytes of the files that were read.
+    The bar shows events per second and the time left, from the number of events if known, else
+    from the bytes read.
 
     Args:
-        name: what to call it.
-        bytes_read: how far the reading is.
-        events: how many events there are in all, 0 where nobody knows.
+        name: the label.
+        bytes_read: progress of reading.
+        events: the number of all events, 0 if unknown.
 
     Yields:
-        What moves the bar on.
+        The function that updates the bar, or None.
     """
     bar = _bar(name, events, bytes_read) if sys.stderr.isatty() else None
     if bar is None:
@@ -152,7 +131,7 @@ def progress(name: str, bytes_read: "Progress", events: int = 0) -> Iterator[Sho
     began_ns = time.perf_counter_ns()
 
     def show(done: int) -> None:
-        """Move the bar to where the work is."""
+        """Update the bar."""
         if events:
             bar.update(done - bar.n)
             return
@@ -166,9 +145,9 @@ def progress(name: str, bytes_read: "Progress", events: int = 0) -> Iterator[Sho
 
 
 def _bar(name: str, events: int, bytes_read: "Progress") -> Any:
-    """Make the bar, or give None where tqdm is not installed."""
+    """Return a bar, or None if tqdm is not installed."""
     try:
-        import tqdm  # noqa: PLC0415 - optional, and of use on a terminal only
+        import tqdm  # noqa: PLC0415 - optional, for terminals only
     except ImportError:
         return None
     total = events or bytes_read.total_bytes or None

@@ -1,4 +1,4 @@
-"""``clob replay``: runs recorded order flow through books, and says what came of it."""
+"""``clob replay``: runs recorded order flow through books and prints the result."""
 
 import argparse
 import importlib
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clob.cli import arguments as words
+from clob.cli import arguments as parse
 from clob.cli.inputs import add_reading, opened, quiet, watched, with_numpy
 from clob.cli.output import (
     CHECK_FAILED,
@@ -19,13 +19,13 @@ from clob.cli.output import (
     UNUSABLE,
     UnusableError,
     complain,
+    describe_error,
     printable,
     progress,
-    tell_problems,
-    told_of,
+    report_problems,
     write,
 )
-from clob.cli.results import differences_of, draw_books, refuse_results, tell_result, write_results
+from clob.cli.results import check_outputs, differences_of, draw_books, write_results, write_summary
 from clob.errors import ClobError
 
 if TYPE_CHECKING:
@@ -34,32 +34,28 @@ if TYPE_CHECKING:
 
 CHUNK = 131_072
 CHUNK_WITH_BAR = 8_192
-"""How many events are run between two looks of the progress bar."""
+"""Events between two updates of the progress bar."""
 
-EPILOG = """Exit code: 0 done; 1 a recorded fill or best price did not come out, and no own order
-had a part in it; 2 a file or an argument cannot be used. Formats are told by what a file begins
-with. Prices are ticks, sizes lots, times have a unit (100ms), amounts are whole tokens."""
+EPILOG = """Exit code: 0 done; 1 a recorded fill or best price was not reproduced and no own order
+explains it; 2 a file or an argument is unusable. The format is detected from the start of the file.
+Prices are ticks, sizes lots, durations have a unit (100ms), amounts are whole tokens."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the command and its arguments.
-
-    Args:
-        commands: where to add it.
-    """
+    """Add the command and its arguments."""
     parser = commands.add_parser(
         "replay",
         help="run recorded order flow through books and check the fills",
-        description="Run recorded order flow through books, check what comes of it against what "
-        "was recorded, and show the books at the end; with --strategy, with orders of one's own "
-        "in the same queues.",
+        description="Run recorded order flow through books, compare fills and best prices with the "
+        "recording, and show the final books. With --strategy, the strategy's orders join the "
+        "same queues.",
         epilog=EPILOG,
     )
     parser.add_argument(
         "files",
         metavar="FILE",
         nargs="*",
-        help="a recording; without one, the sample that comes with the package",
+        help="a recording; default: the sample in the package",
     )
     add_reading(parser)
     parser.add_argument(
@@ -71,76 +67,79 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--out",
         metavar="PATH",
         type=Path,
-        help="write the tables: .npz has all, .csv and .parquet become a file for each, "
-        "res.fills.parquet",
+        help="write the tables: one .npz, or one .csv or .parquet file per table "
+        "(res.fills.parquet)",
     )
-    parser.add_argument("--report", metavar="PATH", type=Path, help="write a page of HTML")
+    parser.add_argument("--report", metavar="PATH", type=Path, help="write an HTML report")
     parser.set_defaults(run=run)
 
 
 def _add_checking(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments about what is compared."""
+    """Add the arguments of the comparison."""
     group = parser.add_argument_group("checking")
     group.add_argument(
         "--mode",
         choices=("rematch", "shadow"),
         default="rematch",
-        help="rematch lets own orders change what comes after, shadow lets history be the truth",
+        help="rematch: own orders change later matches; shadow: the recording stays as it was",
     )
     group.add_argument(
         "--check",
         metavar="WHAT",
-        type=words.checks,
+        type=parse.checks,
         default=("fills", "bests"),
         help="fills, bbo, both with a comma, or none; default: fills,bbo",
     )
     group.add_argument(
         "--allow",
         metavar="N",
-        type=words.count,
+        type=parse.count,
         default=0,
-        help="how many differences are let pass; default: %(default)s",
+        help="number of differences to tolerate; default: %(default)s",
     )
 
 
 def _add_trading(parser: argparse.ArgumentParser) -> None:
-    """Describe the arguments about a strategy."""
+    """Add the arguments of a strategy."""
     group = parser.add_argument_group("trading")
-    group.add_argument("--strategy", metavar="MODULE:CLASS", help="what trades, a Strategy")
+    group.add_argument("--strategy", metavar="MODULE:CLASS", help="the Strategy class")
     group.add_argument(
-        "--every", metavar="TIME", type=words.every_ns, help="how often it is woken; 100ms"
+        "--every",
+        metavar="TIME",
+        type=parse.every_ns,
+        help="interval between calls of on_wake, such as 100ms",
     )
     group.add_argument(
         "--latency",
         metavar="ORDER:REPLY",
-        type=words.latency_ns,
-        help="how long orders and answers take; 5ms:5ms",
+        type=parse.latency_ns,
+        help="latency of orders and replies, such as 5ms:5ms",
     )
     group.add_argument(
         "--collateral",
         metavar="TOKENS",
-        type=words.tokens_wei,
-        help="what it begins with; without, it has credit",
+        type=parse.tokens_wei,
+        help="initial collateral; default: unlimited credit",
     )
     group.add_argument(
         "--fee-bps",
         metavar="IN:REST",
-        type=words.rates_bps,
-        help="what its incoming and its resting orders are charged",
+        type=parse.rates_bps,
+        help="fee rates of incoming and resting orders",
     )
     group.add_argument(
         "--scale",
         metavar="TICKS",
-        type=words.scale,
-        help="how many ticks a whole token is worth; default: what the file says, or else 100",
+        type=parse.scale,
+        help="ticks per token; default: the value in the file, else 100",
     )
     group.add_argument(
         "--outcome",
         metavar="MARKET=TICKS",
-        type=words.worth,
+        type=parse.outcome,
         action="append",
         default=[],
-        help="what a YES token is worth in the end; may be given for each market",
+        help="final value of a market's YES token; repeat for more markets",
     )
 
 
@@ -148,35 +147,30 @@ def _add_trading(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay one file after the other, or all of them as one.
-
-    Args:
-        arguments: what was asked for.
-
-    Returns:
-        The worst of their exit codes.
-    """
+    """Run ``clob replay`` on each file, or on all merged; return the highest exit code."""
     return with_numpy("replay", lambda: _run(arguments))
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Replay what was asked for."""
+    """Check the arguments, then replay each stream."""
     files = [Path(file) for file in arguments.files] or [_sample()]
-    together = [files] if arguments.merge else [[file] for file in files]
+    streams = [files] if arguments.merge else [[file] for file in files]
     try:
-        if len(together) > 1 and (arguments.out or arguments.report):
-            raise UnusableError("--out and --report are of one stream: give one FILE, or --merge")
-        refuse_results(arguments.out, arguments.report, files)
+        if len(streams) > 1 and (arguments.out or arguments.report):
+            raise UnusableError(
+                "--out and --report need one stream: pass one FILE, or --merge"
+            )
+        check_outputs(arguments.out, arguments.report, files)
         trader = load_strategy(arguments.strategy) if arguments.strategy else None
     except UnusableError as error:
         complain(str(error))
         return UNUSABLE
     worst = DONE
-    for place, some in enumerate(together):
-        if place:
+    for index, group in enumerate(streams):
+        if index:
             write("")
         try:
-            worst = max(worst, _replay(some, arguments, trader))
+            worst = max(worst, _replay(group, arguments, trader))
         except UnusableError as error:
             complain(str(error))
             worst = UNUSABLE
@@ -184,7 +178,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _sample() -> Path:
-    """Find the sample that comes with the package."""
+    """Return the path of the packaged sample."""
     from clob.replay import sample_path  # noqa: PLC0415 - NumPy may be missing
 
     return sample_path()
@@ -193,7 +187,7 @@ def _sample() -> Path:
 def _replay(
     files: Sequence[Path], arguments: argparse.Namespace, trader: "type[Strategy] | None"
 ) -> int:
-    """Replay one stream, say what came of it, and give the exit code."""
+    """Replay one stream, print the result and return the exit code."""
     import numpy as np  # noqa: PLC0415 - may be missing
 
     stream, events = opened(files, arguments)
@@ -201,25 +195,25 @@ def _replay(
     kinds: Counter[int] = Counter()
 
     def count(chunk: "Records") -> None:
-        """Count events by their kinds."""
+        """Count events by kind."""
         counts = np.bincount(chunk["kind"]).tolist()
         kinds.update({kind: number for kind, number in enumerate(counts) if number})
 
     try:
         result = _backtest(watched(stream, count), arguments, trader, events)
     except (OSError, ClobError) as error:
-        raise UnusableError(told_of(files, error)) from error
+        raise UnusableError(describe_error(files, error)) from error
     except UnusableError:
         raise
     except Exception:
         if trader is None:
             raise
-        # A mistake of the strategy is no failed check, and its author wants to see where it is.
+        # An error in a strategy is not a failed check; its author needs the traceback.
         traceback.print_exc()
-        raise UnusableError(f"--strategy: {trader.__name__} has failed") from None
+        raise UnusableError(f"--strategy: {trader.__name__} raised an error") from None
     passed_ns = time.perf_counter_ns() - began_ns
-    tell_problems(stream.problems)
-    tell_result(stream, kinds, result, passed_ns, arguments.check)
+    report_problems(stream.problems)
+    write_summary(stream, kinds, result, passed_ns, arguments.check)
     write_results(result, arguments.out, arguments.report)
     draw_books(result)
     differences = differences_of(result, arguments.check)
@@ -232,7 +226,7 @@ def _backtest(
     trader: "type[Strategy] | None",
     events: int,
 ) -> "Backtest":
-    """Run a stream as was asked for."""
+    """Run the backtest with the given arguments."""
     from clob.replay import Latency, RateFees, backtest, no_fees  # noqa: PLC0415
 
     order_ns, reply_ns = arguments.latency or (0, 0)
@@ -247,7 +241,7 @@ def _backtest(
         return backtest(
             stream,
             mode=arguments.mode,
-            strategy=_made(trader) if trader else None,
+            strategy=_created(trader) if trader else None,
             every_ns=arguments.every,
             latency=Latency(order_ns, reply_ns),
             collateral=arguments.collateral,
@@ -263,13 +257,13 @@ def _backtest(
 
 
 def _outcome(stream: "Stream", given: Sequence[tuple[str, int]]) -> dict[int, int]:
-    """Find the markets that are settled, by their names or numbers."""
+    """Map market names or numbers to final values."""
     numbers = {str(one.number // 2): one.number // 2 for one in stream.instruments}
     numbers |= {one.market: one.number // 2 for one in stream.instruments}
     for market, _ in given:
         if market not in numbers:
             raise UnusableError(
-                f"--outcome: there is no market {market!r}, only "
+                f"--outcome: unknown market {market!r}; the recording has "
                 f"{', '.join(sorted({one.market or '0' for one in stream.instruments}))}"
             )
     return {numbers[market]: price for market, price in given}
@@ -279,22 +273,19 @@ def _outcome(stream: "Stream", given: Sequence[tuple[str, int]]) -> dict[int, in
 
 
 def load_strategy(text: str) -> "type[Strategy]":
-    """Find the class of a strategy, in the working directory too.
+    """Import a strategy class; the working directory is searched as well.
 
     Args:
-        text: its module and its name, ``mine:Maker``.
-
-    Returns:
-        The class.
+        text: module and class, ``mine:Maker``.
 
     Raises:
-        UnusableError: there is none of that name, or it is no strategy.
+        UnusableError: the module or class does not exist, or is not a ``Strategy``.
     """
     from clob.replay import Strategy  # noqa: PLC0415 - NumPy may be missing
 
     module_name, _, name = text.partition(":")
     if not module_name or not name:
-        raise UnusableError(f"--strategy is a module and a class, mine:Maker, not {text!r}")
+        raise UnusableError(f"--strategy: expected MODULE:CLASS, such as mine:Maker; got {text!r}")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
@@ -304,26 +295,26 @@ def load_strategy(text: str) -> "type[Strategy]":
             raise UnusableError(
                 f"--strategy: {module_name!r} cannot be imported: {error}"
             ) from error
-        raise UnusableError(f"--strategy: there is no module {module_name!r}") from error
+        raise UnusableError(f"--strategy: module {module_name!r} not found") from error
     except Exception as error:
         raise UnusableError(
             f"--strategy: {module_name!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    found = getattr(module, name, None)
-    if found is None:
-        raise UnusableError(f"--strategy: the module {module_name!r} has no {name!r}")
-    if not (isinstance(found, type) and issubclass(found, Strategy)):
-        raise UnusableError(f"--strategy: {text} is no class made of clob.replay.Strategy")
-    return found
+    strategy_class = getattr(module, name, None)
+    if strategy_class is None:
+        raise UnusableError(f"--strategy: module {module_name!r} has no class {name!r}")
+    if not (isinstance(strategy_class, type) and issubclass(strategy_class, Strategy)):
+        raise UnusableError(f"--strategy: {text} is not a subclass of clob.replay.Strategy")
+    return strategy_class
 
 
-def _made(trader: "type[Strategy]") -> "Strategy":
-    """Make the strategy."""
+def _created(trader: "type[Strategy]") -> "Strategy":
+    """Create the strategy."""
     try:
         inspect.signature(trader).bind()
     except TypeError as error:
         raise UnusableError(
-            f"--strategy: {trader.__name__} wants arguments ({error}); give a subclass that "
-            "wants none"
+            f"--strategy: {trader.__name__} requires arguments ({error}); use a subclass with "
+            "defaults"
         ) from error
     return trader()

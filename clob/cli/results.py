@@ -1,4 +1,4 @@
-"""What ``clob replay`` says of a result: a summary, the check, the differences, files."""
+"""Output of ``clob replay``: summary, check, differences, files."""
 
 import os
 from collections import Counter
@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clob import book as book_module
-from clob.cli.output import NS_PER_S, UnusableError, printable, refuse_place, tell, told_of, write
+from clob.cli.output import (
+    NS_PER_S,
+    UnusableError,
+    check_writable,
+    describe_error,
+    printable,
+    write,
+    write_columns,
+)
 from clob.errors import ClobError
 from clob.records import Kind
 from clob.units import format_tokens
@@ -16,38 +24,38 @@ if TYPE_CHECKING:
     from clob.replay import Backtest, Stream
 
 BOOKS_DRAWN = 2
-"""How many books are drawn at the end, at most."""
+"""Books drawn at the end, at most."""
 
 FILL_KINDS = ("traded", "not_traded", "sequence", "hidden", "self_match", "sizes", "orders")
-"""The divergences in which fills are not those recorded, and no own order had a part."""
+"""Kinds of divergence with other fills than recorded, without an own order."""
 
 DIVERGENCES_SHOWN = 3
-"""How many places are shown where the replay is not what was recorded."""
+"""Differences shown in detail."""
 
 LINE_LENGTH = 300
-"""How many characters of such a place are shown."""
+"""Characters shown of one difference."""
 
 TABLES = ("fills", "bests", "orders", "own_fills", "equity", "positions")
-"""The tables that are written; without a strategy the first two."""
+"""Tables to write; without a strategy only the first two."""
 
 
-def tell_result(
+def write_summary(
     stream: "Stream",
     kinds: Counter[int],
     result: "Backtest",
     passed_ns: int,
     check: Collection[str],
 ) -> None:
-    """Write what came of a replay in a few lines.
+    """Write the summary of a replay.
 
     Args:
-        stream: what was replayed.
-        kinds: how many events of each kind there were.
-        result: what came of it.
-        passed_ns: how long it took.
-        check: what was to be compared.
+        stream: the recording.
+        kinds: the number of events of each kind.
+        result: the result.
+        passed_ns: the duration of the run.
+        check: the comparisons requested.
     """
-    tell(
+    write_columns(
         [
             *_about(stream, kinds, result, passed_ns),
             ("check", _checked(result, check)),
@@ -59,11 +67,7 @@ def tell_result(
 
 
 def draw_books(result: "Backtest") -> None:
-    """Draw the first few books as they ended, empty ones only where there is no other.
-
-    Args:
-        result: what came of a replay.
-    """
+    """Draw the first final books, skipping empty ones if there are others."""
     books = list(result.books.values())
     books = [book for book in books if len(book)] or books[:1]
     for book in books[:BOOKS_DRAWN]:
@@ -73,36 +77,36 @@ def draw_books(result: "Backtest") -> None:
 
 
 def differences_of(result: "Backtest", check: Collection[str]) -> int:
-    """Count what did not come out as recorded, own orders having had no part in it.
+    """Count differences from the recording that no own order explains.
 
     Args:
-        result: what came of the replay.
-        check: what is compared.
+        result: the result of the replay.
+        check: the comparisons requested.
 
     Returns:
-        How many recorded commands brought other fills, and how many best prices were others.
+        The number of recorded commands with other fills plus the number of other best prices.
     """
-    found = 0
+    differences = 0
     if "fills" in check:
-        found = sum(result.divergence.counts.get(kind, 0) for kind in FILL_KINDS)
+        differences = sum(result.divergence.counts.get(kind, 0) for kind in FILL_KINDS)
         if result.check and result.portfolio is None:
-            found = max(found, result.check.takers - result.check.exact)
+            differences = max(differences, result.check.takers - result.check.exact)
     if "bests" in check and result.check:
-        found += result.check.bests - result.check.bests_equal
-    return found
+        differences += result.check.bests - result.check.bests_equal
+    return differences
 
 
 def _about(
     stream: "Stream", kinds: Counter[int], result: "Backtest", passed_ns: int
 ) -> list[tuple[str, str]]:
-    """Say what was replayed, and how fast."""
+    """Describe the recording and the speed."""
     rate = result.events * NS_PER_S // max(passed_ns, 1)
     seeds = kinds[Kind.SEED]
     commands = {kind: kinds[kind] for kind in sorted(kinds) if kind < Kind.TRADE}
     commands.pop(Kind.SEED, None)
     records = {kind: kinds[kind] for kind in sorted(kinds) if kind >= Kind.TRADE}
     books = [f"{one.market} {one.outcome}".strip() for one in stream.instruments]
-    remarks = [f"{what} {count:,}" for what, count in sorted(stream.problems.remarks.items())]
+    remarks = [f"{kind} {count:,}" for kind, count in sorted(stream.problems.remarks.items())]
     return [
         ("recording", printable(result.name)),
         ("", printable(stream.note)),
@@ -118,12 +122,12 @@ def _about(
 
 
 def _by_kind(counts: Mapping[int, int]) -> str:
-    """Write how many there are of each kind."""
+    """Format a count per kind of event."""
     return ", ".join(f"{count:,} {Kind(kind).name.lower()}" for kind, count in counts.items())
 
 
 def _implementation() -> str:
-    """Say which Book did the work."""
+    """Name the Book that was used."""
     if book_module.COMPILED:
         return "compiled book"
     if os.environ.get("CLOB_PURE_PYTHON") == "1":
@@ -132,45 +136,46 @@ def _implementation() -> str:
 
 
 def _checked(result: "Backtest", check: Collection[str]) -> str:
-    """Say whether what was recorded came out, or else where the first difference is."""
+    """Describe the outcome of the check and the first difference."""
     differences = differences_of(result, check)
     if not check:
-        return "not asked for"
-    found = result.check
-    if found is None:
-        what = "fills" if "fills" in check else "best prices"
-        return f"no {what} were recorded to compare with"
+        return "not requested"
+    comparison = result.check
+    if comparison is None:
+        missing = "fills" if "fills" in check else "best prices"
+        return f"the recording has no {missing} to compare with"
     bests = ""
-    if found.bests:
-        bests = f", {found.bests_equal:,} of {found.bests:,} best prices"
-    if not differences and found.ok:
-        return f"{found.matched:,} of {found.recorded:,} recorded fills reproduced exactly{bests}"
-    text = f"{found.matched:,} of {found.recorded:,} recorded fills reproduced{bests}"
-    text += f", {found.exact:,} of {found.takers:,} takers exact"
+    if comparison.bests:
+        bests = f", {comparison.bests_equal:,} of {comparison.bests:,} best prices"
+    reproduced = f"{comparison.matched:,} of {comparison.recorded:,} recorded fills reproduced"
+    if not differences and comparison.ok:
+        return f"{reproduced} exactly{bests}"
+    text = f"{reproduced}{bests}"
+    text += f", {comparison.exact:,} of {comparison.takers:,} takers exact"
     if not differences:
         return f"{text}; own orders explain the rest"
-    text = f"FAILED: {text}, {found.produced:,} fills produced"
-    if found.first_difference is not None:
-        text += f"; the first difference is at event {found.first_difference:,}"
-    if found.first_best_difference is not None:
-        text += f"; the first other best price is event {found.first_best_difference:,}"
+    text = f"FAILED: {text}, {comparison.produced:,} fills produced"
+    if comparison.first_difference is not None:
+        text += f"; first difference at event {comparison.first_difference:,}"
+    if comparison.first_best_difference is not None:
+        text += f"; first differing best price at event {comparison.first_best_difference:,}"
     return text
 
 
 def _differing(result: "Backtest") -> list[tuple[str, str]]:
-    """Say by kind where the replay was not history, and the first few places."""
+    """List the differences by kind and the first few in detail."""
     lines = str(result.divergence).splitlines() if result.divergence.total else []
     lines += [_cut(str(one)) for one in result.divergence.kept[:DIVERGENCES_SHOWN]]
     return [("" if place else "differs", line.strip()) for place, line in enumerate(lines)]
 
 
 def _cut(line: str) -> str:
-    """Leave out the end of a line that is too long, as of a command with many fills."""
+    """Shorten a long line, for example of a command with many fills."""
     return line if len(line) <= LINE_LENGTH else f"{line[:LINE_LENGTH]} ..."
 
 
 def _traded(result: "Backtest") -> list[tuple[str, str]]:
-    """Say what a strategy did, and what it has."""
+    """Describe the trading of a strategy and its final money."""
     if result.portfolio is None:
         return []
     owned = ""
@@ -184,7 +189,7 @@ def _traded(result: "Backtest") -> list[tuple[str, str]]:
                 ("fees", "fees_paid"),
             )
         )
-        # A buyer pays his fee in what he buys.
+        # A buyer pays fees in the tokens bought.
         tokens = sum(result.own_fills["fee_tokens"].tolist())
         owned += f" and {signed_tokens(tokens)} tokens" if tokens else ""
     return [
@@ -195,48 +200,44 @@ def _traded(result: "Backtest") -> list[tuple[str, str]]:
 
 
 def signed_tokens(wei: int) -> str:
-    """Write an amount of wei as tokens, all its digits.
-
-    Args:
-        wei: the amount, which may be below 0.
-    """
+    """Format wei as tokens with all digits; negative amounts too."""
     return f"{'-' if wei < 0 else ''}{format_tokens(abs(wei))}"
 
 
 # ----- files ---------------------------------------------------------------------------------
 
 
-def refuse_results(out: Path | None, report: Path | None, read: Sequence[Path]) -> None:
-    """Refuse places that cannot be written, before anything is run.
+def check_outputs(out: Path | None, report: Path | None, read: Sequence[Path]) -> None:
+    """Check that tables and report can be written, before a long run.
 
     Args:
-        out: where the tables are to go, if anywhere.
-        report: where the page is to go, if anywhere.
-        read: the files that are read.
+        out: path of the tables, or None.
+        report: path of the report, or None.
+        read: the files that the run reads.
 
     Raises:
-        UnusableError: one of them cannot be written, or would replace what is read.
+        UnusableError: a file is not writable or is one of ``read``.
     """
-    from clob.replay.io.write import place_of  # noqa: PLC0415 - NumPy may be missing
+    from clob.replay.io.write import table_path  # noqa: PLC0415 - NumPy may be missing
 
     try:
-        places = [place_of(out, name) for name in TABLES] if out else []
+        paths = [table_path(out, name) for name in TABLES] if out else []
     except ValueError as error:
         raise UnusableError(f"--out: {error}") from error
-    for place in [*places, *([report] if report else [])]:
-        refuse_place(place, read)
+    for path in [*paths, *([report] if report else [])]:
+        check_writable(path, read)
 
 
 def write_results(result: "Backtest", out: Path | None, report: Path | None) -> None:
-    """Write the tables and the report that were asked for, and say what was written.
+    """Write the requested tables and report, and print one line for each file.
 
     Args:
-        result: what came of a replay.
-        out: where to write the tables; None is nowhere.
-        report: where to write a page; None is nowhere.
+        result: the result of the replay.
+        out: path of the tables, or None.
+        report: path of the report, or None.
 
     Raises:
-        UnusableError: one of them cannot be written.
+        UnusableError: a file cannot be written.
     """
     path = out or report
     try:
@@ -246,14 +247,16 @@ def write_results(result: "Backtest", out: Path | None, report: Path | None) -> 
             names = TABLES if result.portfolio else TABLES[:2]
             tables = {name: getattr(result, name) for name in names}
             for path, count in write_tables(out, tables).items():
-                tell([("wrote", f"{printable(str(path))}, {count:,} rows")])
+                write_columns([("wrote", f"{printable(str(path))}, {count:,} rows")])
         if report:
-            from clob.replay.report import write_report  # noqa: PLC0415 - only where it is written
+            from clob.replay.report import write_report  # noqa: PLC0415 - loaded only for reports
 
             path = report
             write_report(result, report)
-            tell([("wrote", printable(str(report)))])
+            write_columns([("wrote", printable(str(report)))])
     except (OSError, ClobError) as error:
-        raise UnusableError(told_of([path] if path else [], error, "FILE_UNWRITABLE")) from error
+        raise UnusableError(
+            describe_error([path] if path else [], error, "FILE_UNWRITABLE")
+        ) from error
     except ValueError as error:
         raise UnusableError(f"--out: {error}") from error

@@ -155,13 +155,13 @@ def test_a_recording_is_of_one_book(tmp_path, capsys):
     events["order_id"], events["size"], events["price"], events["instrument"] = [1, 2], 1, 5, [0, 1]
     books = [Instrument(0, "m"), Instrument(1, "m", "NO")]
     stream = Stream(lambda: [events.copy()], lo=1, hi=99, lot_wei=1, instruments=books)
-    with pytest.raises(ReplayFormatError, match=r"out\.npz: a recording is of one book"):
+    with pytest.raises(ReplayFormatError, match=r"out\.npz: a recording holds one book"):
         write_stream(tmp_path / "out.npz", stream)
     table = tmp_path / "two.csv"
     assert write_stream(table, stream) == 2
     assert main(["convert", str(table), str(tmp_path / "x.npz")]) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"clob: REPLAY_FORMAT: {tmp_path / 'x.npz'}: a recording is of one")
+    assert err.startswith(f"clob: REPLAY_FORMAT: {tmp_path / 'x.npz'}: a recording holds one")
     assert [path.name for path in tmp_path.glob("*x.npz")] == []
 
 
@@ -187,7 +187,7 @@ def test_a_place_that_cannot_be_written_is_told(file, tmp_path, capsys):
     nowhere = tmp_path / "no" / "out.csv"
     assert f"clob: FILE_UNWRITABLE: {nowhere}: No such" in capsys.readouterr().err
     assert main(["convert", str(file), str(tmp_path / "out.txt")]) == 2
-    assert "cannot tell the format of 'out.txt'" in capsys.readouterr().err
+    assert "output file must end in .npz, .csv, .csv.gz, .parquet; got 'out.txt'" in capsys.readouterr().err
     folder = tmp_path / "folder.csv"
     folder.mkdir()
     assert main(["convert", str(file), str(folder)]) == 2

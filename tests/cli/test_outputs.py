@@ -35,9 +35,9 @@ def test_results_need_a_place(file, tmp_path, capsys):
     folder = f"clob: FILE_UNWRITABLE: {tmp_path}: Is a directory\n"
     assert refused(capsys, "replay", file, "--report", tmp_path) == folder
     text = refused(capsys, "replay", file, "--out", tmp_path / "res.txt")
-    assert text.startswith("clob: --out: cannot tell the format of 'res.txt'")
+    assert text.startswith("clob: --out: output file must end in .npz, .csv, .csv.gz, .parquet; got 'res.txt'")
     text = refused(capsys, "replay", file, file, "--out", "x.csv")
-    assert "--out and --report are of one stream" in text
+    assert "--out and --report need one stream" in text
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="not here: the root may write everywhere")
@@ -55,7 +55,7 @@ def test_what_is_read_is_not_written_over(before, file, tmp_path, capsys):
     other.symlink_to(file)
     for out in (file, other):
         words = [before[0], file, *before[1:], out]
-        text = f"clob: FILE_UNWRITABLE: {out}: it is what is read\n"
+        text = f"clob: FILE_UNWRITABLE: {out}: the file is an input of this command\n"
         assert refused(capsys, *words) == text
     assert file.read_bytes() == whole
 

@@ -90,7 +90,7 @@ def test_a_fill_that_was_tampered_with(file, day, capsys):
     out = capsys.readouterr().out
     one, all_of_them = f"{len(fills) - 1:,}", f"{len(fills):,}"
     assert f"check      FAILED: {one} of {all_of_them} recorded fills reproduced, " in out
-    assert "; the first difference is at event " in out
+    assert "; first difference at event " in out
     assert "differs    1  " in out
     assert f"recorded [({fills['resting_id'][place]}, {fills['size'][place]}, " in out
     assert f"Here [({fills['resting_id'][place]}, {day.fills['size'][place]}, " in out
@@ -108,7 +108,7 @@ def test_a_fill_that_was_left_out(file, day, capsys):
 def test_no_fills_to_compare_with(file, day, capsys):
     write_npz(file, dataclasses.replace(day, fills=None))
     assert main(["replay", str(file)]) == 0
-    assert "check      no fills were recorded to compare with\n" in capsys.readouterr().out
+    assert "check      the recording has no fills to compare with\n" in capsys.readouterr().out
 
 
 def test_commands_that_were_refused_are_told_and_no_failure(file, day, capsys):
@@ -130,14 +130,14 @@ def test_garbage(tmp_path, capsys):
     assert main(["replay", str(path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"clob: REPLAY_FORMAT: {path}: none of the formats npz, mbo, ")
+    assert err.startswith(f"clob: REPLAY_FORMAT: {path}: unknown format; expected one of npz, mbo, ")
 
 
 def test_an_archive_that_is_cut_off(file, capsys):
     file.write_bytes(file.read_bytes()[:-100])
     assert main(["replay", str(file)]) == 2
     assert capsys.readouterr().err.startswith(
-        f"clob: REPLAY_FORMAT: {file}: not a whole zip archive: "
+        f"clob: REPLAY_FORMAT: {file}: not a complete zip archive: "
     )
 
 

@@ -87,7 +87,7 @@ def test_a_format_can_be_named(table, capsys):
     assert main(["replay", "--format", "lobster", str(table)]) == 2
     assert f"clob: REPLAY_FORMAT: {table}:" in capsys.readouterr().err
     assert main(["replay", "--format", "nonsense", str(table)]) == 2
-    assert "there is no format 'nonsense', only auto, " in capsys.readouterr().err
+    assert "format must be auto, " in capsys.readouterr().err
 
 
 def test_what_a_format_cannot_do_is_said(file, table, capsys):
@@ -118,8 +118,8 @@ def test_broken_input_ends_it_or_is_told_and_passed_over(table, capsys):
     assert main(["replay", "--policy", "warn", "--check", "none", str(table)]) == 0
     out, err = capsys.readouterr()
     assert err.startswith("clob: flow.csv:101: ")
-    assert "clob: 1 problems passed over: " in err
-    assert "check      not asked for\n" in out
+    assert "clob: 1 problems skipped: " in err
+    assert "check      not requested\n" in out
 
 
 def test_a_packed_file_that_is_damaged_names_itself(table, capsys):
@@ -144,7 +144,7 @@ def test_streams_in_different_lots_are_not_merged(file, day, tmp_path, capsys):
     other = tmp_path / "other.npz"
     write_npz(other, dataclasses.replace(day, lot_wei=7))
     assert main(["replay", "--merge", str(file), str(other)]) == 2
-    assert "clob: the streams count in different lots: " in capsys.readouterr().err
+    assert "clob: streams to merge must have the same lot; got " in capsys.readouterr().err
 
 
 # ----- checking ------------------------------------------------------------------------------
@@ -237,12 +237,12 @@ def test_a_strategy_is_found_in_the_working_directory(file, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("nonsense", "--strategy is a module and a class, mine:Maker, not 'nonsense'"),
-        ("no_such_module:A", "--strategy: there is no module 'no_such_module'"),
-        ("clob.no_such:A", "--strategy: there is no module 'clob.no_such'"),
-        ("clob.book:A", "--strategy: the module 'clob.book' has no 'A'"),
-        ("clob.book:Book", "--strategy: clob.book:Book is no class made of clob.replay.Strategy"),
-        ("clob.replay:merge", "--strategy: clob.replay:merge is no class made of "),
+        ("nonsense", "--strategy: expected MODULE:CLASS, such as mine:Maker; got 'nonsense'"),
+        ("no_such_module:A", "--strategy: module 'no_such_module' not found"),
+        ("clob.no_such:A", "--strategy: module 'clob.no_such' not found"),
+        ("clob.book:A", "--strategy: module 'clob.book' has no class 'A'"),
+        ("clob.book:Book", "--strategy: clob.book:Book is not a subclass of clob.replay.Strategy"),
+        ("clob.replay:merge", "--strategy: clob.replay:merge is not a subclass of "),
     ],
 )
 def test_what_is_no_strategy_is_said_plainly(file, capsys, given, told):
@@ -259,7 +259,7 @@ def test_a_strategy_that_wants_arguments_is_said_plainly(file, tmp_path, monkeyp
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["replay", str(file), "--strategy", "my_own_asker:Mine"]) == 2
-    assert "clob: --strategy: Mine wants arguments (" in capsys.readouterr().err
+    assert "clob: --strategy: Mine requires arguments (" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_strategy_that_wants_arguments_is_said_plainly(file, tmp_path, monkeyp
         (
             "from clob.replay import Strategy\n\n\nclass Mine(Strategy):\n"
             "    def on_start(self, market):\n        1 / 0\n",
-            "--strategy: Mine has failed",
+            "--strategy: Mine raised an error",
         ),
     ],
 )
@@ -281,7 +281,7 @@ def test_a_strategy_that_fails_is_no_failed_check(file, tmp_path, monkeypatch, c
     assert main(["replay", str(file), "--strategy", f"{name}:Mine"]) == 2
     out, err = capsys.readouterr()
     assert (out, told in err) == ("", True)
-    assert ("Traceback" in err) is ("has failed" in told)
+    assert ("Traceback" in err) is ("raised an error" in told)
 
 
 def test_money_is_counted_in_the_ticks_of_the_file_or_those_said(table, tmp_path, capsys):
@@ -289,24 +289,24 @@ def test_money_is_counted_in_the_ticks_of_the_file_or_those_said(table, tmp_path
     finer = tmp_path / "finer.csv"
     finer.write_text("\n".join(lines) + "\n")
     assert main(["replay", str(finer), "--scale", "1000", "--outcome", "flow=1000"]) == 2
-    assert "there is no market 'flow', only finer" in capsys.readouterr().err
+    assert "unknown market 'flow'; the recording has finer" in capsys.readouterr().err
     assert main(["replay", str(finer), "--scale", "1000", "--outcome", "0=1000"]) == 0
     capsys.readouterr()
     assert main(["replay", str(finer), "--outcome", "0=1000"]) == 2
-    assert "settles at 0 to 100 ticks, not 1000" in capsys.readouterr().err
+    assert "an outcome must be from 0 to 100 (ticks); got 1000" in capsys.readouterr().err
 
 
 def test_only_best_prices_were_asked_for(file, capsys):
     assert main(["replay", str(file), "--check", "bbo"]) == 0
     told = lines_of(capsys.readouterr().out)
-    assert told["check"] == "no best prices were recorded to compare with"
+    assert told["check"] == "the recording has no best prices to compare with"
 
 
 def test_markets_are_settled_by_name_or_number(file, capsys):
     assert main(["replay", str(file), "--outcome", "rain=100"]) == 2
-    assert "clob: --outcome: there is no market 'rain', only 0" in capsys.readouterr().err
+    assert "clob: --outcome: unknown market 'rain'; the recording has 0" in capsys.readouterr().err
     assert main(["replay", str(file), "--outcome", "0=101"]) == 2
-    text = f"clob: PORTFOLIO: {file}: a market settles at 0 to 100 ticks, not 101\n"
+    text = f"clob: PORTFOLIO: {file}: an outcome must be from 0 to 100 (ticks); got 101\n"
     assert capsys.readouterr() == ("", text)
 
 
