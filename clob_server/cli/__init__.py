@@ -1,4 +1,4 @@
-"""The ``clob-server`` command: runs a server, and does what its operator does beside it."""
+"""The ``clob-server`` command: runs a server and the offline tools of its operator."""
 
 import argparse
 import os
@@ -22,24 +22,24 @@ from clob_server.log import LogDamagedError, SqliteLog
 from clob_server.log.sqlite import DATABASE
 
 JOURNAL: Final = "journal"
-"""The form in which a log can be verified elsewhere."""
+"""The export form that ``clob verify`` reads."""
 
 Act: TypeAlias = Callable[[argparse.Namespace, Mapping[str, str]], int]
-"""Does what was chosen, with the environment, and gives the exit code."""
+"""Runs a command with its arguments and the environment; returns the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        argv: the arguments without the command's own name; None takes those of the process.
+        argv: the arguments after the command name; None means ``sys.argv``.
 
     Returns:
-        0 if all went well, 1 if something is damaged, has failed or was refused, 2 if it could not
-        be used.
+        0 on success, 1 if something is damaged, failed or was rejected, 2 if an argument or folder
+        is unusable.
 
     Raises:
-        SystemExit: the arguments are wrong (2), or only help or the version was asked for (0).
+        SystemExit: wrong arguments (2), ``--help`` or ``--version`` (0).
     """
     arguments = parser().parse_args(argv)
     if arguments.command == "run":
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return act(arguments, os.environ)
     folder = Path(arguments.folder)
     if not (folder / DATABASE).is_file():
-        return complain(f"there is no log in {folder}", UNUSABLE)
+        return complain(f"no log found in {folder}", UNUSABLE)
     try:
         with closing(SqliteLog(folder, accept_tail=arguments.accept_tail)) as log:
             code: int = arguments.run(log, arguments)
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describe the arguments."""
+    """Build the argument parser."""
     described = argparse.ArgumentParser(
         prog="clob-server",
         description="A matching engine for prediction markets, served over HTTP and WebSocket.",
@@ -70,96 +70,101 @@ def parser() -> argparse.ArgumentParser:
     commands = described.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serving = commands.add_parser(
         "run",
-        help="serve until told to stop",
-        description="Serve until told to stop. Every option may stand in the environment instead: "
-        "--data-dir is CLOB_DATA_DIR; the command line wins.",
-        epilog="Exit code: 0 after a clean end, 1 the log is damaged or the server has failed, 2 "
-        "it could not be begun.",
+        help="run the server until it is stopped",
+        description="Run the server until SIGTERM or Ctrl-C. Every option can be set in the "
+        "environment: --data-dir is CLOB_DATA_DIR. The command line has precedence.",
+        epilog="Exit code: 0 after a clean stop, 1 the log is damaged or the server failed, 2 "
+        "the server could not start.",
     )
     add_options(serving)
     keys.add_commands(commands)
     wallets.add_commands(commands)
     deploy.add_commands(commands)
-    proof = commands.add_parser(
+    verifying = commands.add_parser(
         "verify",
-        help="run a log again and compare every hash in it",
-        description="Run a log again and compare every hash in it.",
-        epilog="Exit code: 0 all is as stated, 1 something differs or is damaged, 2 it cannot be "
-        "used.",
+        help="replay a log and compare every hash in it",
+        description="Replay a log and compare every hash in it.",
+        epilog="Exit code: 0 all hashes agree, 1 a difference or damage was found, 2 the folder is "
+        "unusable.",
     )
-    proof.set_defaults(run=verify_log)
-    out = commands.add_parser(
+    verifying.set_defaults(run=verify_log)
+    exporting = commands.add_parser(
         "export",
-        help="write a log as a journal or as tables",
+        help="export a log as a journal or as tables",
         description="Write a log as a journal, for `clob verify`, or as tables of all events, "
         "trades, orders and settlements.",
     )
-    out.add_argument(
-        "target", metavar="TARGET", help="the journal, or the folder of tables; made, not replaced"
+    exporting.add_argument(
+        "target", metavar="TARGET", help="the journal, or the folder for tables; must not exist"
     )
-    out.add_argument(
+    exporting.add_argument(
         "--form", choices=(JOURNAL, *FORMATS), default=JOURNAL, help="default: %(default)s"
     )
-    out.add_argument(
+    exporting.add_argument(
         "--drop",
         action="store_true",
-        help="write what a snapshot covers and history has, and let go of it in the log",
+        help="export the part that a snapshot and history cover, then delete it from the log",
     )
-    out.set_defaults(run=export_log)
-    for each in (proof, out):
-        each.add_argument("folder", metavar="FOLDER", help="the data folder; no server may have it")
+    exporting.set_defaults(run=export_log)
+    for each in (verifying, exporting):
+        each.add_argument(
+            "folder", metavar="FOLDER", help="the data folder; no server may be using it"
+        )
         each.add_argument(
             "--accept-tail",
             action="store_true",
-            help="take the end of the log as it is, and remove snapshots beyond it",
+            help="accept the current end of the log and remove later snapshots",
         )
     return described
 
 
 def verify_log(log: SqliteLog, _: argparse.Namespace) -> int:
-    """Run a log again, and say in a line what came of it."""
+    """Replay a log and print the result as one line."""
     try:
-        found = audit(log)
+        result = audit(log)
     except LogDamagedError:
         raise
     except ClobError as error:
         return complain(f"{error.code}: {error}", FAILED)
-    refused = ", ".join(f"{code} {count:,}" for code, count in sorted(found.refused.items()))
+    rejected = ", ".join(f"{code} {count:,}" for code, count in sorted(result.rejected.items()))
     sys.stdout.write(
-        f"ok, {found.frames:,} frames, {found.commands:,} commands, refused {refused or 'none'}, "
-        f"last command {found.last_seq}, state hash {found.state_hash.hex()}\n"
+        f"ok, {result.frames:,} frames, {result.commands:,} commands, "
+        f"rejected {rejected or 'none'}, last command {result.last_seq}, "
+        f"state hash {result.state_hash.hex()}\n"
     )
     return DONE
 
 
 def export_log(log: SqliteLog, arguments: argparse.Namespace) -> int:
-    """Write a log out, and say in a line what was written."""
+    """Export a log and print one line about the result."""
     folder, target = Path(arguments.folder), Path(arguments.target)
     if arguments.form != JOURNAL:
         if arguments.drop:
-            return complain("--drop needs a journal, as tables do not hold every command", UNUSABLE)
+            return complain(
+                "--drop needs --form journal: tables do not contain every command", UNUSABLE
+            )
         return export_as_tables(log, folder, target, arguments.form)
     up_to = droppable(folder) if arguments.drop else log.tail.seq
     if up_to <= log.origin.seq:
-        sys.stdout.write("there is nothing to be written\n")
+        sys.stdout.write("nothing to export\n")
         return DONE
     begin = log.origin.seq + 1
     count = export_journal(log, target, up_to)
     if arguments.drop:
         drop(log, folder)
-    done = ", let go of" if arguments.drop else ""
-    sys.stdout.write(f"{count:,} frames, commands {begin} to {up_to}{done}\n")
+    deleted = ", deleted from the log" if arguments.drop else ""
+    sys.stdout.write(f"{count:,} frames, commands {begin} to {up_to}{deleted}\n")
     return DONE
 
 
 def export_as_tables(log: SqliteLog, folder: Path, target: Path, form: str) -> int:
-    """Write a log out as tables."""
+    """Export a log as tables."""
     try:
         counts = export_tables(log, folder, target, Ids(secret(folder, IDS)), form=form)
     except ModuleNotFoundError:
         return complain("Parquet needs pyarrow: pip install 'clob[export]'", UNUSABLE)
-    told = ", ".join(f"{table} {count:,}" for table, count in counts.items())
-    sys.stdout.write(f"rows: {told}\n")
+    rows = ", ".join(f"{table} {count:,}" for table, count in counts.items())
+    sys.stdout.write(f"rows: {rows}\n")
     return DONE
 
 

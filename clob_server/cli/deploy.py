@@ -1,4 +1,4 @@
-"""The command ``clob-server deploy``: the exchange contract, brought onto a chain of one's own."""
+"""``clob-server deploy``: deploys the exchange contract on a chain."""
 
 import argparse
 import asyncio
@@ -10,14 +10,14 @@ from typing import Final
 
 from clob import RejectedError
 from clob.signing import fields
-from clob_server.chain.config import OUTBOX_FOLDER, is_address, operator_key, shown
+from clob_server.chain.config import OUTBOX_FOLDER, is_url, operator_key, redacted_url
 from clob_server.chain.messages import Config, Contracts
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.options import add_options, option_of, read_values
 from clob_server.settings import Settings, SettingsError
 
 NEEDED: Final = ("chain", "collateral", "conditional_tokens")
-"""The settings without which there is nothing to do."""
+"""Required settings."""
 NAMES: Final = (
     *NEEDED,
     "data_dir",
@@ -29,38 +29,34 @@ NAMES: Final = (
     "chain_confirmations",
     "chain_bump_after_s",
 )
-"""The settings that count, those of the server that is begun afterwards."""
+"""Settings that apply, the same as for the server that is started afterwards."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add ``deploy`` to a command line.
-
-    What was chosen stands in ``arguments.act``, a function of the arguments and the environment
-    that gives the exit code.
-    """
-    founding = commands.add_parser(
+    """Add ``deploy``; ``arguments.act`` runs it and returns the exit code."""
+    parser = commands.add_parser(
         "deploy",
-        help="deploy the exchange contract, where trades settle",
-        description="Deploy the exchange contract on the chain of a node, signed for by the "
-        "operator. It goes through the outbox of the data folder, which no server may have "
-        "meanwhile: after an interruption the same command goes on, and once it is there, says "
-        "where. The address is written to standard output.",
-        epilog="Exit code: 0 it is there, 1 it was refused or has failed, 2 it could not be begun.",
+        help="deploy the exchange contract that settles trades",
+        description="Deploy the exchange contract, signed with the operator's key. The transaction "
+        "is kept in the outbox of the data folder, which no server may be using: after an "
+        "interruption the same command continues, and after a deployment it prints the known "
+        "address. The address is written to standard output.",
+        epilog="Exit code: 0 deployed, 1 rejected or failed, 2 could not start.",
     )
-    add_options(founding, NAMES)
-    founding.add_argument(
+    add_options(parser, NAMES)
+    parser.add_argument(
         "--owner",
         metavar="ADDRESS",
-        help="who may pause the exchange, and name another operator; a wallet that has no other "
-        "use (default: the operator)",
+        help="the wallet that may pause the exchange and appoint another operator; best one "
+        "without other use (default: the operator)",
     )
-    founding.set_defaults(act=deploy)
+    parser.set_defaults(act=deploy)
 
 
 def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Do it, and write the address."""
+    """Deploy and print the address."""
     logging.basicConfig(format="clob-server: %(message)s", level=logging.WARNING)
-    # Whoever only serves does not wait for what signs and encodes.
+    # Signing and encoding load slowly; the server does not need them.
     from clob_server.chain import deploy as deploying  # noqa: PLC0415
     from clob_server.chain.eth.rpc import NodeError  # noqa: PLC0415
     from clob_server.chain.operations.base import RefusalError, StepFailedError  # noqa: PLC0415
@@ -91,10 +87,10 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     except (SettingsError, OutboxError, ForeignChainError, OSError, ValueError) as error:
         return complain(str(error), UNUSABLE)
     except KeyboardInterrupt:
-        return complain("interrupted; the same command goes on", FAILED)
+        return complain("interrupted; run the same command to continue", FAILED)
     sys.stderr.write(
-        f"the exchange is there, by transaction {answer.exchange_tx} on {shown(settings.chain)}; "
-        f"begin the server with {option_of('verifying_contract')} {answer.exchange} "
+        f"exchange deployed by transaction {answer.exchange_tx} on {redacted_url(settings.chain)}; "
+        f"start the server with {option_of('verifying_contract')} {answer.exchange} "
         f"{option_of('chain_from_block')} {answer.block}\n"
     )
     sys.stdout.write(f"{answer.exchange}\n")
@@ -102,27 +98,29 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def read(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
-    """Read the settings that count.
+    """Read the settings that apply.
 
     Raises:
-        SettingsError: one is missing, or is not what the setting takes.
+        SettingsError: a setting is missing or invalid.
     """
     settings = Settings(**read_values(vars(arguments), environ, NAMES))
     missing = [option_of(name) for name in NEEDED if not getattr(settings, name)]
     if missing:
-        raise SettingsError(f"an exchange lies over other contracts; missing: {', '.join(missing)}")
-    if not is_address(settings.chain):
         raise SettingsError(
-            f"--chain must be the http or https address of a node, not {settings.chain!r}"
+            f"the exchange needs the addresses of other contracts; missing: {', '.join(missing)}"
+        )
+    if not is_url(settings.chain):
+        raise SettingsError(
+            f"--chain must be the http or https URL of a node; got {settings.chain!r}"
         )
     return settings
 
 
 def address(name: str, text: str) -> str:
-    """Read an address.
+    """Parse an address.
 
     Raises:
-        SettingsError: it is none.
+        SettingsError: the text is not an address.
     """
     try:
         return fields.address(name, text)

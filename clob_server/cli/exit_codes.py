@@ -1,22 +1,17 @@
-"""How the ``clob-server`` command ends: its exit codes, and the line that says why."""
+"""Exit codes of ``clob-server``, and the line that explains them."""
 
 import sys
 from typing import Final
 
 DONE: Final = 0
-"""All went well."""
+"""Success."""
 FAILED: Final = 1
-"""Something is damaged, has failed or was refused."""
+"""Something is damaged, failed or was rejected."""
 UNUSABLE: Final = 2
-"""It could not be begun."""
+"""The command could not start."""
 
 
 def complain(text: str, code: int) -> int:
-    """Write a line to standard error, and give the exit code.
-
-    Args:
-        text: why it ends.
-        code: one of those above.
-    """
+    """Write a line to standard error and return the exit code."""
     sys.stderr.write(f"clob-server: {text}\n")
     return code

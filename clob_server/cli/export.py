@@ -1,9 +1,9 @@
-"""A log written out for those who read it elsewhere, and its frames let go that nobody needs.
+"""Exports a log as tables or as a journal, and deletes exported frames.
 
-Four tables can be made of a log: ``events``, ``trades``, ``orders`` and ``settlements``, each row
-as the server says it in JSON, amounts as decimal digits. They are written as they come, so that
-memory does not grow with the log; a trade therefore stands in its row as it did when it was made,
-and what came of it on the chain has a row of its own. As Parquet they need the extra ``[export]``.
+The tables are ``events``, ``trades``, ``orders`` and ``settlements``, with the fields of the
+server's JSON and amounts as decimal digits. Rows are written as they are produced, so memory does
+not grow with the log. A trade's row therefore shows the trade when it was made; its settlement has
+a row of its own. Parquet needs the extra ``[export]``.
 """
 
 import importlib
@@ -34,40 +34,40 @@ from clob_server.core.serialize import order_body, trade_body
 from clob_server.core.settlement_ledger import Settling
 from clob_server.core.settlement_status import NONE, PENDING, fate_at
 from clob_server.core.state import ServerState, outcome_of
-from clob_server.history.follower import beginning
+from clob_server.history.follower import start_snapshot
 from clob_server.history.rows import HistoryRows
 from clob_server.history.store import FILE, StoreReader
 from clob_server.log import Folder, SqliteLog
 from clob_server.log.files import snapshot_names, snapshot_seq, sync_folder
 
 GROUP_ROWS: Final = 50_000
-"""How many rows of a table are held until they are written as a group of Parquet."""
+"""Rows per Parquet row group."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class RowSink(Protocol):
-    """Takes the rows of a table."""
+    """Writes the rows of a table."""
 
     def write(self, row: Wire) -> None:
-        """Take one."""
+        """Write a row."""
 
     def close(self) -> None:
-        """Write what is left, durably."""
+        """Write buffered rows and close the file."""
 
 
 class JsonLines:
     """A file of JSON lines.
 
     Args:
-        path: the file, which must not be there.
+        path: the file; must not exist.
     """
 
     def __init__(self, path: Path, _: type[Wire]) -> None:
         self._file = path.open("xb")
 
     def write(self, row: Wire) -> None:
-        """Write a line."""
+        """Write a row as one line."""
         self._file.write(_encode(row) + b"\n")
 
     def close(self) -> None:
@@ -76,11 +76,11 @@ class JsonLines:
 
 
 class Parquet:
-    """A file of Parquet.
+    """A Parquet file.
 
     Args:
-        path: the file, which must not be there.
-        kind: what the rows are.
+        path: the file; must not exist.
+        kind: the type of the rows.
     """
 
     def __init__(self, path: Path, kind: type[Wire]) -> None:
@@ -98,18 +98,18 @@ class Parquet:
         self._writer = parquet.ParquetWriter(self._file, self._schema)
 
     def write(self, row: Wire) -> None:
-        """Take a row; groups of them are written."""
+        """Buffer a row; full groups are written."""
         self._rows.append(msgspec.to_builtins(row))
         if len(self._rows) >= GROUP_ROWS:
             self._flush()
 
     def _flush(self) -> None:
-        """Write a group."""
+        """Write a row group."""
         self._writer.write_table(self._table(self._rows, schema=self._schema))
         self._rows.clear()
 
     def close(self) -> None:
-        """Write the last group, and close the file."""
+        """Write the last group and close the file."""
         if self._rows:
             self._flush()
         self._writer.close()
@@ -117,7 +117,7 @@ class Parquet:
 
 
 def column(arrow: Any, annotation: Any) -> Any:
-    """Give the type of a column."""
+    """Return the Arrow type of a column."""
     kinds = set(get_args(annotation) or (annotation,))
     if int in kinds:
         return arrow.int64()
@@ -125,67 +125,67 @@ def column(arrow: Any, annotation: Any) -> Any:
 
 
 PARQUET: Final = "parquet"
-"""A file of Parquet for each table."""
+"""One Parquet file per table."""
 JSON_LINES: Final = "jsonl"
-"""A file of JSON for each table, an object in each line."""
+"""One file per table with a JSON object per line."""
 FORMATS: Final = (PARQUET, JSON_LINES)
-"""The formats there are; each is the ending of its files, too."""
+"""Formats; also the file endings."""
 
 
 class EventBody(Wire, frozen=True, kw_only=True):
-    """An event, with all that any kind of event has; null is what its kind has not."""
+    """An event; fields that its type lacks are null."""
 
     command_seq: int
-    """The command that it came of."""
+    """Number of the command."""
     timestamp: int
-    """The time of that, Unix milliseconds."""
+    """Time of the command, Unix milliseconds."""
     market_id: str
-    """The market."""
+    """Market id."""
     seq: int
-    """The number of the event in its market."""
+    """Sequence number of the event in its market."""
     type: str
     """``order_added``, ``order_reduced``, ``order_removed`` or ``trade``."""
     token_id: str
     """The outcome token."""
     order_id: str
-    """The order; of a trade the one that rested."""
+    """The order; for a trade, the resting order."""
     incoming_order_id: str | None = None
-    """Of a trade, the order that came in."""
+    """For a trade, the incoming order."""
     side: int | None = None
-    """0 buys, 1 sells; of a trade which way the order that came in trades."""
+    """0 buy, 1 sell; for a trade, the side of the incoming order."""
     price: int | None = None
-    """Cents."""
+    """Price in cents."""
     size: str | None = None
-    """Of a trade, the tokens traded, in wei."""
+    """For a trade, the size in wei."""
     remaining: str | None = None
-    """What is left of the order, in wei."""
+    """Remaining size of the order, in wei."""
     incoming_remaining: str | None = None
-    """Of a trade, what is left of the order that came in, in wei."""
+    """For a trade, the remaining size of the incoming order, in wei."""
     reason: str | None = None
-    """Why the order left the book."""
+    """Reason of a removal."""
 
 
 class SettlementRow(Wire, frozen=True, kw_only=True):
-    """What came of a trade on the chain; of a mint or a merge each of the two has one."""
+    """The settlement of a trade; both trades of a mint or a merge have one."""
 
     command_seq: int
-    """The command that it came with."""
+    """Number of the command."""
     timestamp: int
-    """The time of that, Unix milliseconds."""
+    """Time of the command, Unix milliseconds."""
     trade_id: str
-    """The trade."""
+    """Trade id."""
     market_id: str
-    """The market."""
+    """Market id."""
     token_id: str
-    """The token that was traded."""
+    """The traded token."""
     seq: int
-    """The number of the event that the trade was."""
+    """Sequence number of the trade's event."""
     settlement: str
     """``settled`` or ``failed``."""
     tx_hash: str | None = None
-    """The transaction that settled it."""
+    """The settling transaction."""
     settlement_reason: str | None = None
-    """Why it failed."""
+    """Reason of a failure."""
 
 
 TABLES: Final[dict[str, type[Wire]]] = {
@@ -194,7 +194,7 @@ TABLES: Final[dict[str, type[Wire]]] = {
     "orders": OrderBody,
     "settlements": SettlementRow,
 }
-"""What the rows of each table are."""
+"""Row type of each table."""
 
 # ----- tables --------------------------------------------------------------------------------
 
@@ -208,32 +208,32 @@ def export_tables(
     form: str = PARQUET,
     tables: Sequence[str] = tuple(TABLES),
 ) -> dict[str, int]:
-    """Write tables of all that a log led to, a file for each.
+    """Write tables of a log, one file each.
 
-    Where the beginning was dropped, they begin with the oldest snapshot. Orders are written when
-    they are finished, those that rest at the end of the log after all others.
+    If old frames were deleted, the tables start at the oldest snapshot. Orders are written when
+    they finish; those that still rest follow at the end.
 
     Args:
         log: the log.
         folder: its folder.
-        target: the folder for the files; it is made if it is not there.
-        ids: what names trades, with the key of the server whose log it is.
+        target: the folder for the files; created if missing.
+        ids: trade ids, with the key of the server that wrote the log.
         form: one of :data:`FORMATS`.
-        tables: which of :data:`TABLES`.
+        tables: some of :data:`TABLES`.
 
     Returns:
-        How many rows each table has.
+        The number of rows per table.
 
     Raises:
-        ValueError: there is no such format or table.
-        ModuleNotFoundError: Parquet is asked for, and pyarrow is not installed.
-        FileExistsError: a file is there already.
-        LogDamagedError: a frame or a snapshot is not what was written.
+        ValueError: unknown format or table.
+        ModuleNotFoundError: Parquet without pyarrow.
+        FileExistsError: a file exists.
+        LogDamagedError: the bytes of a frame or a snapshot were changed.
     """
     if form not in FORMATS or not TABLES.keys() >= set(tables):
         raise ValueError(
-            f"formats are {', '.join(FORMATS)} and tables {', '.join(TABLES)}, "
-            f"not {form!r} and {', '.join(tables)}"
+            f"formats are {', '.join(FORMATS)} and tables {', '.join(TABLES)}; "
+            f"got {form!r} and {', '.join(tables)}"
         )
     target.mkdir(parents=True, exist_ok=True)
     counts = dict.fromkeys(tables, 0)
@@ -251,36 +251,36 @@ def export_tables(
 
 
 def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]]:
-    """Do a log again, and give each row with the name of its table."""
+    """Replay a log and yield rows with the names of their tables."""
     origin = log.origin.seq
-    start = beginning(Folder(folder), origin, origin)
-    exchange = ServerState() if start is None else ServerState.restore(start.state)
-    rows = HistoryRows(exchange)
+    start = start_snapshot(Folder(folder), origin, origin)
+    state = ServerState() if start is None else ServerState.restore(start.state)
+    rows = HistoryRows(state)
     seq = 0 if start is None else start.seq
     for frame in log.read(seq):
         for command in commands_of(frame):
             seq += 1
-            num_trades, known = exchange.num_trades, rows.known(command)
+            num_trades, before = state.num_trades, rows.orders_before(command)
             if type(command) is EndTrades:
-                yield from came_of(seq, command, exchange.registry.settling, ids)
-            outcome = outcome_of(exchange, command)
+                yield from settlement_rows(seq, command, state.registry.settling, ids)
+            outcome = outcome_of(state, command)
             if isinstance(outcome, RejectedError):
                 continue
-            settles = exchange.settles
-            yield from happened(seq, command, outcome, num_trades, ids, settles=settles)
-            rows.take(seq, command, outcome, num_trades, known)
+            settles = state.settles
+            yield from event_rows(seq, command, outcome, num_trades, ids, settles=settles)
+            rows.add(seq, command, outcome, num_trades, before)
         for row in rows.orders:
             yield "orders", msgspec.json.decode(row[-1], type=OrderBody)
         rows.clear()
-    papers = exchange.registry.papers
-    for record in exchange.matcher.open_orders():
+    papers = state.registry.papers
+    for record in state.matcher.open_orders():
         yield "orders", order_body(record, papers.get(record.order.id))
 
 
-def came_of(
+def settlement_rows(
     seq: int, command: EndTrades, settling: Settling, ids: Ids
 ) -> Iterator[tuple[str, Wire]]:
-    """Give the rows of trades that come to an end with a command, which is yet to be done."""
+    """Yield rows of trades that a command ends, before it is applied."""
     ended: set[int] = set()
     for end in command.ends:
         what = settling.held.get(end.trade)
@@ -305,7 +305,7 @@ def came_of(
             )
 
 
-def happened(
+def event_rows(
     seq: int,
     command: AnyCommand,
     events: Sequence[Event | Rejected],
@@ -314,7 +314,7 @@ def happened(
     *,
     settles: Collection[str] = (),
 ) -> Iterator[tuple[str, Wire]]:
-    """Give the rows of the events of a command."""
+    """Yield rows of the events of a command."""
     now_ms = command.now_ms
     for event in events:
         if isinstance(event, Rejected):
@@ -327,7 +327,7 @@ def happened(
 
 
 def event_body(event: Event, command_seq: int, now_ms: int) -> EventBody:
-    """Describe an event."""
+    """Build the row of an event."""
     more: dict[str, Any] = {}
     if isinstance(event, Trade):
         more = {
@@ -362,19 +362,19 @@ def event_body(event: Event, command_seq: int, now_ms: int) -> EventBody:
 
 
 def export_journal(log: SqliteLog, path: Path, up_to: int | None = None) -> int:
-    """Write the frames of a log as a journal, durably.
+    """Write the frames of a log as a durable journal.
 
     Args:
         log: the log.
-        path: the file, which must not be there.
-        up_to: the last command; None is all.
+        path: the file; must not exist.
+        up_to: the last command; None means all.
 
     Returns:
-        How many frames were written.
+        The number of frames.
 
     Raises:
-        FileExistsError: the file is there.
-        LogDamagedError: a frame is not what was written.
+        FileExistsError: the file exists.
+        LogDamagedError: the bytes of a frame were changed.
     """
     count = 0
     with path.open("xb") as file:
@@ -388,13 +388,10 @@ def export_journal(log: SqliteLog, path: Path, up_to: int | None = None) -> int:
 
 
 def droppable(folder: Path) -> int:
-    """Say up to which command the frames of a log are needed no more; 0 is none of them.
+    """Return the last command whose frames can be deleted, 0 if none can.
 
-    They are covered by the older of the snapshots that are kept, so that either will do, and
-    history has reached that far, since it could not be made of them again.
-
-    Args:
-        folder: the folder of the log.
+    The oldest kept snapshot must cover them, so that any snapshot can be restored, and history must
+    contain them, since it could not be rebuilt.
     """
     names = snapshot_names(Folder(folder))
     oldest = (snapshot_seq(names[0]) or 0) if names else 0
@@ -406,16 +403,9 @@ def droppable(folder: Path) -> int:
 
 
 def drop(log: SqliteLog, folder: Path) -> int:
-    """Let go of the frames that are needed no more; what was exported is up to the caller.
-
-    Args:
-        log: the log.
-        folder: its folder.
+    """Delete the frames up to :func:`droppable`; the caller has exported them.
 
     Returns:
-        How many frames were let go.
+        The number of deleted frames.
     """
     return log.drop(droppable(folder))
-
-
-# MERGED clob_server.cli.export: Files of rows, written as they come: JSON lines, or Parquet a group of rows at a time.

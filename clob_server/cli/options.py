@@ -1,8 +1,8 @@
-"""Settings from the command line and the environment, and what makes them unfit to start with.
+"""Settings from the command line and the environment, and their validation.
 
 Every field of :class:`~clob_server.settings.Settings` is an option: ``trades_kept`` is
-``--trades-kept`` and ``CLOB_TRADES_KEPT``. Of a setting that is a tuple the values are separated by
-commas, one that is true or false is ``on`` or ``off``.
+``--trades-kept`` and ``CLOB_TRADES_KEPT``. Values of a list are separated by commas; a switch is
+``on`` or ``off``.
 """
 
 import argparse
@@ -12,10 +12,10 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from clob.signing import InvalidDomainError
+from clob_server.api.docstrings import field_texts
 from clob_server.auth.tokens import public_key
 from clob_server.chain.config import check_chain
 from clob_server.core.registry import DAY_UNITS
-from clob_server.http.openapi.common import field_texts
 from clob_server.settings import (
     EMBEDDED,
     NO_CHAIN,
@@ -27,13 +27,13 @@ from clob_server.settings import (
 )
 
 PREFIX: Final = "CLOB_"
-"""What the names in the environment begin with."""
+"""Prefix of environment variables."""
 
 DEMO_DIR: Final = "clob-demo"
-"""The data folder of the demo, where no other is named."""
+"""Default data folder of the demo."""
 
 NUMBER_MAX: Final = 2**62
-"""The largest number that a setting may be, where nothing less is said."""
+"""Largest number for settings without a lower limit."""
 
 _MAY_BE_0: Final = {
     "port", "chain_port", "chain_from_block", "history_days", "connections_per_address_max",
@@ -59,7 +59,7 @@ _SWITCH: Final = {"on": True, "off": False}
 
 
 def add_options(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
-    """Add an option for every setting, or for those that are named."""
+    """Add an option for every setting, or for the named ones."""
     for name, text in descriptions().items():
         if names is not None and name not in names:
             continue
@@ -76,7 +76,7 @@ def add_options(parser: argparse.ArgumentParser, names: Collection[str] | None =
 
 
 def metavar_of(name: str, default: object) -> str:
-    """Say what an option takes, in a word."""
+    """Return the placeholder for the value of an option."""
     if type(default) is bool:
         return "|".join(_SWITCH)
     if name in _SHAPES:
@@ -87,7 +87,7 @@ def metavar_of(name: str, default: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """Write a value as the command line has it."""
+    """Format a value for the command line."""
     if type(value) is tuple:
         return ",".join(value)
     if type(value) is bool:
@@ -96,24 +96,24 @@ def text_of(value: object) -> str:
 
 
 def option_of(name: str) -> str:
-    """Give the option of a setting."""
+    """Return the option of a setting."""
     return f"--{name.replace('_', '-')}"
 
 
 def descriptions() -> dict[str, str]:
-    """Give what each setting is, as its documentation says it."""
+    """Return the description of each setting."""
     return {name: text.replace("``", "") for name, text in field_texts(Settings).items()}
 
 
 def read_settings(given: Mapping[str, str | None], environ: Mapping[str, str]) -> Settings:
-    """Make the settings of what was given; what was not has its default.
+    """Read and validate all settings.
 
     Args:
-        given: by the name of the setting, as the command line has it; None is not given.
+        given: texts from the command line by setting; None means not given.
         environ: the environment.
 
     Raises:
-        SettingsError: a value is not what the setting takes, or the settings are unfit to start.
+        SettingsError: a value is invalid, or the settings do not fit together.
     """
     values = read_values(given, environ)
     if values.get("demo"):
@@ -128,7 +128,7 @@ def read_values(
     environ: Mapping[str, str],
     names: Iterable[str] = Settings.__struct_fields__,
 ) -> dict[str, Any]:
-    """Read what was given of some settings, by itself.
+    """Read the given values of some settings, without defaults.
 
     Args:
         given: as for :func:`read_settings`.
@@ -136,7 +136,7 @@ def read_values(
         names: the settings.
 
     Raises:
-        SettingsError: a value is not what the setting takes.
+        SettingsError: a value is invalid.
     """
     hints = get_type_hints(Settings)
     values: dict[str, Any] = {}
@@ -152,17 +152,17 @@ def read_values(
 
 
 def read_value(source: str, name: str, text: str, kind: Any) -> Any:
-    """Read one value.
+    """Parse one value.
 
     Raises:
-        SettingsError: it is not what the setting takes.
+        SettingsError: the value is invalid.
     """
     allowed = _WORDS.get(name)
     if allowed is not None and text not in allowed:
-        raise SettingsError(f"{source} must be {' or '.join(allowed)}, not {text!r}")
+        raise SettingsError(f"{source} must be {' or '.join(allowed)}; got {text!r}")
     if kind is bool:
         if text not in _SWITCH:
-            raise SettingsError(f"{source} must be on or off, not {text!r}")
+            raise SettingsError(f"{source} must be on or off; got {text!r}")
         return _SWITCH[text]
     if kind == tuple[str, ...]:
         return tuple(filter(None, (part.strip() for part in text.split(","))))
@@ -171,26 +171,26 @@ def read_value(source: str, name: str, text: str, kind: Any) -> Any:
     try:
         number = kind(text)
     except ValueError:
-        raise SettingsError(f"{source} must be a number, not {text!r}") from None
+        raise SettingsError(f"{source} must be a number; got {text!r}") from None
     least = 0 if name in _MAY_BE_0 else 1 if kind is int else 0.001
     most = _MOST.get(name, NUMBER_MAX)
     if not least <= number <= most:
-        raise SettingsError(f"{source} must be from {least} to {most}, not {text!r}")
+        raise SettingsError(f"{source} must be from {least} to {most}; got {text!r}")
     return number
 
 
 def check(settings: Settings, given: Mapping[str, Any]) -> None:
-    """Refuse settings that a server must not start with.
+    """Reject settings that a server must not start with.
 
     Raises:
-        SettingsError: which, and what is needed.
+        SettingsError: the first invalid combination.
     """
     try:
         domain = settings.domain
     except InvalidDomainError as error:
-        raise SettingsError(f"the domain of EIP-712 cannot be: {error}") from None
+        raise SettingsError(f"invalid EIP-712 domain: {error}") from None
     if settings.jwt_secret and len(settings.jwt_secret.encode()) < SECRET_BYTES_MIN:
-        raise SettingsError(f"--jwt-secret must have {SECRET_BYTES_MIN} bytes or more")
+        raise SettingsError(f"--jwt-secret must have at least {SECRET_BYTES_MIN} bytes")
     if settings.jwt_public_key_file:
         public_key(settings.jwt_public_key_file)
     check_chain(settings)
@@ -199,15 +199,15 @@ def check(settings: Settings, given: Mapping[str, Any]) -> None:
     missing = [option_of(name) for name in _DOMAIN if name not in given]
     if missing:
         raise SettingsError(
-            f"production needs the domain that orders are signed for; missing: {', '.join(missing)}"
+            f"production needs the EIP-712 domain of signed orders; missing: {', '.join(missing)}"
         )
     if domain.verifying_contract is None or not (domain.name and domain.version):
-        raise SettingsError("production needs a domain with name, version and contract")
+        raise SettingsError("production needs an EIP-712 domain with name, version and contract")
     if settings.demo:
-        raise SettingsError("--demo is for the test environment")
+        raise SettingsError("--demo works in the test environment only")
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """Give the environment that leads to the same settings, as for a process beside this one."""
+    """Return environment variables for a process with the same settings."""
     values = msgspec.structs.asdict(settings)
     return {PREFIX + name.upper(): text_of(value) for name, value in values.items()}

@@ -1,6 +1,7 @@
-"""The operator's routes of a running server, as the command line calls them.
+"""Reaches a running server over HTTP, or the data folder of a stopped one.
 
-Straight to the address that was given: no proxy, no redirect, so that a token goes nowhere else.
+HTTP goes straight to the given address, without proxies or redirects, so that the token is sent
+nowhere else. A change in a data folder is one durable command, checked as in the server.
 """
 
 from collections.abc import Callable
@@ -19,37 +20,37 @@ from clob_server.core.state import ServerState
 from clob_server.log import SqliteLog
 
 TIMEOUT_S: Final = 10.0
-"""How long a server may take to answer."""
+"""Timeout of a request."""
 
 _CONNECTIONS: Final = {"http": HTTPConnection, "https": HTTPSConnection}
 
 
 class RemoteError(ClobError):
-    """A server could not be asked, or has refused."""
+    """A server could not be reached, or rejected the request."""
 
     code = "REMOTE_REFUSED"
 
 
-def ask(url: str, token: str, method: str, path: str, body: object = None) -> Any:
-    """Ask a server for something.
+def call(url: str, token: str, method: str, path: str, body: object = None) -> Any:
+    """Send a request to a server.
 
     Args:
-        url: its address, with ``http`` or ``https``.
+        url: the address, with ``http`` or ``https``.
         token: an operator's token.
-        method: the method.
+        method: the HTTP method.
         path: the path.
-        body: what is sent, as JSON; None is nothing.
+        body: sent as JSON; None sends no body.
 
     Returns:
-        The answer, read from JSON.
+        The decoded JSON response.
 
     Raises:
-        RemoteError: it cannot be reached, or has refused.
+        RemoteError: the server cannot be reached, or rejected the request.
     """
     parts = urlsplit(url)
     kind = _CONNECTIONS.get(parts.scheme)
     if kind is None or not parts.hostname:
-        raise RemoteError(f"the address of a server begins with http:// or https://, not {url!r}")
+        raise RemoteError(f"the URL of a server must begin with http:// or https://; got {url!r}")
     headers = {"Authorization": f"Bearer {token}"}
     if body is not None:
         headers["Content-Type"] = "application/json"
@@ -59,58 +60,53 @@ def ask(url: str, token: str, method: str, path: str, body: object = None) -> An
             connection.request(
                 method, path, None if body is None else msgspec.json.encode(body), headers
             )
-            answer = connection.getresponse()
-            status, content = answer.status, answer.read()
+            response = connection.getresponse()
+            status, content = response.status, response.read()
         finally:
             connection.close()
-        found = msgspec.json.decode(content)
+        result = msgspec.json.decode(content)
     except (OSError, ValueError, HTTPException) as error:
-        raise RemoteError(f"{url} does not answer as it should: {error!r}") from None
+        raise RemoteError(f"no valid response from {url}: {error!r}") from None
     if status != 200:
-        said = found if isinstance(found, dict) else {}
-        raise RemoteError(f"{said.get('code', status)}: {said.get('detail', 'refused')}")
-    return found
+        problem = result if isinstance(result, dict) else {}
+        raise RemoteError(f"{problem.get('code', status)}: {problem.get('detail', 'rejected')}")
+    return result
 
 
 def add_command(
     folder: Path, make: Callable[[int], ServerCommand], clock_ms: Callable[[], int]
 ) -> ServerState:
-    """Do one command of the server's own, which has no events.
+    """Append and apply one server command.
 
     Args:
-        folder: the data folder; a log is made where there is none.
-        make: takes the time and gives the command.
-        clock_ms: tells the time, Unix milliseconds.
+        folder: the data folder; a missing log is created.
+        make: returns the command for a time.
+        clock_ms: returns the time, Unix milliseconds.
 
     Returns:
-        The state after it.
+        The state afterwards.
 
     Raises:
-        LogLockedError: a server has the folder.
-        LogError: the log cannot be read, is damaged, or cannot be added to.
-        RejectedError: a rule refuses the command, and nothing was written.
+        LogLockedError: a server is using the folder.
+        LogError: the log cannot be read or written, or is damaged.
+        RejectedError: a rule rejects the command; nothing was written.
     """
     with closing(SqliteLog(folder)) as log:
-        exchange, hashed, _ = recover(log)
-        command = make(max(clock_ms(), exchange.now_ms))
+        state, hashed, _ = recover(log)
+        command = make(max(clock_ms(), state.now_ms))
         raw = encode(command)
-        exchange.apply(command)
+        state.apply(command)
         log.append([raw], log.tail.seq, event_hash=hashed)
-    return exchange
+    return state
 
 
 def keys_in(folder: Path) -> list[ApiKey]:
-    """List the keys of a data folder, in the sequence in which they were made.
+    """List the keys of a data folder, oldest first.
 
     Raises:
-        LogLockedError: a server has the folder.
+        LogLockedError: a server is using the folder.
         LogError: the log cannot be read, or is damaged.
     """
     with closing(SqliteLog(folder)) as log:
-        exchange, _, _ = recover(log)
-    return list(exchange.registry.keys.values())
-
-
-# MERGED clob_server.cli.remote: What an operator changes in a data folder while no server has it: one command, durable, or none.
-#
-# It is done as the server does it: recovered, checked, and added to the log in a frame of its own.
+        state, _, _ = recover(log)
+    return list(state.registry.keys.values())

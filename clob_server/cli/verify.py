@@ -1,4 +1,4 @@
-"""A log run again, every hash in it compared; and a log written out as a journal."""
+"""Replays a log and compares every hash; writes a log as a journal."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,18 +15,15 @@ from clob_server.log import Log, LogDamagedError, Snapshot, Tail
 
 
 def journal_of(log: Log, after: Tail, up_to: int) -> Iterator[bytes]:
-    """Give the frames of a log, byte by byte as they are kept.
+    """Yield the frames of a log as stored; together they form a journal.
 
     Args:
         log: the log.
-        after: where the frame before the first one ends.
+        after: the end of the frame before the first one.
         up_to: the last command.
 
-    Yields:
-        Each frame; one after the other they are a journal.
-
     Raises:
-        LogDamagedError: a frame is not what was written.
+        LogDamagedError: the bytes of a frame were changed.
     """
     previous = after.chain_hash
     for frame in log.read(after.seq):
@@ -41,114 +38,112 @@ def journal_of(log: Log, after: Tail, up_to: int) -> Iterator[bytes]:
         )
         previous = frame.chain_hash
         if raw[-len(previous) :] != previous:
-            raise LogDamagedError(f"the frame from command {frame.first_seq} states outcomes")
+            raise LogDamagedError(f"the frame from command {frame.first_seq} contains outcomes")
         yield raw
 
 
 class AuditResult(msgspec.Struct, kw_only=True):
-    """What was found when a log was run again."""
+    """Result of replaying a log."""
 
     frames: int = 0
-    """How many frames there were."""
+    """Number of frames."""
     commands: int = 0
-    """How many commands they held, the server's own included."""
-    refused: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many commands were refused, by the code of the refusal."""
+    """Number of commands, server commands included."""
+    rejected: dict[str, int] = msgspec.field(default_factory=dict)
+    """Rejected commands by code."""
     last_seq: int
-    """The number of the last command."""
+    """Number of the last command."""
     event_hash: bytes
-    """The event hash after the last command."""
+    """Event hash after the last command."""
     state_hash: bytes = b""
-    """The state hash of the matcher after the last command."""
+    """State hash of the matcher after the last command."""
 
 
 def audit(log: Log) -> AuditResult:
-    """Run a log again from where it begins, and compare with all that it states.
+    """Replay a log from its start and compare every hash in it.
 
-    Where the beginning was dropped, it is run from the newest snapshot. Where it was not, the state
-    of that snapshot is compared, too.
-
-    Args:
-        log: the log of a server.
-
-    Returns:
-        What was found, all of it as the log states it.
+    If old frames were deleted, the replay starts from the newest snapshot; otherwise the state of
+    that snapshot is compared as well.
 
     Raises:
-        LogDamagedError: a frame or a snapshot is not what was written.
-        ReplayDiffersError: the first difference, by the number of the command.
-        InvalidSnapshotError: the state of the snapshot cannot be read.
+        LogDamagedError: the bytes of a frame or a snapshot were changed.
+        ReplayDiffersError: the first difference, with the number of the command.
+        InvalidSnapshotError: the state of the snapshot is unreadable.
     """
     snapshot = log.get_snapshot()
     if not log.origin.seq:
         return run(log, ServerState(), AuditResult(last_seq=0, event_hash=ZERO_HASH), snapshot)
     if snapshot is None:
-        raise LogDamagedError(f"the commands up to {log.origin.seq} were dropped, unkept")
+        raise LogDamagedError(
+            f"the commands up to {log.origin.seq} were deleted, and no snapshot covers them"
+        )
     start = AuditResult(last_seq=snapshot.seq, event_hash=snapshot.event_hash)
     return run(log, ServerState.restore(snapshot.state), start, None)
 
 
 def run(
-    log: Log, exchange: ServerState, found: AuditResult, snapshot: Snapshot | None
+    log: Log, state: ServerState, result: AuditResult, snapshot: Snapshot | None
 ) -> AuditResult:
-    """Run the frames after a command, and compare, with a snapshot on the way as well."""
-    kept = found.last_seq if snapshot is None else snapshot.seq
-    for frame in log.read(found.last_seq):
-        check(frame, exchange, found)
-        if snapshot is not None and kept == found.last_seq:
-            compare(snapshot, exchange, found.event_hash)
-        take(frame, exchange, found)
-        if frame.first_seq <= kept < found.last_seq:
+    """Replay the frames after a command; compare hashes and an optional snapshot."""
+    kept = result.last_seq if snapshot is None else snapshot.seq
+    for frame in log.read(result.last_seq):
+        check(frame, state, result)
+        if snapshot is not None and kept == result.last_seq:
+            compare(snapshot, state, result.event_hash)
+        apply(frame, state, result)
+        if frame.first_seq <= kept < result.last_seq:
             raise LogDamagedError(
                 f"the snapshot after command {kept} is within the frame from {frame.first_seq}"
             )
-    if kept > found.last_seq:
-        raise LogDamagedError(f"the snapshot is of command {kept}, beyond {found.last_seq}")
-    if snapshot is not None and kept == found.last_seq:
-        compare(snapshot, exchange, found.event_hash)
-    found.state_hash = exchange.matcher.state_hash()
-    return found
+    if kept > result.last_seq:
+        raise LogDamagedError(
+            f"the snapshot is of command {kept}, after the last command {result.last_seq}"
+        )
+    if snapshot is not None and kept == result.last_seq:
+        compare(snapshot, state, result.event_hash)
+    result.state_hash = state.matcher.state_hash()
+    return result
 
 
-def take(frame: Frame, exchange: ServerState, found: AuditResult) -> None:
-    """Run the commands of a frame, and count."""
+def apply(frame: Frame, state: ServerState, result: AuditResult) -> None:
+    """Apply the commands of a frame and count them."""
     for command in commands_of(frame):
-        outcome = outcome_of(exchange, command)
+        outcome = outcome_of(state, command)
         if isinstance(outcome, RejectedError):
-            found.refused[outcome.code] = found.refused.get(outcome.code, 0) + 1
+            result.rejected[outcome.code] = result.rejected.get(outcome.code, 0) + 1
         if type(command) in ENGINE:
-            found.event_hash = event_hash(found.event_hash, outcome)
-    found.frames += 1
-    found.commands += frame.count
-    found.last_seq = frame.first_seq + frame.count - 1
+            result.event_hash = event_hash(result.event_hash, outcome)
+    result.frames += 1
+    result.commands += frame.count
+    result.last_seq = frame.first_seq + frame.count - 1
 
 
-def check(frame: Frame, exchange: ServerState, found: AuditResult) -> None:
-    """Compare what a frame states with what the commands before it led to."""
-    before = found.last_seq
+def check(frame: Frame, state: ServerState, result: AuditResult) -> None:
+    """Compare the hashes in a frame with the state before it."""
+    before = result.last_seq
     if frame.first_seq != before + 1:
         raise LogDamagedError(f"command {before + 1} is within the frame from {frame.first_seq}")
     if frame.event_hash is None:
-        raise LogDamagedError(f"the frame from command {frame.first_seq} states no event hash")
-    differ(frame.first_seq, "event hash", frame.event_hash, found.event_hash)
+        raise LogDamagedError(f"the frame from command {frame.first_seq} has no event hash")
+    differ(frame.first_seq, "event hash", frame.event_hash, result.event_hash)
     if frame.state_hash is not None:
-        differ(frame.first_seq, "state hash", frame.state_hash, exchange.matcher.state_hash())
+        differ(frame.first_seq, "state hash", frame.state_hash, state.matcher.state_hash())
 
 
-def compare(snapshot: Snapshot, exchange: ServerState, hashed: bytes) -> None:
-    """Compare a snapshot with what the commands up to it led to."""
+def compare(snapshot: Snapshot, state: ServerState, hashed: bytes) -> None:
+    """Compare a snapshot with the state at its command."""
     differ(snapshot.seq, "event hash", snapshot.event_hash, hashed)
-    # What it leads to, and not its bytes: it may have been written by an older version.
+    # Compare the restored state, not the bytes: an older version may have written them.
     kept = ServerState.restore(snapshot.state).snapshot()
-    differ(snapshot.seq, "state", digest(kept), digest(exchange.snapshot()))
+    differ(snapshot.seq, "state", digest(kept), digest(state.snapshot()))
 
 
-def differ(seq: int, what: str, stated: bytes, found: bytes) -> None:
-    """Refuse a difference."""
-    if stated != found:
-        raise ReplayDiffersError(seq, what, stated, found)
+def differ(seq: int, name: str, stated: bytes, computed: bytes) -> None:
+    """Raise if two hashes differ."""
+    if stated != computed:
+        raise ReplayDiffersError(seq, name, stated, computed)
 
 
 def digest(state: bytes) -> bytes:
-    """Make something short of a state, to be shown."""
+    """Return a short hash of a state, for messages."""
     return hashlib.blake2b(state, digest_size=32).digest()

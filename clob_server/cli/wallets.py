@@ -1,4 +1,4 @@
-"""The command ``clob-server wallets``: the accounts that the development chain begins with."""
+"""``clob-server wallets``: lists the initial accounts of the development chain."""
 
 import argparse
 import sys
@@ -11,43 +11,39 @@ from clob_server.chain.eth.accounts import ACCOUNTS, ETHER_WEI, GENESIS_WEI, MNE
 from clob_server.cli.exit_codes import DONE
 
 HOW: Final = f"""
-Each owned {GENESIS_WEI // ETHER_WEI} ether when the development chain began, to pay for gas. The
-mnemonic is: {MNEMONIC}
+Each account starts with {GENESIS_WEI // ETHER_WEI} ether for gas. The mnemonic is:
+{MNEMONIC}
 
-To use one in a wallet: add a network with the RPC URL that the server says at its start (usually
-http://127.0.0.1:8545) and chain id 31337, and import the private key of a wallet that is free.
-For outcome tokens, first ask for test dollars: POST /api/gasless/faucet. The page "Start on the
-chain" of the documentation goes through a whole day.
+To use an account in a wallet: add a network with the RPC URL that the server prints when it starts
+(usually http://127.0.0.1:8545) and chain id 31337, then import the private key of an unused
+account. To get outcome tokens, first request test collateral: POST /api/gasless/faucet. The
+documentation page "Start on the chain" shows every step.
 
-These keys are in every tutorial. Whatever is sent to them on a real network is lost.
+These keys are public. Anything sent to them on a real network is lost.
 """
-"""What is said below the list."""
+"""Text below the list."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add ``wallets`` to a command line.
-
-    What was chosen stands in ``arguments.act``, a function of the arguments and the environment
-    that gives the exit code.
-    """
+    """Add ``wallets``; ``arguments.act`` runs it and returns the exit code."""
     listing = commands.add_parser(
         "wallets",
         help="list the test wallets of the development chain",
-        description="List the accounts that the development chain begins with: address, private "
-        "key, and what the server uses each for.",
+        description="List the initial accounts of the development chain: address, private key and "
+        "the server's use of each.",
     )
-    listing.add_argument("--json", action="store_true", help="as JSON, for a program")
+    listing.add_argument("--json", action="store_true", help="print JSON")
     listing.set_defaults(act=list_wallets)
 
 
 def list_wallets(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Print them."""
+    """Print the accounts."""
     sys.stdout.write(as_json() if arguments.json else as_text())
     return DONE
 
 
 def as_text() -> str:
-    """Write them for a person: a line each, and how to use them.
+    """Format the accounts as a table with instructions.
 
     >>> print(as_text().splitlines()[4].split()[:2])
     ['3', '0x90F79bf6EB2c4f870365E785982E1f101E93b906']
@@ -60,7 +56,7 @@ def as_text() -> str:
 
 
 def as_json() -> str:
-    """Write them for a program: a list of objects in camelCase.
+    """Format the accounts as a JSON list of objects.
 
     >>> msgspec.json.decode(as_json())[9]["role"]
     'operator'

@@ -55,7 +55,7 @@ def test_a_log_is_verified(tmp_path, capsys, kept):
     assert cli.main(["verify", str(tmp_path / "data")]) == 0
     told = capsys.readouterr().out
     num_frames, num_commands = (12, 34) if kept.get("drop") else (15, 43)
-    assert told.startswith(f"ok, {num_frames} frames, {num_commands} commands, refused ")
+    assert told.startswith(f"ok, {num_frames} frames, {num_commands} commands, rejected ")
     assert "UNKNOWN_KEY 1, UNKNOWN_ORDER 1" in told
     assert told.endswith(f"last command 43, state hash {matcher.state_hash().hex()}\n")
 
@@ -91,7 +91,7 @@ def test_a_damaged_log_is_told_and_nothing_is_made_where_there_is_none(tmp_path,
         assert "LOG_DAMAGED" in capsys.readouterr().err
     assert cli.main(["verify", "--accept-tail", str(folder)]) == 0
     assert cli.main(["verify", str(tmp_path / "none")]) == 2
-    assert "there is no log in" in capsys.readouterr().err
+    assert "no log found in" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 

@@ -83,7 +83,7 @@ def test_a_key_that_was_made_offline_opens_the_server_and_one_that_was_revoked_d
     wanted = ("--name", "k", "--scopes", "read")
     kept, gone = (run("key", "create", *in_folder(folder), *wanted)[1].strip() for _ in range(2))
     code, out, _ = run("key", "revoke", gone[5:17], *in_folder(folder))
-    assert (code, out) == (0, f"key {gone[5:17]} is deactivated\n")
+    assert (code, out) == (0, f"key {gone[5:17]} deactivated\n")
     with town(tmp_path, "test") as here:
         assert here.http.get("/", headers={"X-API-Key": kept}).status_code == 200
         assert here.http.get("/", headers={"X-API-Key": gone}).status_code == 401
@@ -137,7 +137,7 @@ def test_an_environment_that_is_none_is_refused(run, tmp_path):
 def test_a_folder_without_a_log_is_not_made_into_one(run, tmp_path, words):
     folder = tmp_path / "mistyped"
     code, out, told = run("key", *words, *in_folder(folder))
-    assert (code, out, told) == (2, "", f"clob-server: there is no log in {folder}\n")
+    assert (code, out, told) == (2, "", f"clob-server: no log found in {folder}\n")
     assert not folder.exists()
 
 
@@ -158,7 +158,7 @@ def test_a_running_server_makes_lists_and_revokes_keys(run, here):
     assert key_id in told
     assert here.http.get("/", headers={"X-API-Key": whole}).status_code == 200
     assert f"{key_id}  active" in run("key", "list", *where)[1]
-    assert run("key", "revoke", key_id, *where)[:2] == (0, f"key {key_id} is deactivated\n")
+    assert run("key", "revoke", key_id, *where)[:2] == (0, f"key {key_id} deactivated\n")
     assert f"{key_id}  deactivated" in run("key", "list", *where)[1]
     assert here.http.get("/", headers={"X-API-Key": whole}).status_code == 401
     code, out, told = run("key", "revoke", key_id, *where)

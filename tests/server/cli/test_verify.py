@@ -57,14 +57,14 @@ def test_what_is_as_stated_is_summed_up(log, covered, drops, states):
     found = audit(log)
     assert (found.frames, found.commands) == ((9 - first) // PER_FRAME, 9 - first)
     expected = {"UNKNOWN_KEY": 1, "UNKNOWN_ORDER": 1} if first < 7 else {}
-    assert found.refused == expected
+    assert found.rejected == expected
     assert (found.last_seq, found.event_hash) == (9, hashed)
     assert found.state_hash == exchange.matcher.state_hash()
 
 
 def test_an_empty_log_is_as_stated(log):
     found = audit(log)
-    assert (found.frames, found.commands, found.refused, found.last_seq) == (0, 0, {}, 0)
+    assert (found.frames, found.commands, found.rejected, found.last_seq) == (0, 0, {}, 0)
     assert (found.event_hash, found.state_hash) == (ZERO_HASH, Matcher().state_hash())
 
 
@@ -111,13 +111,13 @@ def test_a_frame_that_states_another_hash_is_told(log, what):
 
 def test_a_frame_without_an_event_hash_is_refused(log):
     log.append([encode(COMMANDS[0])], 0)
-    with pytest.raises(LogDamagedError, match="frame from command 1 states no event hash"):
+    with pytest.raises(LogDamagedError, match="frame from command 1 has no event hash"):
         audit(log)
 
 
 @pytest.mark.parametrize(
     ("seq", "words"),
-    [(2, "after command 2 is within the frame from 1"), (10, "is of command 10, beyond 9")],
+    [(2, "after command 2 is within the frame from 1"), (10, "is of command 10, after the last command 9")],
 )
 def test_a_snapshot_that_no_frame_ends_with_is_refused(seq, words):
     class Loose(MemoryLog):

@@ -63,13 +63,13 @@ def test_what_a_snapshot_covers_is_written_out_and_let_go(folder, tmp_path, caps
     journal = tmp_path / "old.frames"
     assert cli.main(["export", str(journal), str(folder), "--drop"]) == 0
     told = capsys.readouterr().out
-    assert told.endswith(", let go of\n")
+    assert told.endswith(", deleted from the log\n")
     assert clob_cli.main(["verify", str(journal)]) == 0
     assert cli.main(["verify", str(folder)]) == 0
     capsys.readouterr()
     again = tmp_path / "again.frames"
     assert cli.main(["export", str(again), str(folder), "--drop"]) == 0
-    assert capsys.readouterr().out == "there is nothing to be written\n"
+    assert capsys.readouterr().out == "nothing to export\n"
     assert not again.exists()
     with live_server(folder) as live:
         assert len(live.http.get("/api/markets/m/trades").json()) == ORDERS // 2
@@ -78,5 +78,5 @@ def test_what_a_snapshot_covers_is_written_out_and_let_go(folder, tmp_path, caps
 def test_tables_are_no_reason_to_let_go_of_anything(folder, tmp_path, capsys):
     command = ["export", str(tmp_path / "out"), str(folder), "--form", "jsonl", "--drop"]
     assert cli.main(command) == 2
-    assert "--drop needs a journal" in capsys.readouterr().err
+    assert "--drop needs --form journal" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
