@@ -1,4 +1,4 @@
-"""The routes of operators, described."""
+"""Descriptions of the operator routes."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ from clob_server.http.admin_schemas import (
     OutcomeAsked,
     SettlementBody,
 )
-from clob_server.http.openapi.common import COMMAND, Described, Field
+from clob_server.http.openapi.common import COMMAND, FieldDoc, RouteDoc
 
 TAG: Final = "Operators"
 ENDING: Final = ("UNKNOWN_KEY", "KEY_INACTIVE", "RECOVERING", *COMMAND)
@@ -42,44 +42,48 @@ MODE: Final = (
 )
 
 DESCRIBED: Final = {
-    "admin_list_keys": Described(TAG, "List API keys", list[KeyBody]),
-    "admin_create_key": Described(
+    "admin_list_keys": RouteDoc(TAG, "List API keys", list[KeyBody]),
+    "admin_create_key": RouteDoc(
         TAG,
-        "Make an API key",
+        "Create an API key",
         NewKeyBody,
-        "The whole key is shown here, and never again.",
+        "The key is shown in this response only.",
         body=KeyAsked,
         codes=("RECOVERING", "INVALID_ADDRESS", "KEY_EXISTS", *COMMAND),
         example={"name": "a market maker", "scopes": ["read", "trade", "cancel"], "makers": []},
     ),
-    "admin_deactivate_key": Described(
-        TAG, "Deactivate an API key", KeyBody, "At once, and for good.", codes=ENDING
-    ),
-    "admin_delete_key": Described(
+    "admin_deactivate_key": RouteDoc(
         TAG,
         "Deactivate an API key",
         KeyBody,
-        "The same as to deactivate it: it stays in the list.",
+        "Takes effect immediately and permanently.",
         codes=ENDING,
     ),
-    "admin_list_markets": Described(
+    "admin_delete_key": RouteDoc(
+        TAG,
+        "Deactivate an API key",
+        KeyBody,
+        "Deactivates the key; it stays in the list.",
+        codes=ENDING,
+    ),
+    "admin_list_markets": RouteDoc(
         TAG,
         "List markets with their terms",
         list[AdminMarketBody],
-        "Where there are more, `Link` and `X-Next-Cursor` lead on.",
+        "`Link` and `X-Next-Cursor` lead to the next page.",
         query=(
-            Field("limit", {"type": "integer", "minimum": 1}, "How many."),
-            Field("cursor", {"type": "string"}, "Where to go on."),
+            FieldDoc("limit", {"type": "integer", "minimum": 1}, "Page size."),
+            FieldDoc("cursor", {"type": "string"}, "`X-Next-Cursor` of the previous page."),
         ),
         codes=("INVALID_FIELD",),
     ),
-    "admin_create_market": Described(
+    "admin_create_market": RouteDoc(
         TAG,
         "Open a market",
         AdminMarketBody,
-        "With a question and without tokens it is a market of the chain: the tokens are those of "
-        "the question's condition, which is prepared on the chain as soon as that is there. With "
-        "`settles`, its trades move tokens and collateral there.",
+        "With a question and without tokens, the market gets the tokens of the question's "
+        "condition, which is prepared on the chain as soon as the chain is available. With "
+        "`settles`, trades move tokens and collateral on the chain.",
         body=MarketAsked,
         codes=(
             "MARKET_EXISTS",
@@ -95,78 +99,84 @@ DESCRIBED: Final = {
             "question": "Will it rain tomorrow?",
         },
     ),
-    "admin_change_market": Described(
+    "admin_change_market": RouteDoc(
         TAG,
-        "Change the terms or the words of a market",
+        "Change the terms or texts of a market",
         AdminMarketBody,
         body=MarketChange,
         codes=("UNKNOWN_MARKET", "MARKET_NOT_OPEN", *MARKET),
         example={"question": "Will it rain tomorrow?"},
     ),
-    "admin_open_market": Described(TAG, "Let a market trade", AdminMarketBody, codes=MODE),
-    "admin_halt_market": Described(
+    "admin_open_market": RouteDoc(TAG, "Open a market for trading", AdminMarketBody, codes=MODE),
+    "admin_halt_market": RouteDoc(
         TAG,
         "Halt a market",
         AdminMarketBody,
-        "Makers can do nothing in it, nor cancel.",
+        "Makers can neither place nor cancel orders.",
         codes=MODE,
     ),
-    "admin_cancel_only_market": Described(
-        TAG, "Allow nothing but cancels in a market", AdminMarketBody, codes=MODE
+    "admin_cancel_only_market": RouteDoc(
+        TAG, "Allow only cancels in a market", AdminMarketBody, codes=MODE
     ),
-    "admin_resolve_market": Described(
+    "admin_resolve_market": RouteDoc(
         TAG,
-        "State the outcome of a market",
+        "Resolve a market",
         AdminMarketBody,
-        "All its orders are removed. It is for good. Of a market of the chain the outcome is "
-        "reported there, so that its tokens can be redeemed.",
+        "Removes all orders; cannot be undone. In a market of the chain the outcome is reported "
+        "there, so that tokens can be redeemed.",
         body=OutcomeAsked,
         codes=MODE,
         example={"outcome": "yes"},
     ),
-    "admin_chain": Described(
-        TAG, "How the chain is, and its outbox", ChainBody, "Orders do not depend on it."
-    ),
-    "admin_settlement": Described(
+    "admin_chain": RouteDoc(
         TAG,
-        "Which trades wait to be settled, and how accounts follow the chain",
+        "Get the state of the chain and the outbox",
+        ChainBody,
+        "Orders do not depend on the chain.",
+    ),
+    "admin_settlement": RouteDoc(
+        TAG,
+        "Get trades pending settlement and the state of account updates",
         SettlementBody,
-        "Trades of markets that settle on the chain. Those that failed last are told with the "
-        "reason.",
+        "Trades of settling markets. The latest failures include the reason.",
     ),
-    "admin_list_operations": Described(
+    "admin_list_operations": RouteDoc(
         TAG,
-        "List operations of the chain with their transactions, the newest first",
+        "List chain operations with their transactions, newest first",
         list[OperationView],
-        "Where there are more, `Link` and `X-Next-Cursor` lead on.",
+        "`Link` and `X-Next-Cursor` lead to the next page.",
         query=(
-            Field("status", {"enum": ["pending", "done", "failed", "stuck"]}, "Only those."),
-            Field("limit", {"type": "integer", "minimum": 1, "maximum": 100}, "How many."),
-            Field("cursor", {"type": "string"}, "Where to go on."),
+            FieldDoc(
+                "status",
+                {"enum": ["pending", "done", "failed", "stuck"]},
+                "Only operations with this status.",
+            ),
+            FieldDoc("limit", {"type": "integer", "minimum": 1, "maximum": 100}, "Page size."),
+            FieldDoc("cursor", {"type": "string"}, "`X-Next-Cursor` of the previous page."),
         ),
         codes=("INVALID_FIELD", "CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE"),
     ),
-    "admin_retry_operation": Described(
+    "admin_retry_operation": RouteDoc(
         TAG,
-        "Have an operation that is stuck go on",
+        "Retry a stuck operation",
         OperationBody,
         codes=("CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE", "UNKNOWN_OPERATION"),
     ),
-    "admin_get_limits": Described(TAG, "Limits and budgets", LimitsBody),
-    "admin_set_limits": Described(
+    "admin_get_limits": RouteDoc(TAG, "Get limits and budgets", LimitsBody),
+    "admin_set_limits": RouteDoc(
         TAG,
         "Change limits or budgets",
         LimitsBody,
-        "What is left out stays as it is.",
+        "Omitted fields stay unchanged.",
         body=LimitsAsked,
         codes=("RECOVERING", "INVALID_COMMAND", *COMMAND),
     ),
-    "admin_engine": Described(TAG, "The numbers of the engine", EngineBody),
-    "admin_cancel_order": Described(
+    "admin_engine": RouteDoc(TAG, "Get the numbers of the engine", EngineBody),
+    "admin_cancel_order": RouteDoc(
         TAG,
-        "Cancel anybody's order",
+        "Cancel any order",
         OrderBody,
         codes=("RECOVERING", "UNKNOWN_ORDER", "ORDER_NOT_OPEN", "MARKET_NOT_OPEN", *COMMAND),
     ),
 }
-"""What each route takes, answers and is refused for."""
+"""Descriptions by route name."""

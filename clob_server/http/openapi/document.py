@@ -1,4 +1,4 @@
-"""The document itself, OpenAPI 3.1, put together from routes, tables and structs."""
+"""Builds the OpenAPI 3.1 document from routes, tables and structs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -10,6 +10,7 @@ import clob
 from clob_server.api import problems
 from clob_server.api import schemas as wire
 from clob_server.api import schemas as wire_meta
+from clob_server.api.docstrings import field_texts
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
 from clob_server.api.request import Route
 from clob_server.auth.policy import AUTHORITY
@@ -20,35 +21,34 @@ from clob_server.http.openapi.common import (
     EVERYWHERE,
     REF,
     WITH_BODY,
-    Described,
-    Field,
+    FieldDoc,
+    RouteDoc,
     Schema,
     codes_of,
-    field_texts,
     format_of,
     refer,
     security,
 )
 
-DESCRIBED: Final[Mapping[str, Described]] = {
+DESCRIBED: Final[Mapping[str, RouteDoc]] = {
     **meta.DESCRIBED,
     **markets.DESCRIBED,
     **orders.DESCRIBED,
     **gasless.DESCRIBED,
     **admin.DESCRIBED,
 }
-"""Every route, described, by its name."""
+"""Descriptions by route name."""
 
 PROBLEM: Final = CONTENT_TYPE.decode()
-"""What a refusal is."""
+"""Content type of errors."""
 JSON: Final = "application/json"
-"""What most answers are."""
+"""Content type of most responses."""
 TEXT: Final = """\
 Prices are integer cents, 1 to 99. Amounts are wei in decimal digits: 10^18 is one token. Times are
-Unix milliseconds, but `expiration`, which is seconds. Every refusal is a problem of RFC 9457 with a
-stable `code`; where several apply, the first of the table of codes is told. The stream of events is
-described in `/asyncapi.json`."""
-"""What there is to know of all routes."""
+Unix milliseconds, except `expiration`, which is in seconds. Every error is a problem document (RFC
+9457) with a stable `code`; if several codes apply, the first in the table of codes is returned. The
+event stream is described in `/asyncapi.json`."""
+"""Introduction of the document."""
 
 KINDS: Final = {
     name: kind
@@ -56,16 +56,16 @@ KINDS: Final = {
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 }
-"""The structs that bodies are made of, by their names."""
+"""Structs of bodies by name."""
 
 
 @cache
 def document(routes: tuple[Route, ...], environment: str) -> bytes:
-    """Write the document; it is made once. About 20 ms.
+    """Return the document as JSON; cached, about 20 ms.
 
     Args:
-        routes: every route that is served; a test sees to it that each is described.
-        environment: which of the two it is.
+        routes: every route; a test checks that each has a description.
+        environment: ``test`` or ``production``.
     """
     routes = tuple(route for route in routes if route.name in DESCRIBED)
     types = types_of(DESCRIBED[route.name] for route in routes)
@@ -83,7 +83,9 @@ def document(routes: tuple[Route, ...], environment: str) -> bytes:
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": {name: explained(name, schema) for name, schema in components.items()},
+            "schemas": {
+                name: with_descriptions(name, schema) for name, schema in components.items()
+            },
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
                 "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
@@ -95,8 +97,8 @@ def document(routes: tuple[Route, ...], environment: str) -> bytes:
     return msgspec.json.encode(made)
 
 
-def types_of(all_described: Iterable[Described]) -> list[Any]:
-    """Give the types of all bodies, in one order."""
+def types_of(all_described: Iterable[RouteDoc]) -> list[Any]:
+    """Return the types of all bodies in a stable order."""
     found = {ProblemBody}
     for described in all_described:
         operation_bodies = (described.answer, described.body, *described.refers)
@@ -105,14 +107,14 @@ def types_of(all_described: Iterable[Described]) -> list[Any]:
 
 
 def is_type(each: Any) -> bool:
-    """Say whether a body is described by a type, and not by a schema or a content type."""
+    """Return whether a body is described by a type."""
     return each is not None and not isinstance(each, str | dict)
 
 
 def operation(
-    route: Route, described: Described, schemas: Mapping[Any, Schema], environment: str
+    route: Route, described: RouteDoc, schemas: Mapping[Any, Schema], environment: str
 ) -> dict[str, Any]:
-    """Describe one route."""
+    """Return the operation object of a route."""
     content = content_of(described, schemas)
     row = AUTHORITY[route.name]
     made: dict[str, Any] = {
@@ -135,8 +137,8 @@ def operation(
     return made
 
 
-def request_body(described: Described, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
-    """Describe the body of a request."""
+def request_body(described: RouteDoc, schemas: Mapping[Any, Schema]) -> dict[str, Any]:
+    """Return the request body object."""
     schema = schemas[described.body] if is_type(described.body) else described.body
     media: dict[str, Any] = {"schema": schema}
     if described.example is not None:
@@ -144,14 +146,14 @@ def request_body(described: Described, schemas: Mapping[Any, Schema]) -> dict[st
     return {"required": True, "content": {JSON: media}}
 
 
-def path_fields(path: str) -> list[Field]:
-    """Give the parameters of a path."""
+def path_fields(path: str) -> list[FieldDoc]:
+    """Return the parameters of a path."""
     names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    return [Field(name, format_of(name) or {"type": "string"}, "", True) for name in names]
+    return [FieldDoc(name, format_of(name) or {"type": "string"}, "", True) for name in names]
 
 
-def parameter(place: str, field: Field) -> dict[str, Any]:
-    """Describe a parameter."""
+def parameter(place: str, field: FieldDoc) -> dict[str, Any]:
+    """Return the parameter object."""
     made = {
         "name": field.name,
         "in": place,
@@ -161,26 +163,26 @@ def parameter(place: str, field: Field) -> dict[str, Any]:
     return {**made, "description": field.text} if field.text else made
 
 
-# ----- answers -------------------------------------------------------------------------------
+# ----- responses -----------------------------------------------------------------------------
 
 
-def content_of(described: Described, schemas: Mapping[Any, Schema]) -> Schema:
-    """Say what the body of an answer is."""
+def content_of(described: RouteDoc, schemas: Mapping[Any, Schema]) -> Schema:
+    """Return the content object of a response."""
     if isinstance(described.answer, str):
         return {described.answer: {"schema": {"type": "string"}}}
     answer = described.answer
     return {JSON: {"schema": schemas[answer] if is_type(answer) else answer}}
 
 
-def responses(described: Described, content: Schema, asked: Iterable[str]) -> dict[str, Any]:
-    """Describe the answers of a route by their status."""
-    made: dict[int, dict[str, Any]] = {200: {"description": "Done.", "content": content}}
+def responses(described: RouteDoc, content: Schema, required: Iterable[str]) -> dict[str, Any]:
+    """Return the responses of a route by status."""
+    made: dict[int, dict[str, Any]] = {200: {"description": "Success.", "content": content}}
     with_body = () if described.body is None else WITH_BODY
-    codes = (*EVERYWHERE, *asked, *with_body, *described.codes)
-    for status, told in by_status(codes).items():
+    codes = (*EVERYWHERE, *required, *with_body, *described.codes)
+    for status, listed in by_status(codes).items():
         made[status] = {
-            "description": ", ".join(f"`{code}`" for code in told),
-            "content": {PROBLEM: {"schema": problem_schema(told)}},
+            "description": ", ".join(f"`{code}`" for code in listed),
+            "content": {PROBLEM: {"schema": problem_schema(listed)}},
         }
     for status, text in described.others.items():
         found = made.setdefault(status, {"description": text})
@@ -191,7 +193,7 @@ def responses(described: Described, content: Schema, asked: Iterable[str]) -> di
 
 
 def by_status(codes: Iterable[str]) -> dict[int, list[str]]:
-    """Group codes by the status they have, in the order of precedence."""
+    """Group codes by status, in order of precedence."""
     wanted, found = set(codes), dict[int, list[str]]()
     assert wanted <= PROBLEMS.keys(), wanted - PROBLEMS.keys()
     for code, problem in PROBLEMS.items():
@@ -201,7 +203,7 @@ def by_status(codes: Iterable[str]) -> dict[int, list[str]]:
 
 
 def problem_schema(codes: Sequence[str]) -> Schema:
-    """Give the schema of a refusal for one of some codes."""
+    """Return the schema of an error with one of these codes."""
     return {
         "allOf": [
             refer(ProblemBody),
@@ -213,13 +215,13 @@ def problem_schema(codes: Sequence[str]) -> Schema:
 # ----- structs -------------------------------------------------------------------------------
 
 
-def explained(name: str, schema: Schema) -> Schema:
-    """Add to the schema of a struct what is said of its fields, and what their texts look like."""
+def with_descriptions(name: str, schema: Schema) -> Schema:
+    """Add descriptions and text formats to the schema of a struct."""
     kind = KINDS[name]
     texts = field_texts(kind)
-    shown = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+    names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
     for encoded, part in schema.get("properties", {}).items():
         part.update(format_of(encoded) or {} if part.get("type") == "string" else {})
-        if shown[encoded] in texts:
-            part["description"] = texts[shown[encoded]].replace("``", "`")
+        if names[encoded] in texts:
+            part["description"] = texts[names[encoded]].replace("``", "`")
     return schema

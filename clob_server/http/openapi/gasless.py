@@ -1,4 +1,4 @@
-"""The gasless operations, described."""
+"""Descriptions of the gasless operations."""
 
 from typing import Final
 
@@ -12,8 +12,8 @@ from clob_server.http.openapi.common import (
     DEMO_YES,
     NUMBER,
     WEI,
-    Described,
-    Field,
+    FieldDoc,
+    RouteDoc,
     Schema,
     optional,
     record,
@@ -22,36 +22,38 @@ from clob_server.http.openapi.common import (
 TAG: Final = "Gasless operations"
 WORD: Final[Schema] = {"type": "string", "pattern": "^0x[0-9a-fA-F]{64}$"}
 """32 bytes in hex."""
-IDEMPOTENCY_KEY: Final = Field(
+IDEMPOTENCY_KEY: Final = FieldDoc(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "What you call the request: the same one again is the same operation, and has its answer.",
+    "Your name for the request. Repeating it returns the answer of the same operation.",
 )
-TOLD: Final = (
-    "It answers once all has happened on the chain. `OPERATION_PENDING` says that it is still "
-    "under way, and names it. Who hangs up changes nothing."
+COMPLETION: Final = (
+    "Responds when the operation is complete on the chain. `OPERATION_PENDING` means that it is "
+    "still running and names it. Closing the connection does not stop it."
 )
-CONDITION: Final = Field("conditionId", WORD, "The condition of the market, 32 bytes in hex.", True)
-USER: Final = Field("user", ADDRESS, "The wallet.", True)
+CONDITION: Final = FieldDoc(
+    "conditionId", WORD, "The condition of the market, 32 bytes in hex.", True
+)
+USER: Final = FieldDoc("user", ADDRESS, "The wallet.", True)
 PAIR: Final = (
     USER,
-    Field("amount", WEI, "How many tokens of each, in wei.", True),
+    FieldDoc("amount", WEI, "Number of tokens of each outcome, in wei.", True),
     CONDITION,
-    Field("yesTokenId", NUMBER, "The YES token.", True),
-    Field("noTokenId", NUMBER, "The NO token.", True),
+    FieldDoc("yesTokenId", NUMBER, "The YES token.", True),
+    FieldDoc("noTokenId", NUMBER, "The NO token.", True),
 )
-PERMIT: Final = Field(
+PERMIT: Final = FieldDoc(
     "permit",
     optional(
         record(
-            Field("value", WEI, "How much collateral is approved, in wei.", True),
-            Field("deadline", NUMBER, "The last Unix second in which it can be used.", True),
-            Field("v", {"enum": [27, 28]}, "Of the signature.", True),
-            Field("r", WORD, "Of the signature.", True),
-            Field("s", WORD, "Of the signature.", True),
+            FieldDoc("value", WEI, "Approved collateral, in wei.", True),
+            FieldDoc("deadline", NUMBER, "Last Unix second of validity.", True),
+            FieldDoc("v", {"enum": [27, 28]}, "v of the signature.", True),
+            FieldDoc("r", WORD, "r of the signature.", True),
+            FieldDoc("s", WORD, "s of the signature.", True),
         )
     ),
-    "A signed approval of collateral (EIP-2612) for the operator, to be used first.",
+    "A signed approval of collateral for the operator (EIP-2612), applied first.",
 )
 EXAMPLE: Final = {
     "user": DEMO_USER,
@@ -60,7 +62,7 @@ EXAMPLE: Final = {
     "yesTokenId": DEMO_YES,
     "noTokenId": DEMO_NO,
 }
-"""Tokens of the demo, for a wallet that has to approve the operator first."""
+"""Demo tokens; the wallet must approve the operator first."""
 CHAIN: Final = (
     "RECOVERING",
     "DRAINING",
@@ -85,31 +87,31 @@ CONVERTING: Final = (
 )
 
 DESCRIBED: Final = {
-    "gasless_split": Described(
+    "gasless_split": RouteDoc(
         TAG,
-        "Make YES and NO tokens of collateral",
+        "Split collateral into YES and NO tokens",
         SplitAnswer,
-        f"The wallet approves the operator for its collateral, or signs a permit. {TOLD}",
+        f"The wallet must approve the operator for its collateral or sign a permit. {COMPLETION}",
         headers=(IDEMPOTENCY_KEY,),
         body=record(*PAIR, PERMIT),
         codes=CONVERTING,
         example=EXAMPLE,
     ),
-    "gasless_merge": Described(
+    "gasless_merge": RouteDoc(
         TAG,
-        "Make collateral of YES and NO tokens",
+        "Merge YES and NO tokens into collateral",
         MergeAnswer,
-        f"The wallet approves the operator for its outcome tokens. {TOLD}",
+        f"The wallet must approve the operator for its outcome tokens. {COMPLETION}",
         headers=(IDEMPOTENCY_KEY,),
         body=record(*PAIR),
         codes=CONVERTING,
         example=EXAMPLE,
     ),
-    "gasless_redeem": Described(
+    "gasless_redeem": RouteDoc(
         TAG,
-        "Have the tokens of a resolved market paid out",
+        "Redeem the tokens of a resolved market",
         RedeemAnswer,
-        f"All that the wallet has of both. It approves the operator for its tokens. {TOLD}",
+        f"Redeems all of the wallet's tokens; the operator must be approved. {COMPLETION}",
         headers=(IDEMPOTENCY_KEY,),
         body=record(USER, CONDITION),
         codes=(
@@ -121,21 +123,21 @@ DESCRIBED: Final = {
         ),
         example={"user": DEMO_USER, "conditionId": DEMO_CONDITION},
     ),
-    "gasless_faucet": Described(
+    "gasless_faucet": RouteDoc(
         TAG,
-        "Get collateral for tests",
+        "Request test collateral",
         FaucetAnswer,
-        f"At most 500 units a wallet in 24 hours. {TOLD}",
+        f"At most 500 units per wallet in 24 hours. {COMPLETION}",
         headers=(IDEMPOTENCY_KEY,),
         body=record(USER),
         codes=(*CHAIN, "FAUCET_LIMIT", "NOT_ON_THIS_ENVIRONMENT", "CLOCK_WENT_BACK", "ENGINE_FULL"),
         example={"user": DEMO_USER},
     ),
-    "gasless_operation": Described(
+    "gasless_operation": RouteDoc(
         TAG,
-        "Where an operation stands",
+        "Get the status of an operation",
         OperationBody,
         codes=("CHAIN_NOT_CONFIGURED", "CHAIN_UNAVAILABLE", "UNKNOWN_OPERATION"),
     ),
 }
-"""What each route takes, answers and is refused for."""
+"""Descriptions by route name."""

@@ -1,62 +1,62 @@
-"""The routes of markets, described."""
+"""Descriptions of the market routes."""
 
 from typing import Final
 
 from clob_server.api.schemas import MarketBody, OrderbookBody, TradeBody, TradesBody
-from clob_server.http.openapi.common import TEXT, TOKEN_TEXT, Described, Field, refer
+from clob_server.http.openapi.common import TEXT, TOKEN_TEXT, FieldDoc, RouteDoc, refer
 
 TAG: Final = "Markets"
 
 DESCRIBED: Final = {
-    "list_markets": Described(
+    "list_markets": RouteDoc(
         TAG,
-        "All markets, in the sequence in which they were opened",
+        "List markets, oldest first",
         list[MarketBody],
-        "Where there are more, `Link` and `X-Next-Cursor` lead on.",
+        "`Link` and `X-Next-Cursor` lead to the next page.",
         query=(
-            Field(
+            FieldDoc(
                 "limit",
                 {"type": "integer", "minimum": 1, "maximum": 500, "default": 100},
-                "How many.",
+                "Page size.",
             ),
-            Field("cursor", TEXT, "Where to go on: the X-Next-Cursor of the answer before."),
+            FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page."),
         ),
         codes=("INVALID_FIELD",),
     ),
-    "get_market": Described(
-        TAG, "A market", MarketBody, "What it is and where it stands.", codes=("UNKNOWN_MARKET",)
+    "get_market": RouteDoc(
+        TAG, "Get a market", MarketBody, "Description and current state.", codes=("UNKNOWN_MARKET",)
     ),
-    "get_orderbook": Described(
+    "get_orderbook": RouteDoc(
         TAG,
-        "The book of a token",
+        "Get the order book of a token",
         OrderbookBody,
-        "The ETag is the number of the market's last event: with `If-None-Match` an unchanged "
-        "book is a 304.",
-        query=(Field("tokenId", TOKEN_TEXT, "The token; absent is the YES token."),),
+        "The ETag is the sequence number of the market's last event; with `If-None-Match` an "
+        "unchanged book is answered with 304.",
+        query=(FieldDoc("tokenId", TOKEN_TEXT, "The token; default: YES."),),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET"),
-        others={304: "It is still the book that the client has."},
+        others={304: "The book is unchanged."},
     ),
-    "get_trades": Described(
+    "get_trades": RouteDoc(
         TAG,
-        "The trades of a market, newest first",
+        "List trades of a market, newest first",
         {"anyOf": [{"type": "array", "items": refer(TradeBody)}, refer(TradesBody)]},
-        "Where there are more, `Link` and `X-Next-Cursor` lead on.",
+        "`Link` and `X-Next-Cursor` lead to the next page.",
         query=(
-            Field(
+            FieldDoc(
                 "limit",
                 {"type": "integer", "minimum": 1, "maximum": 100, "default": 50},
-                "How many.",
+                "Page size.",
             ),
-            Field("tokenId", TOKEN_TEXT, "Only trades of this token."),
-            Field(
+            FieldDoc("tokenId", TOKEN_TEXT, "Only trades of this token."),
+            FieldDoc(
                 "wrapped",
                 {"enum": ["true", "false"]},
-                "`true` answers with an object that has the array as `trades`.",
+                "With `true` the response is an object with the array as `trades`.",
             ),
-            Field("cursor", TEXT, "Where to go on: the X-Next-Cursor of the answer before."),
+            FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page."),
         ),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET", "RECOVERING"),
         refers=(TradeBody, TradesBody),
     ),
 }
-"""What each route takes, answers and is refused for."""
+"""Descriptions by route name."""

@@ -1,35 +1,35 @@
-"""The routes of the server about itself, described."""
+"""Descriptions of the routes about the server."""
 
 from typing import Any, Final
 
 from clob_server.api.schemas import HealthBody, ReadyBody, RootBody
-from clob_server.http.openapi.common import Described
+from clob_server.http.openapi.common import RouteDoc
 
 TAG: Final = "Server"
-UNCHANGED: Final = {304: "It is still what the client has."}
+UNCHANGED: Final = {304: "Unchanged."}
 
 DESCRIBED: Final = {
-    "root": Described(TAG, "What this is, and where everything else is found", RootBody),
-    "health": Described(TAG, "If the server answers", HealthBody),
-    "ready": Described(
+    "root": RouteDoc(TAG, "Get version, environment and endpoints", RootBody),
+    "health": RouteDoc(TAG, "Check liveness", HealthBody),
+    "ready": RouteDoc(
         TAG,
-        "If orders are taken",
+        "Check readiness for orders",
         ReadyBody,
-        others={503: "The server is about to stop; the body is the same."},
+        others={503: "The server is stopping; the body is the same."},
     ),
-    "metrics": Described(TAG, "All numbers, for Prometheus", "text/plain"),
-    "openapi": Described(TAG, "This document", dict[str, Any], others=UNCHANGED),
-    "asyncapi": Described(
-        TAG, "The WebSocket, as AsyncAPI 3.0 has it", dict[str, Any], others=UNCHANGED
+    "metrics": RouteDoc(TAG, "Get metrics for Prometheus", "text/plain"),
+    "openapi": RouteDoc(TAG, "Get this document", dict[str, Any], others=UNCHANGED),
+    "asyncapi": RouteDoc(
+        TAG, "Get the AsyncAPI 3.0 document of the WebSocket", dict[str, Any], others=UNCHANGED
     ),
-    "docs": Described(TAG, "The page of this document", "text/html", others=UNCHANGED),
-    "admin_page": Described(TAG, "The dashboard", "text/html", others=UNCHANGED),
-    "web_file": Described(
+    "docs": RouteDoc(TAG, "Show this document as a page", "text/html", others=UNCHANGED),
+    "admin_page": RouteDoc(TAG, "Show the dashboard", "text/html", others=UNCHANGED),
+    "web_file": RouteDoc(
         TAG,
-        "A file of the pages",
+        "Get a file of the pages",
         "*/*",
         codes=("NOT_FOUND",),
         others=UNCHANGED,
     ),
 }
-"""What each route takes, answers and is refused for."""
+"""Descriptions by route name."""

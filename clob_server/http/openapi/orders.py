@@ -1,4 +1,4 @@
-"""The routes of orders, described."""
+"""Descriptions of the order routes."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -29,8 +29,8 @@ from clob_server.http.openapi.common import (
     TEXT,
     TOKEN,
     WEI,
-    Described,
-    Field,
+    FieldDoc,
+    RouteDoc,
     array,
     optional,
     record,
@@ -42,65 +42,69 @@ TAG: Final = "Orders"
 BATCH_MAX: Final = 20
 SETTLING: Final = (*SETTLING_SIGNED, *SETTLING_UNSIGNED)
 
-MARKET: Final = Field("marketId", MARKET_ID, "The market.", True)
-WANTED: Final = (
-    Field(
+MARKET: Final = FieldDoc("marketId", MARKET_ID, "The market.", True)
+OPTIONS: Final = (
+    FieldDoc(
         "timeInForce",
         optional({"enum": ["GTC", "GTD", "IOC", "FOK"]}),
-        "What becomes of the part that does not trade at once. GTC, the default: it rests.",
+        "Handling of the size that does not trade immediately. Default GTC: it rests.",
     ),
-    Field("postOnly", optional(FLAG), "Refused if it would trade at once."),
-    Field(
+    FieldDoc("postOnly", optional(FLAG), "Reject the order if it would trade immediately."),
+    FieldDoc(
         "selfTrade",
         optional(
             {"enum": ["NONE", "CANCEL_RESTING", "CANCEL_INCOMING", "CANCEL_BOTH", "DECREMENT"]}
         ),
-        "What happens where it meets its maker's own orders; absent leaves it to the market.",
+        "Handling of matches with the maker's own orders; default: that of the market.",
     ),
-    Field(
+    FieldDoc(
         "clientOrderId",
         optional({"type": "string", "minLength": 1, "maxLength": 64}),
-        "What its maker calls it. The same again is the first answer again.",
+        "The maker's name for the order. Repeating the order returns the first response.",
     ),
-    Field("deadlineMs", optional(MILLISECONDS), "The last Unix millisecond it is welcome at."),
+    FieldDoc("deadlineMs", optional(MILLISECONDS), "Reject the order after this Unix millisecond."),
 )
-"""What may be said of an order besides its fields."""
+"""Options of an order besides its signed fields."""
 
 SIGNED_ORDER: Final = record(
-    Field("maker", ADDRESS, "The wallet that owns what is traded.", True),
-    Field("tokenId", TOKEN, "The outcome token, YES or NO.", True),
-    Field("makerAmount", WEI, "Wei. A buy: collateral. A sell: tokens.", True),
-    Field("takerAmount", WEI, "Wei. A buy: tokens. A sell: collateral.", True),
+    FieldDoc("maker", ADDRESS, "The wallet that trades.", True),
+    FieldDoc("tokenId", TOKEN, "The outcome token, YES or NO.", True),
+    FieldDoc("makerAmount", WEI, "In wei. Buy: collateral. Sell: tokens.", True),
+    FieldDoc("takerAmount", WEI, "In wei. Buy: tokens. Sell: collateral.", True),
     MARKET,
-    Field("signature", SIGNATURE, "The signature of the order by the signer.", True),
-    Field("signer", optional(ADDRESS), "Who signed; the maker where it is absent."),
-    Field("side", optional(SIDE), "0 or BUY, the default; 1 or SELL."),
-    Field(
+    FieldDoc("signature", SIGNATURE, "The signature of the order by the signer.", True),
+    FieldDoc("signer", optional(ADDRESS), "The signing wallet; default: the maker."),
+    FieldDoc("side", optional(SIDE), "0 or BUY (default); 1 or SELL."),
+    FieldDoc(
         "signatureType",
         optional({"enum": [0, 1]}),
-        "1, the default, is EIP-712; 0 is that or a personal_sign of the order's hash.",
+        "1 (default): EIP-712; 0: EIP-712 or personal_sign of the order hash.",
     ),
-    Field("expiration", optional(NUMBER), "The last Unix second it may trade in; 0 is never."),
-    Field("feeRateBps", optional(NUMBER), "The most it may be charged, 0 to 1000 basis points."),
-    Field("salt", optional(NUMBER), "What makes it unique: a number, or any text."),
-    Field("nonce", optional(NUMBER), "The maker's nonce; below his current one it is refused."),
-    Field("taker", optional(ADDRESS), "The zero address, which is anybody, or the operator."),
-    *WANTED,
+    FieldDoc(
+        "expiration",
+        optional(NUMBER),
+        "Last Unix second in which the order may trade; 0: no expiration.",
+    ),
+    FieldDoc("feeRateBps", optional(NUMBER), "Highest fee rate, 0 to 1000 basis points."),
+    FieldDoc("salt", optional(NUMBER), "Makes the order unique: a number or any text."),
+    FieldDoc("nonce", optional(NUMBER), "The maker's nonce; rejected if below the current one."),
+    FieldDoc("taker", optional(ADDRESS), "The zero address (any taker) or the operator."),
+    *OPTIONS,
 )
 GASLESS_ORDER: Final = record(
-    Field("maker", ADDRESS, "The caller's wallet.", True),
-    Field("smartWallet", optional(ADDRESS), "The wallet that holds the collateral."),
-    Field("tokenId", TOKEN, "The outcome token, YES or NO.", True),
-    Field("side", SIDE, "0 or BUY; 1 or SELL.", True),
-    Field("price", NUMBER, "Cents, 1 to 99.", True),
-    Field("size", WEI, "Tokens, in wei: 10^18 is one.", True),
+    FieldDoc("maker", ADDRESS, "The caller's wallet.", True),
+    FieldDoc("smartWallet", optional(ADDRESS), "The wallet that holds the collateral."),
+    FieldDoc("tokenId", TOKEN, "The outcome token, YES or NO.", True),
+    FieldDoc("side", SIDE, "0 or BUY; 1 or SELL.", True),
+    FieldDoc("price", NUMBER, "Price in cents, 1 to 99.", True),
+    FieldDoc("size", WEI, "Tokens in wei; 10^18 is one token.", True),
     MARKET,
-    *WANTED,
+    *OPTIONS,
 )
 CANCEL: Final = (
-    Field("maker", optional(ADDRESS), "The order's maker."),
-    Field("timestamp", optional(NUMBER), "Unix milliseconds, as signed."),
-    Field("signature", optional(SIGNATURE), "EIP-712 of Cancel(orderId, maker, timestamp)."),
+    FieldDoc("maker", optional(ADDRESS), "The order's maker."),
+    FieldDoc("timestamp", optional(NUMBER), "The signed Unix milliseconds."),
+    FieldDoc("signature", optional(SIGNATURE), "EIP-712 of Cancel(orderId, maker, timestamp)."),
 )
 
 GASLESS_EXAMPLE: Final[Mapping[str, str | int]] = {
@@ -111,7 +115,7 @@ GASLESS_EXAMPLE: Final[Mapping[str, str | int]] = {
     "price": 50,
     "size": "5000000000000000000",
 }
-"""A gasless order that the demo takes."""
+"""A gasless order that the demo accepts."""
 SIGNED_EXAMPLE: Final[Mapping[str, str | int]] = {
     "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
     "marketId": "demo",
@@ -124,13 +128,15 @@ SIGNED_EXAMPLE: Final[Mapping[str, str | int]] = {
     "signature": "0x735e115096b434834e661e71566ff5a5bb3b3b08fdf8299a2fc4e1c8fa2a66ea"
     "141a41652d600e54b405765de00745652e4574a53eeaf8f73cda597161b6d2081b",
 }
-"""A signed order that a server with the default domain takes."""
+"""A signed order that a server with the default domain accepts."""
 
 LISTED: Final = (
-    Field("maker", ADDRESS, "Only the orders of this wallet."),
-    Field("marketId", MARKET_ID, "Only those of this market."),
-    Field("limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}, "How many."),
-    Field("cursor", TEXT, "Where to go on: the X-Next-Cursor of the answer before."),
+    FieldDoc("maker", ADDRESS, "Only orders of this wallet."),
+    FieldDoc("marketId", MARKET_ID, "Only orders of this market."),
+    FieldDoc(
+        "limit", {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}, "Page size."
+    ),
+    FieldDoc("cursor", TEXT, "`X-Next-Cursor` of the previous page."),
 )
 CANCELLING: Final = (
     "MAKER_NOT_ALLOWED",
@@ -147,56 +153,56 @@ CANCELLING: Final = (
 )
 
 DESCRIBED: Final = {
-    "create_order": Described(
+    "create_order": RouteDoc(
         TAG,
         "Place a signed order",
         CreatedBody,
-        "It is matched at once, and what is left rests. The same signed order again is answered "
-        "as the first time, with `duplicate: true`.",
+        "The order matches immediately; the remainder rests. Repeating a signed order returns the "
+        "first response with `duplicate: true`.",
         body=SIGNED_ORDER,
         codes=(*SIGNED, *SETTLING_SIGNED, *PLACING),
         example=SIGNED_EXAMPLE,
     ),
-    "create_gasless_order": Described(
+    "create_gasless_order": RouteDoc(
         TAG,
-        "Place an order that nobody signed",
+        "Place an order without a signature",
         CreatedBody,
         body=GASLESS_ORDER,
         codes=(*SETTLING_UNSIGNED, *PLACING),
         example=GASLESS_EXAMPLE,
     ),
-    "get_order": Described(
+    "get_order": RouteDoc(
         TAG,
-        "Look up an order",
+        "Get an order",
         OrderBody,
-        "By its id, or by the hash that was signed.",
+        "By id or by signed hash.",
         codes=("UNKNOWN_ORDER", "INVALID_ORDER_ID", "INVALID_FIELD", "RECOVERING"),
     ),
-    "list_orders": Described(
+    "list_orders": RouteDoc(
         TAG,
-        "List orders that rest",
+        "List open orders",
         list[OrderBody],
-        "Where there are more, `Link` and `X-Next-Cursor` lead on.",
+        "`Link` and `X-Next-Cursor` lead to the next page.",
         query=LISTED,
         codes=("INVALID_FIELD", "INVALID_ADDRESS", "UNKNOWN_MARKET", "MAKER_NOT_ALLOWED"),
     ),
-    "cancel_order": Described(
+    "cancel_order": RouteDoc(
         TAG,
         "Cancel an order",
         OrderBody,
-        "In production a key that is bound to the maker, or the maker's signature, is needed.",
-        query=(Field("maker", TEXT, "The order's maker, where there is no body."),),
+        "Production requires a key bound to the maker or the maker's signature.",
+        query=(FieldDoc("maker", TEXT, "The order's maker, for requests without a body."),),
         body=record(*CANCEL),
         codes=CANCELLING,
         example={"maker": GASLESS_EXAMPLE["maker"]},
     ),
-    "create_batch": Described(
+    "create_batch": RouteDoc(
         TAG,
         "Place up to 20 orders",
         results(CreatedBody, ProblemBody),
-        "Each has its own result, in their sequence: the answer to a new order, or a problem.",
+        "Each order has its own result, in order: the response to a new order or a problem.",
         body=record(
-            Field(
+            FieldDoc(
                 "orders",
                 array({"anyOf": [SIGNED_ORDER, GASLESS_ORDER]}, BATCH_MAX),
                 "Signed and gasless orders.",
@@ -206,62 +212,62 @@ DESCRIBED: Final = {
         codes=("BATCH_TOO_LARGE", *SIGNED, *SETTLING, *PLACING),
         example={"orders": [GASLESS_EXAMPLE]},
     ),
-    "cancel_batch": Described(
+    "cancel_batch": RouteDoc(
         TAG,
         "Cancel up to 20 orders",
         results(OrderBody, ProblemBody),
-        "Each has its own result, in their sequence: the order, or a problem.",
+        "Each cancel has its own result, in order: the order or a problem.",
         body=record(
-            Field(
+            FieldDoc(
                 "orders",
-                array(record(Field("orderId", TEXT, "The order.", True), *CANCEL), BATCH_MAX),
-                "What is to be cancelled.",
+                array(record(FieldDoc("orderId", TEXT, "The order.", True), *CANCEL), BATCH_MAX),
+                "Orders to cancel.",
                 True,
             )
         ),
         codes=("BATCH_TOO_LARGE", *CANCELLING),
     ),
-    "validate_order": Described(
+    "validate_order": RouteDoc(
         TAG,
         "Check an order without placing it",
         {"anyOf": [refer(OutlookBody), refer(InvalidBody)]},
-        "A refusal comes as part of the answer, with an explanation of the signature.",
+        "An error is part of the response, with an explanation of the signature.",
         refers=(OutlookBody, InvalidBody),
         body={"anyOf": [SIGNED_ORDER, GASLESS_ORDER]},
         codes=(*SIGNED, *SETTLING, *PLACING),
         example=SIGNED_EXAMPLE,
     ),
-    "simulate_order": Described(
+    "simulate_order": RouteDoc(
         TAG,
-        "Say what an order would do",
+        "Simulate an order",
         OutlookBody,
-        "The trades that it would make now and what would rest. Nothing changes.",
+        "Returns the trades that the order would make now and the resting remainder.",
         body={"anyOf": [SIGNED_ORDER, GASLESS_ORDER]},
         codes=(*SIGNED, *SETTLING, *PLACING),
         example=GASLESS_EXAMPLE,
     ),
-    "set_nonce": Described(
+    "set_nonce": RouteDoc(
         TAG,
         "Raise the nonce of a maker",
         NonceBody,
-        "Orders with a lower nonce are cancelled, and refused from now on.",
+        "Cancels orders with a lower nonce and rejects them from then on.",
         body=record(
-            Field("maker", ADDRESS, "The maker.", True),
-            Field("nonce", NUMBER, "His nonce from now on.", True),
-            Field("signature", SIGNATURE, "EIP-712 of SetNonce(maker, nonce).", True),
+            FieldDoc("maker", ADDRESS, "The maker.", True),
+            FieldDoc("nonce", NUMBER, "The new nonce.", True),
+            FieldDoc("signature", SIGNATURE, "EIP-712 of SetNonce(maker, nonce).", True),
         ),
         codes=("RECOVERING", "DRAINING", "INVALID_ADDRESS", "NONCE_TOO_LOW", *SIGNED, *COMMAND),
     ),
-    "set_delegate": Described(
+    "set_delegate": RouteDoc(
         TAG,
-        "Let somebody sign for a maker, or no longer",
+        "Allow or forbid a delegate to sign for a maker",
         DelegateBody,
         body=record(
-            Field("maker", ADDRESS, "Who allows it.", True),
-            Field("delegate", ADDRESS, "Who may sign.", True),
-            Field("allowed", FLAG, "If he may.", True),
-            Field("nonce", NUMBER, "A number above that of the delegation before.", True),
-            Field("signature", SIGNATURE, "EIP-712 of SetDelegate by the maker.", True),
+            FieldDoc("maker", ADDRESS, "The maker.", True),
+            FieldDoc("delegate", ADDRESS, "The delegate.", True),
+            FieldDoc("allowed", FLAG, "Whether the delegate may sign.", True),
+            FieldDoc("nonce", NUMBER, "A number above that of the previous delegation.", True),
+            FieldDoc("signature", SIGNATURE, "EIP-712 of SetDelegate by the maker.", True),
         ),
         codes=(
             "RECOVERING",
@@ -273,4 +279,4 @@ DESCRIBED: Final = {
         ),
     ),
 }
-"""What each route takes, answers and is refused for."""
+"""Descriptions by route name."""
