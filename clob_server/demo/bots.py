@@ -1,7 +1,7 @@
-"""Two bots: one keeps orders around a price that wanders, one trades with them now and then.
+"""The demo market and its two bots: one quotes around a drifting price, one trades with it.
 
-They do one command at a time and at most two in a second. What they do follows from their seed and
-from the book they find.
+The bots send one command at a time and at most two per second. Their actions depend only on the
+seed and the book.
 """
 
 import asyncio
@@ -30,34 +30,37 @@ from clob_server.service import Phase, Service
 from clob_server.settlement.markets import condition_of
 
 MARKET: Final = "demo"
-"""The market."""
+"""Market id."""
 QUESTION: Final = "Will it rain in Oslo on New Year's Day?"
-"""What is asked."""
+"""Question of the market."""
 CONDITION: Final = condition_of(MARKET, QUESTION, OPERATOR.address, DEVELOPMENT.collateral)
-"""Its condition on every fresh development chain, known before there is one."""
+"""Its condition on every new development chain, computed in advance."""
 YES: Final = CONDITION.yes
-"""Its YES token."""
 NO: Final = CONDITION.no
-"""Its NO token."""
 QUOTER: Final = BOTS[0].address
-"""The wallet of the bot that makes the market, as everybody's development chain has it."""
+"""Wallet of the quoting bot, an account of every development chain."""
 TAKER: Final = BOTS[1].address
-"""The wallet of the bot that trades in it."""
+"""Wallet of the trading bot."""
 FAIR: Final = 52
-"""What the bots take the YES token to be worth at first, in cents."""
+"""Initial fair price of the YES token, in cents."""
 LEVELS: Final = 8
-"""How many prices of a side have orders at first."""
-TAKEN: Final = ((YES, Side.BUY, 3), (YES, Side.SELL, 2), (NO, Side.BUY, 4), (YES, Side.BUY, 1))
-"""What was traded before the first request: token, side and how many tokens."""
+"""Initial price levels per side."""
+INITIAL_TRADES: Final = (
+    (YES, Side.BUY, 3),
+    (YES, Side.SELL, 2),
+    (NO, Side.BUY, 4),
+    (YES, Side.BUY, 1),
+)
+"""Initial trades: token, side and number of tokens."""
 
 
 def fair_of(token: str, fair: int) -> int:
-    """Give what a token is worth where the YES token is worth so many cents."""
+    """Return the fair price of a token for a fair YES price."""
     return fair if token == YES else 100 - fair
 
 
 def opening(service: Service, now_ms: int) -> tuple[AnyCommand, ...]:
-    """Give the commands that open the market, fill both of its books and make some trades."""
+    """Return commands that open the market, fill both books and make some trades."""
     commands: list[AnyCommand] = [
         BindMarket(market=MARKET, condition=CONDITION, now_ms=now_ms),
         AddMarket(market=Market(id=MARKET, yes=YES, no=NO), now_ms=now_ms),
@@ -74,7 +77,7 @@ def opening(service: Service, now_ms: int) -> tuple[AnyCommand, ...]:
             size = tokens(10 + 7 * step % 23)
             for side, price in ((Side.BUY, fair - step), (Side.SELL, fair + step)):
                 commands.append(quote(service, now_ms, token, side, price, size))
-    for token, side, count in TAKEN:
+    for token, side, count in INITIAL_TRADES:
         fair = fair_of(token, FAIR)
         price = fair + 1 if side is Side.BUY else fair - 1
         commands.append(take(service, now_ms, token, side, price, tokens(count)))
@@ -82,7 +85,7 @@ def opening(service: Service, now_ms: int) -> tuple[AnyCommand, ...]:
 
 
 def quote(service: Service, now_ms: int, token: str, side: Side, price: int, size: int) -> Submit:
-    """Give the command that rests an order."""
+    """Return a resting order."""
     order = Order(
         id=next_id(service, now_ms),
         token=token,
@@ -96,7 +99,7 @@ def quote(service: Service, now_ms: int, token: str, side: Side, price: int, siz
 
 
 def take(service: Service, now_ms: int, token: str, side: Side, price: int, size: int) -> Submit:
-    """Give the command that trades with what rests at a price or a better one."""
+    """Return an order that trades at a price or better and never rests."""
     order = Order(
         id=next_id(service, now_ms),
         token=token,
@@ -110,26 +113,26 @@ def take(service: Service, now_ms: int, token: str, side: Side, price: int, size
 
 
 def next_id(service: Service, now_ms: int) -> str:
-    """Name the next order."""
+    """Return the id of the next order."""
     return service.ids.order(now_ms, service.next_order_number())
 
 
 PAUSE_S: Final = 0.51
-"""The shortest time between two commands; a timer may be early by a little."""
-TAKES: Final = 0.35
-"""How often it is the turn of the bot that trades."""
-WANDERS: Final = 0.15
-"""How often the price wanders by a cent."""
+"""Shortest time between two commands; timers may fire slightly early."""
+TRADE_PROBABILITY: Final = 0.35
+"""Probability that the trading bot acts."""
+DRIFT_PROBABILITY: Final = 0.15
+"""Probability that the fair price moves by a cent."""
 FAIR_MIN, FAIR_MAX = 30, 70
-"""How far it wanders."""
-REACH: Final = 10
-"""How far from the price an order may be before it is taken out."""
+"""Range of the fair price."""
+DISTANCE_MAX: Final = 10
+"""Largest distance of an order from the fair price before it is cancelled."""
 DEPTH: Final = 8
-"""How many prices of each side are quoted."""
+"""Price levels quoted per side."""
 LEVELS_MIN: Final = 3
-"""How many prices of a side are always left."""
+"""Price levels that always remain per side."""
 ORDERS_MAX: Final = 20
-"""How many orders of a side there are before the oldest is taken out."""
+"""Orders per side before the oldest is cancelled."""
 
 
 class Bots:
@@ -146,29 +149,29 @@ class Bots:
         self._fair = FAIR
 
     async def trade(self) -> None:
-        """Trade until the server is about to stop, or until cancelled."""
+        """Trade until the server drains or the task is cancelled."""
         while self._service.phase is Phase.READY:
             await asyncio.sleep(PAUSE_S * (1 + self._random.random()))
             with suppress(ClobError):  # another order came first, or the engine has stopped
                 await self._service.engine.ask(self.next_command)
 
     def next_command(self, now_ms: int) -> AnyCommand:
-        """Give what is done now."""
+        """Return the next action."""
         draw = self._random
         token = draw.choice((YES, NO))
         side = draw.choice((Side.BUY, Side.SELL))
-        if draw.random() < WANDERS:
+        if draw.random() < DRIFT_PROBABILITY:
             self._fair = min(max(self._fair + draw.choice((-1, 1)), FAIR_MIN), FAIR_MAX)
-        taken = self._taken(token, side, now_ms) if draw.random() < TAKES else None
-        return taken or self._withdrawn(token, side, now_ms) or self._quoted(token, side, now_ms)
+        taken = self._trade(token, side, now_ms) if draw.random() < TRADE_PROBABILITY else None
+        return taken or self._cancel(token, side, now_ms) or self._quote(token, side, now_ms)
 
     def _levels(self, token: str, side: Side) -> Sequence[Level]:
-        """Give what rests on a side, the best first."""
+        """Return the levels of a side, best first."""
         depth = self._service.exchange.matcher.depth(MARKET, token)
         return depth.bids if side is Side.BUY else depth.asks
 
-    def _taken(self, token: str, side: Side, now_ms: int) -> Submit | None:
-        """Trade with the best price, unless too little would be left."""
+    def _trade(self, token: str, side: Side, now_ms: int) -> Submit | None:
+        """Trade at the best price, unless too few levels would remain."""
         levels = self._levels(token, other(side))
         if len(levels) <= LEVELS_MIN:
             return None
@@ -176,21 +179,21 @@ class Bots:
         size = min(best.size, tokens(self._random.randint(1, 12)))
         return take(self._service, now_ms, token, side, best.price, size)
 
-    def _withdrawn(self, token: str, side: Side, now_ms: int) -> Cancel | None:
-        """Take out an order that is out of place, or the oldest of too many."""
+    def _cancel(self, token: str, side: Side, now_ms: int) -> Cancel | None:
+        """Cancel an order that is out of range, or the oldest of too many."""
         if len(self._levels(token, side)) <= LEVELS_MIN:
             return None
         fair = fair_of(token, self._fair)
         resting = self._service.exchange.matcher.open_orders(maker=QUOTER, market=MARKET)
         own = [each for each in resting if each.order.token == token and each.order.side is side]
-        misplaced = [each for each in own if not 0 < distance(each, fair) <= REACH]
+        misplaced = [each for each in own if not 0 < distance(each, fair) <= DISTANCE_MAX]
         if not misplaced and len(own) < ORDERS_MAX:
             return None
         order_id = (misplaced or own)[0].order.id
         return Cancel(market=MARKET, order_id=order_id, maker=QUOTER, now_ms=now_ms)
 
-    def _quoted(self, token: str, side: Side, now_ms: int) -> Submit:
-        """Rest an order at the price that has least, of those that would not trade."""
+    def _quote(self, token: str, side: Side, now_ms: int) -> Submit:
+        """Rest an order at the thinnest level that does not cross."""
         fair = fair_of(token, self._fair)
         sizes = {level.price: level.size for level in self._levels(token, side)}
         opposite = self._levels(token, other(side))
@@ -205,13 +208,10 @@ class Bots:
 
 
 def other(side: Side) -> Side:
-    """Give the other side."""
+    """Return the opposite side."""
     return Side.SELL if side is Side.BUY else Side.BUY
 
 
 def distance(record: OrderRecord, fair: int) -> int:
-    """Say how far an order is from the price, on its own side; below 0 it is on the other."""
+    """Return the distance of an order from the fair price; negative on the wrong side."""
     return fair - record.price if record.order.side is Side.BUY else record.price - fair
-
-
-# MERGED clob_server.demo.bots: The market of the demo, and what is in it before the bots begin.
