@@ -1,7 +1,10 @@
 """The development chain: py-evm behind JSON-RPC in a process of its own, its state in SQLite.
 
-It needs the extra ``devchain``. Nothing outside this package imports it: whoever wants a chain
-starts ``python -m clob_server.chain.devchain FOLDER`` and speaks JSON-RPC, as to any other node.
+It needs the extra ``devchain``. Nothing outside this package imports it: a client starts
+``python -m clob_server.chain.devchain FOLDER`` and uses JSON-RPC, as with any other node.
+
+The precompiled contracts of the curve BLS12-381 load when first used: their tables take a quarter
+of the start-up time, and few contracts call them.
 """
 
 import sys
@@ -11,7 +14,7 @@ from types import ModuleType
 from typing import Any, Final
 
 NAME: Final = "eth.precompiles.bls12_381"
-"""The module that is loaded late."""
+"""The module that loads on first use."""
 CONTRACTS: Final = (
     "bls12_g1_add",
     "bls12_g1_msm",
@@ -21,11 +24,11 @@ CONTRACTS: Final = (
     "bls12_map_fp2_to_g2",
     "bls12_pairing_check",
 )
-"""What py-evm takes from it."""
+"""The names that py-evm imports from it."""
 
 
 class LazyModule(ModuleType):
-    """Stands in for the module until it is needed."""
+    """Placeholder of the module until it is needed."""
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
         if name not in CONTRACTS:
@@ -38,21 +41,16 @@ class LazyModule(ModuleType):
 
 
 def loaded(name: str) -> Callable[[Any], Any]:
-    """Give one of the contracts as py-evm has it; the first time takes half a second."""
+    """Load one of the contracts; the first call takes half a second."""
     if isinstance(sys.modules.get(NAME), LazyModule):
         del sys.modules[NAME]
-    found: Callable[[Any], Any] = getattr(import_module(NAME), name)
-    return found
+    function: Callable[[Any], Any] = getattr(import_module(NAME), name)
+    return function
 
 
-def stand_in() -> None:
-    """Have py-evm load without it, where that is not loaded yet."""
+def install_placeholder() -> None:
+    """Install the placeholder, unless the module is loaded already."""
     sys.modules.setdefault(NAME, LazyModule(NAME))
 
 
-stand_in()
-
-# MERGED clob_server.chain.devchain: A part of py-evm that is costly to load, loaded when a contract first asks for it.
-#
-# The contracts that compute on the curve BLS12-381 are built in, nearly nobody calls them, and their
-# tables take a quarter of the time in which the chain starts.
+install_placeholder()

@@ -1,41 +1,41 @@
-"""What the chain answers in place of a result, with the codes that real nodes give."""
+"""JSON-RPC errors of the chain, with the codes of real nodes."""
 
 from typing import Final
 
 PARSE_ERROR: Final = -32700
-"""The body is not JSON."""
+"""Body is not JSON."""
 INVALID_REQUEST: Final = -32600
-"""It is JSON, and no request."""
+"""JSON, but not a request."""
 METHOD_NOT_FOUND: Final = -32601
-"""There is no such method."""
+"""Unknown method."""
 INVALID_PARAMS: Final = -32602
-"""The parameters are not those of the method."""
+"""Wrong parameters."""
 INTERNAL_ERROR: Final = -32603
-"""The chain itself failed."""
-REFUSED: Final = -32000
-"""A transaction or a call that cannot be done."""
+"""Failure of the chain."""
+REJECTED: Final = -32000
+"""A transaction or call that cannot be executed."""
 LIMIT_EXCEEDED: Final = -32005
-"""An answer that would be too long."""
+"""Response too long."""
 REVERTED: Final = 3
-"""A contract refused; the data is what it said."""
+"""A contract reverted; the data is its output."""
 
 
-class RefusedError(Exception):
-    """A request gets an error for an answer.
+class RequestError(Exception):
+    """A request is answered with an error.
 
     Args:
-        message: what is wrong, in the words that real nodes use where they have some.
-        code: the code of JSON-RPC.
-        data: what a contract answered when it reverted.
+        message: the text, that of real nodes where they have one.
+        code: the JSON-RPC code.
+        data: output of a contract that reverted.
     """
 
-    def __init__(self, message: str, code: int = REFUSED, data: bytes | None = None) -> None:
+    def __init__(self, message: str, code: int = REJECTED, data: bytes | None = None) -> None:
         super().__init__(message)
         self.message: Final[str] = message
         self.code: Final[int] = code
         self.data: Final[bytes | None] = data
 
 
-def invalid(message: str) -> RefusedError:
-    """Make the error of wrong parameters."""
-    return RefusedError(message, INVALID_PARAMS)
+def invalid(message: str) -> RequestError:
+    """Return the error for wrong parameters."""
+    return RequestError(message, INVALID_PARAMS)

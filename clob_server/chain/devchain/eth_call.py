@@ -1,4 +1,4 @@
-"""Transactions that are only tried: what a contract answers, and how much gas one needs."""
+"""``eth_call`` and ``eth_estimateGas``: transactions that are executed and undone."""
 
 from typing import Final, cast
 
@@ -10,53 +10,52 @@ from eth.vm.forks.prague.transactions import PragueTransactionBuilder
 from eth.vm.spoof import SpoofTransaction
 from eth_typing import Address
 
-from clob_server.chain.devchain.errors import REVERTED, RefusedError
+from clob_server.chain.devchain.errors import REVERTED, RequestError
 from clob_server.chain.devchain.evm import floor_gas
 
 SPARE_GAS: Final = 2301
-"""How much must be left, unused, where a contract writes to its storage."""
+"""Gas that must remain for a storage write."""
 WHOLE: Final = 64
-"""Of so many parts of the gas,"""
-HANDED_ON: Final = 63
-"""a call hands on so many at most."""
+PASSED_ON: Final = 63
+"""A call passes on at most ``PASSED_ON / WHOLE`` of the gas."""
 ERROR_SELECTOR: Final = bytes.fromhex("08c379a0")
-"""How the data of ``Error(string)`` begins, which is what ``require`` reverts with."""
+"""Selector of ``Error(string)``, the data of a failed ``require``."""
 REASON_OFFSET: Final = 68
-"""Where its text begins, after the selector, an offset and a length."""
+"""Offset of the text, after selector, offset and length."""
 LENGTH_OFFSET: Final = 36
-"""Where the length of the text stands."""
+"""Offset of the length of the text."""
 CLOSE_ENOUGH: Final = 66
-"""An estimate is too high by at most one part in so many."""
+"""Relative precision of an estimate: one part in this number."""
 
 
 class UnsignedCall(msgspec.Struct, frozen=True):
-    """A transaction that nobody signed."""
+    """A transaction without a signature."""
 
     sender: bytes
-    """Who would send it."""
+    """The sender."""
     to: bytes
-    """To whom; empty to create a contract."""
+    """The recipient; empty to create a contract."""
     gas: int
-    """How much gas it may use."""
+    """Gas limit."""
     gas_price_wei: int
-    """What it would pay for a unit of gas."""
+    """Gas price."""
     value_wei: int
-    """What it would bring along."""
+    """Value sent."""
     data: bytes
-    """Its data, or the code that creates the contract."""
+    """Call data, or initialisation code of a contract."""
     access_list: tuple[tuple[bytes, tuple[int, ...]], ...] = ()
-    """What it says that it touches."""
+    """Access list."""
 
 
 def call(state: StateAPI, wanted: UnsignedCall) -> bytes:
-    """Give what a contract answers to a call.
+    """Return the output of a call.
 
     Args:
-        state: what is there; it is left as it is.
+        state: the state; restored afterwards.
         wanted: the call.
 
     Raises:
-        RefusedError: the contract reverted, with what it said, or the call failed.
+        RequestError: the contract reverted or the call failed.
     """
     computation, _ = attempt(state, wanted, wanted.gas)
     raise_failure(computation, wanted.gas)
@@ -64,21 +63,18 @@ def call(state: StateAPI, wanted: UnsignedCall) -> bytes:
 
 
 def estimate_gas(state: StateAPI, wanted: UnsignedCall) -> int:
-    """Say with how much gas a transaction succeeds.
+    """Return an amount of gas with which a transaction succeeds.
 
-    It is tried once, with all the gas there is. What it used is enough for a contract that calls no
-    other. A call hands on 63 of 64 parts at most, so each level of calls needs a little more. Only
-    where what is done depends on the gas, the figure is searched by trying.
+    One run with all available gas shows the gas used, which suffices for a contract that calls no
+    other. A call passes on at most 63/64 of the gas, so each level of calls needs a little more.
+    A binary search follows only if the behaviour depends on the gas.
 
     Args:
-        state: what is there; it is left as it is.
-        wanted: the transaction; its gas is the most that is tried.
-
-    Returns:
-        An amount of gas with which it succeeds.
+        state: the state; restored afterwards.
+        wanted: the transaction; its gas is the upper limit.
 
     Raises:
-        RefusedError: it fails with all the gas there is.
+        RequestError: the transaction fails with all available gas.
     """
     computation, used = attempt(state, wanted, wanted.gas)
     raise_failure(computation, wanted.gas)
@@ -86,7 +82,7 @@ def estimate_gas(state: StateAPI, wanted: UnsignedCall) -> int:
     if not wanted.to or state.get_code(cast(Address, wanted.to)):
         need += SPARE_GAS
     for _ in range(depth_of(computation)):
-        need = need * WHOLE // HANDED_ON + 1
+        need = need * WHOLE // PASSED_ON + 1
     need = min(max(need, floor_gas(wanted.data)), wanted.gas)
     if not depends_on_gas(computation) or succeeds(state, wanted, need):
         return need
@@ -94,14 +90,14 @@ def estimate_gas(state: StateAPI, wanted: UnsignedCall) -> int:
 
 
 def depth_of(computation: ComputationAPI) -> int:
-    """Say through how many calls the deepest contract was reached."""
+    """Return the depth of nested calls."""
     return max((1 + depth_of(each) for each in computation.children), default=0)
 
 
 def depends_on_gas(computation: ComputationAPI) -> bool:
-    """Say whether less gas may lead to something else than just its end.
+    """Return whether less gas may change the behaviour, not only stop the run.
 
-    So it is where a contract looks at what is left, and where a call that failed took all it got.
+    True if a contract reads the remaining gas, or a failed call burned all its gas.
     """
     taken = computation.is_error and computation.error.burns_gas
     looked = getattr(computation, "looks_at_gas", False)
@@ -109,7 +105,7 @@ def depends_on_gas(computation: ComputationAPI) -> bool:
 
 
 def search(state: StateAPI, wanted: UnsignedCall, too_low: int, enough: int) -> int:
-    """Find an amount of gas with which a transaction succeeds, between two."""
+    """Search for sufficient gas between two amounts."""
     while (enough - too_low) * CLOSE_ENOUGH > enough:
         middle = (too_low + enough) // 2
         if succeeds(state, wanted, middle):
@@ -120,28 +116,27 @@ def search(state: StateAPI, wanted: UnsignedCall, too_low: int, enough: int) -> 
 
 
 def succeeds(state: StateAPI, wanted: UnsignedCall, gas: int) -> bool:
-    """Say whether a transaction succeeds with an amount of gas."""
+    """Return whether a transaction succeeds with an amount of gas."""
     return not attempt(state, wanted, gas)[0].is_error
 
 
 def attempt(state: StateAPI, wanted: UnsignedCall, gas: int) -> tuple[ComputationAPI, int]:
-    """Try a transaction, without its fees and its signature.
+    """Execute a transaction without fees and signature, and undo it.
 
     Returns:
-        What came of it, and how much gas was used before anything was given back.
+        The computation, and the gas used before refunds.
 
     Raises:
-        RefusedError: the sender does not have what it brings along, or the gas is too little to
-            begin with.
+        RequestError: the sender lacks the value, or the gas is below the intrinsic gas.
     """
     transaction = as_transaction(wanted, gas)
     if state.get_balance(cast(Address, wanted.sender)) < wanted.value_wei:
-        raise RefusedError(
+        raise RequestError(
             f"insufficient funds for transfer: address 0x{wanted.sender.hex()} "
             f"does not have {wanted.value_wei} wei"
         )
     if gas < transaction.intrinsic_gas:
-        raise RefusedError(f"intrinsic gas too low: have {gas}, want {transaction.intrinsic_gas}")
+        raise RequestError(f"intrinsic gas too low: have {gas}, want {transaction.intrinsic_gas}")
     executor = PragueTransactionExecutor(state)
     state.lock_changes()
     snapshot = state.snapshot()
@@ -154,7 +149,7 @@ def attempt(state: StateAPI, wanted: UnsignedCall, gas: int) -> tuple[Computatio
 
 
 def as_transaction(wanted: UnsignedCall, gas: int) -> SignedTransactionAPI:
-    """Make the transaction that py-evm tries: without a fee, and with a sender and no signature."""
+    """Build py-evm's transaction with a sender, without fee and signature."""
     unsigned = PragueTransactionBuilder.new_unsigned_dynamic_fee_transaction(
         chain_id=0,
         nonce=0,
@@ -171,22 +166,22 @@ def as_transaction(wanted: UnsignedCall, gas: int) -> SignedTransactionAPI:
 
 
 def raise_failure(computation: ComputationAPI, gas: int) -> None:
-    """Refuse a call that failed, as real nodes do."""
+    """Raise the error of a failed call, with the texts of real nodes."""
     if not computation.is_error:
         return
     error = computation.error
     if isinstance(error, Revert):
-        said = computation.output
-        reason = reason_in(said)
-        raise RefusedError(f"execution reverted{reason and ': '}{reason}", REVERTED, said)
+        output = computation.output
+        reason = reason_in(output)
+        raise RequestError(f"execution reverted{reason and ': '}{reason}", REVERTED, output)
     if isinstance(error, OutOfGas):
-        raise RefusedError(f"gas required exceeds allowance ({gas})")
-    raise RefusedError(f"{type(error).__name__}: {error}")
+        raise RequestError(f"gas required exceeds allowance ({gas})")
+    raise RequestError(f"{type(error).__name__}: {error}")
 
 
-def reason_in(said: bytes) -> str:
-    """Give the text that a contract reverted with, empty where it gave none."""
-    if not said.startswith(ERROR_SELECTOR):
+def reason_in(output: bytes) -> str:
+    """Return the revert reason of a contract, empty if there is none."""
+    if not output.startswith(ERROR_SELECTOR):
         return ""
-    length = int.from_bytes(said[LENGTH_OFFSET:REASON_OFFSET])
-    return said[REASON_OFFSET : REASON_OFFSET + length].decode(errors="replace")
+    length = int.from_bytes(output[LENGTH_OFFSET:REASON_OFFSET])
+    return output[REASON_OFFSET : REASON_OFFSET + length].decode(errors="replace")

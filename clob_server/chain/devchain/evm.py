@@ -1,4 +1,4 @@
-"""The rules of the chain: py-evm's newest fork, ten funded accounts, and a constant gas limit."""
+"""Rules of the chain: the fork Prague, funded accounts, a constant gas limit, validation."""
 
 from typing import Any, Final, cast
 
@@ -25,35 +25,35 @@ from eth_typing import BlockNumber
 from eth_utils.exceptions import ValidationError
 
 from clob.signing import keccak256
-from clob_server.chain.devchain.errors import RefusedError, invalid
+from clob_server.chain.devchain.errors import RequestError, invalid
 from clob_server.chain.devchain.interpreter import run
 from clob_server.chain.devchain.state import ChainStore
 from clob_server.chain.devchain.views import kind_of
 from clob_server.chain.eth.accounts import ACCOUNTS, GENESIS_WEI
 
 GAS_LIMIT: Final = 30_000_000
-"""How much gas a block may use, and a call."""
+"""Gas limit of a block and of a call."""
 BASE_FEE_WEI: Final = 10**9
-"""The base fee of the first block; blocks that are nearly empty bring it down to 7 wei."""
+"""Base fee of the first block; nearly empty blocks lower it to 7 wei."""
 TIP_WEI: Final = 10**9
-"""The priority fee that is suggested."""
+"""Suggested priority fee."""
 BLOB_TYPE: Final = 3
-"""The type of the transactions that carry blobs, which are refused."""
+"""Type of blob transactions, which are rejected."""
 CONSTANT: Final[dict[str, Any]] = {
     "gas_limit": GAS_LIMIT,
     "parent_beacon_block_root": bytes(32),
 }
-"""What every header has."""
+"""Constant header fields."""
 
-# The compiled one takes a tenth of the time of the one that py-evm finds, and a trie is all hashes.
+# Tries consist of hashes, and the compiled hash takes a tenth of the time of py-evm's default.
 keccak.hasher = keccak256  # type: ignore[assignment]
 
 
 class DevelopmentComputation(PragueComputation):
-    """The run of a contract."""
+    """Execution of a contract."""
 
     looks_at_gas = False
-    """Whether what it does may depend on how much gas it has left."""
+    """Whether the code reads the remaining gas."""
 
     @classmethod
     def apply_computation(
@@ -63,7 +63,7 @@ class DevelopmentComputation(PragueComputation):
         transaction_context: TransactionContextAPI,
         parent_computation: ComputationAPI | None = None,
     ) -> ComputationAPI:
-        """Do what py-evm does before it runs the code, and run it here."""
+        """Prepare as py-evm does, then run the code in our interpreter."""
         computation = cls(state, message, transaction_context)
         with computation:
             if parent_computation is not None:
@@ -83,22 +83,22 @@ class DevelopmentComputation(PragueComputation):
 
 
 class DevelopmentState(PragueState):
-    """The state of a block, without the two contracts of Prague that only consensus clients use."""
+    """State of a block without Prague's two system contracts, used by consensus clients only."""
 
     computation_class: type[PragueComputation] = DevelopmentComputation
 
     def set_system_contracts(self) -> None:
-        """Leave them out: looking for them in each block and call takes time."""
+        """Skip them: looking them up in each block and call takes time."""
 
 
 class DevelopmentVM(PragueVM):
-    """The rules of a block: Prague."""
+    """Block rules: Prague."""
 
     _state_class = DevelopmentState
 
 
 class DevelopmentEvm(Chain):
-    """py-evm's chain of these blocks."""
+    """py-evm chain with these rules."""
 
     vm_configuration: tuple[tuple[BlockNumber, type[VirtualMachineAPI]], ...] = (
         (BlockNumber(0), DevelopmentVM),
@@ -106,12 +106,12 @@ class DevelopmentEvm(Chain):
 
 
 def open_evm(store: ChainStore, chain_id: int, now_s: int) -> Chain:
-    """Open the chain in a store, and begin it where there is none.
+    """Open the chain of a store, or create it.
 
     Args:
-        store: its keys.
-        chain_id: what its transactions are signed for.
-        now_s: the time of the first block, if it is not there yet, in seconds.
+        store: the database.
+        chain_id: the chain id of transactions.
+        now_s: Unix seconds of a new first block.
     """
     kind = DevelopmentEvm.configure(f"Chain{chain_id}", chain_id=chain_id)
     if store.row("SELECT 1 FROM blocks WHERE number=0") is not None:
@@ -130,29 +130,29 @@ def open_evm(store: ChainStore, chain_id: int, now_s: int) -> Chain:
 
 
 TRANSACTION_GAS: Final = 21_000
-"""What the smallest transaction costs."""
+"""Gas of the smallest transaction."""
 FLOOR_GAS_PER_TOKEN: Final = 10
-"""What data costs at least, EIP-7623; a zero byte is one token."""
+"""Minimum gas per data token (EIP-7623); a zero byte is one token."""
 TOKENS_PER_BYTE: Final = 4
-"""How many tokens any other byte is."""
+"""Tokens of a non-zero byte."""
 CREATION_BYTES_MAX: Final = 49_152
-"""How long the code may be that creates a contract, EIP-3860."""
+"""Longest initialisation code (EIP-3860)."""
 
 
 def decode(raw: bytes) -> SignedTransactionAPI:
-    """Read a signed transaction.
+    """Decode a signed transaction.
 
     Raises:
-        RefusedError: it is none, of an unknown type, or its signature is none.
+        RequestError: not a valid signed transaction of a supported type.
     """
     try:
         transaction = PragueTransactionBuilder.decode(raw)
         if kind_of(transaction) == BLOB_TYPE:
-            raise RefusedError("transaction type not supported: it carries blobs")
+            raise RequestError("transaction type not supported: it carries blobs")
         transaction.validate()
         transaction.check_signature_validity()
     except UnrecognizedTransactionType as error:
-        raise RefusedError(f"transaction type not supported: {error}") from error
+        raise RequestError(f"transaction type not supported: {error}") from error
     except (rlp.RLPException, ValidationError, BadSignature, ValueError, TypeError) as error:
         raise invalid(f"failed to decode the transaction: {error}") from error
     return transaction
@@ -161,20 +161,20 @@ def decode(raw: bytes) -> SignedTransactionAPI:
 def check(
     raw: bytes, header: BlockHeaderAPI, state: StateAPI, chain_id: int
 ) -> SignedTransactionAPI:
-    """Read a signed transaction, and refuse it if it cannot be mined now or later.
+    """Decode a signed transaction and check that it can be mined, now or later.
 
     Args:
-        raw: its bytes.
-        header: the block that it would be in.
-        state: what is there before that block.
-        chain_id: the chain.
+        raw: the signed bytes.
+        header: the block to include it in.
+        state: the state before that block.
+        chain_id: the chain id.
 
     Raises:
-        RefusedError: why not.
+        RequestError: the first failed check, with the text of real nodes.
     """
     transaction = decode(raw)
     if transaction.chain_id not in (None, chain_id):
-        raise RefusedError(
+        raise RequestError(
             f"invalid chain id for signer: have {transaction.chain_id} want {chain_id}"
         )
     check_gas(transaction, header)
@@ -184,55 +184,52 @@ def check(
 
 
 def floor_gas(data: bytes) -> int:
-    """Say how much gas a transaction with this data uses at least."""
+    """Return the minimum gas of a transaction with this data."""
     tokens = TOKENS_PER_BYTE * len(data) - (TOKENS_PER_BYTE - 1) * data.count(0)
     return TRANSACTION_GAS + FLOOR_GAS_PER_TOKEN * tokens
 
 
 def check_gas(transaction: SignedTransactionAPI, header: BlockHeaderAPI) -> None:
-    """Refuse a gas limit that no block has, or that is too low to begin with."""
+    """Reject a gas limit above the block's or below the intrinsic gas."""
     gas = transaction.gas
     if gas > header.gas_limit:
-        raise RefusedError(f"exceeds block gas limit: have {gas}, limit {header.gas_limit}")
+        raise RequestError(f"exceeds block gas limit: have {gas}, limit {header.gas_limit}")
     if gas < transaction.intrinsic_gas:
-        raise RefusedError(f"intrinsic gas too low: have {gas}, want {transaction.intrinsic_gas}")
+        raise RequestError(f"intrinsic gas too low: have {gas}, want {transaction.intrinsic_gas}")
     if gas < (floor := floor_gas(transaction.data)):
-        raise RefusedError(f"insufficient gas for floor data gas cost: have {gas}, want {floor}")
+        raise RequestError(f"insufficient gas for floor data gas cost: have {gas}, want {floor}")
     if not transaction.to and len(transaction.data) > CREATION_BYTES_MAX:
-        raise RefusedError(
+        raise RequestError(
             f"max initcode size exceeded: code size {len(transaction.data)}, "
             f"limit {CREATION_BYTES_MAX}"
         )
 
 
 def check_fees(transaction: SignedTransactionAPI, header: BlockHeaderAPI) -> None:
-    """Refuse fees that contradict each other, or that the block does not take."""
+    """Reject inconsistent fees and fees below the base fee."""
     fee, tip = transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas
     base_fee = getattr(header, "base_fee_per_gas", 0)
     if tip > fee:
-        raise RefusedError(
+        raise RequestError(
             "max priority fee per gas higher than max fee per gas: "
             f"maxPriorityFeePerGas: {tip}, maxFeePerGas: {fee}"
         )
     if fee < base_fee:
-        raise RefusedError(
+        raise RequestError(
             f"max fee per gas less than block base fee: maxFeePerGas: {fee}, baseFee: {base_fee}"
         )
 
 
 def check_sender(transaction: SignedTransactionAPI, state: StateAPI) -> None:
-    """Refuse a nonce that was used, and a sender who cannot pay."""
+    """Reject a used nonce and a sender without sufficient funds."""
     sender, nonce = transaction.sender, transaction.nonce
     have = state.get_nonce(sender)
     if nonce < have:
-        raise RefusedError(f"nonce too low: next nonce {have}, tx nonce {nonce}")
+        raise RequestError(f"nonce too low: next nonce {have}, tx nonce {nonce}")
     balance_wei = state.get_balance(sender)
     want_wei = transaction.gas * transaction.max_fee_per_gas + transaction.value
     if balance_wei < want_wei:
-        raise RefusedError(
+        raise RequestError(
             f"insufficient funds for gas * price + value: address 0x{sender.hex()} "
             f"have {balance_wei} want {want_wei}"
         )
-
-
-# MERGED clob_server.chain.devchain.evm: What a signed transaction must be to be mined, refused in the words of real nodes.

@@ -1,4 +1,4 @@
-"""What the last blocks charged, from which a wallet guesses what the next one will."""
+"""``eth_feeHistory``: fees of the last blocks, from which wallets estimate the next."""
 
 from typing import Any, Final
 
@@ -9,13 +9,13 @@ from clob_server.chain.devchain.errors import invalid
 from clob_server.chain.devchain.params import block_named, shown, whole_number
 
 HISTORY_MAX: Final = 1024
-"""How many blocks one answer tells of at most."""
+"""Blocks per response, at most."""
 PERCENTILES_MAX: Final = 100
-"""How many percentiles may be asked for."""
+"""Percentiles per request, at most."""
 
 
 class _Fees(msgspec.Struct, rename="camel"):
-    """What is needed of a block."""
+    """The fields needed of a block."""
 
     number: str
     gas_used: str
@@ -24,7 +24,7 @@ class _Fees(msgspec.Struct, rename="camel"):
 
 
 class _Receipt(msgspec.Struct, rename="camel"):
-    """What is needed of a receipt."""
+    """The fields needed of a receipt."""
 
     gas_used: str
     effective_gas_price: str
@@ -33,27 +33,27 @@ class _Receipt(msgspec.Struct, rename="camel"):
 def fee_history(
     chain: DevelopmentChain, count: object, newest: object, percentiles: object
 ) -> dict[str, Any]:
-    """Tell of the last blocks.
+    """Return fees of the last blocks.
 
     Args:
         chain: the chain.
-        count: how many blocks.
-        newest: up to which.
-        percentiles: which tips to tell of, by how much of the gas paid no more; None for none.
+        count: the number of blocks.
+        newest: the last block.
+        percentiles: percentiles of tips, by gas; None for none.
 
     Raises:
-        RefusedError: the parameters are not of that kind.
+        RequestError: a parameter is invalid.
     """
-    asked = min(whole_number(count, "blockCount"), HISTORY_MAX)
+    block_count = min(whole_number(count, "blockCount"), HISTORY_MAX)
     named = block_named(newest, "newestBlock")
     last = chain.head.block_number if isinstance(named, str) else chain.header(named).block_number
-    first = max(0, last - asked + 1)
+    first = max(0, last - block_count + 1)
     query = "SELECT body FROM blocks WHERE number BETWEEN ? AND ? ORDER BY number"
     rows = chain.store.rows(query, first, last)
     blocks = [msgspec.json.decode(row[0], type=_Fees) for row in rows]
     after = chain.next_header() if last == chain.head.block_number else chain.header(last + 1)
     base_fees = [each.base_fee_per_gas for each in blocks]
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "oldestBlock": hex(first),
         "baseFeePerGas": [*base_fees, hex(getattr(after, "base_fee_per_gas", 0))],
         "gasUsedRatio": [int(each.gas_used, 16) / int(each.gas_limit, 16) for each in blocks],
@@ -62,22 +62,24 @@ def fee_history(
     }
     if percentiles is not None:
         wanted = read_percentiles(percentiles)
-        told["reward"] = [rewards(chain, each, wanted) for each in blocks]
-    return told
+        result["reward"] = [rewards(chain, each, wanted) for each in blocks]
+    return result
 
 
 def read_percentiles(given: object) -> list[float]:
-    """Read the percentiles, which must rise from 0 to 100."""
+    """Parse percentiles, ascending from 0 to 100."""
     fits = isinstance(given, list) and len(given) <= PERCENTILES_MAX
     if fits and all(type(each) in (int, float) and 0 <= each <= 100 for each in given):  # type: ignore[attr-defined]
-        found: list[float] = given  # type: ignore[assignment]
-        if found == sorted(found):
-            return found
-    raise invalid(f"rewardPercentiles: numbers that rise from 0 to 100, not {shown(given)}")
+        values: list[float] = given  # type: ignore[assignment]
+        if values == sorted(values):
+            return values
+    raise invalid(
+        f"rewardPercentiles: expected ascending numbers from 0 to 100; got {shown(given)}"
+    )
 
 
 def rewards(chain: DevelopmentChain, block: _Fees, percentiles: list[float]) -> list[str]:
-    """Give the tip below which each part of a block's gas paid, in wei, or zeros."""
+    """Return the tips at percentiles of a block's gas, in wei; zeros for an empty block."""
     query = "SELECT receipt FROM transactions WHERE block=?"
     receipts = [
         msgspec.json.decode(row[0], type=_Receipt)
@@ -92,7 +94,7 @@ def rewards(chain: DevelopmentChain, block: _Fees, percentiles: list[float]) -> 
 
 
 def tip_at(tips: list[tuple[int, int]], gas: float) -> int:
-    """Give the tip that was paid for the unit of gas at a place, the lowest tips first."""
+    """Return the tip paid for the n-th unit of gas, lowest tips first."""
     for tip, used in tips:
         gas -= used
         if gas <= 0:

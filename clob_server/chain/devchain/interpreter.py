@@ -1,4 +1,10 @@
-"""The run of a contract's code, in fewer steps than py-evm takes for it."""
+"""Interpreter of contract code, faster than py-evm's.
+
+Frequent instructions are implemented here with the gas, errors and stack effects of py-evm; the
+others call py-evm. A stack may hold numbers and bytes; these instructions push numbers. Compilers
+emit the same few pairs of instructions (push and add, push and jump), which run as one step; if gas
+or stack do not suffice for both, the first runs alone. A contract's code is decoded once.
+"""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,66 +24,65 @@ from eth.vm.forks.prague.opcodes import PRAGUE_OPCODES
 from eth.vm.logic.invalid import InvalidOpcode
 
 STACK_MAX: Final = 1024
-"""How many values a stack holds."""
+"""Values on a stack, at most."""
 WORD: Final = 32
-"""How many bytes a word has."""
+"""Bytes of a word."""
 WORD_BITS: Final = 8 * WORD
-"""How many bits."""
+"""Bits of a word."""
 WORD_MASK: Final = 2**WORD_BITS - 1
-"""The greatest number that a word holds."""
+"""Largest number in a word."""
 SIGN: Final = 2 ** (WORD_BITS - 1)
-"""The bit that stands for the sign."""
+"""Sign bit."""
 DUP_SWAP_MAX: Final = 16
-"""How deep the instructions reach that move values on the stack."""
+"""Depth that DUP and SWAP reach."""
 
 OTHER, PUSH, DUP, SWAP, ONE, TWO, POP, JUMP, JUMPI, JUMPDEST, GAS, QUICK = range(12)
-"""The kinds of instructions; ``QUICK`` are those with a function of their own here."""
+"""Kinds of instructions; ``QUICK`` has a function in this module."""
 
 Quick: TypeAlias = Callable[[Any, list[Any], int], int]
-"""Does an instruction: with the computation, the values on its stack and the gas that is left; what
-is left then is given back."""
+"""Executes an instruction on computation, stack and remaining gas; returns the remaining gas."""
 
 
 class Instruction(NamedTuple):
-    """One of the 256."""
+    """One of the 256 instructions."""
 
     kind: int
-    """What is done: one of the kinds."""
+    """One of the kinds."""
     gas: int
-    """What it costs."""
+    """Gas cost."""
     least: int
-    """How many values must be on the stack."""
+    """Minimum stack depth."""
     most: int
-    """How many may be."""
+    """Maximum stack depth."""
     size: int
-    """How many bytes it pushes, or how deep it reaches."""
+    """Bytes pushed, or depth reached."""
     act: Any
-    """What computes its result; of the kind ``OTHER``, what py-evm does for it."""
+    """Function of the result; py-evm's for the kind ``OTHER``."""
 
 
 # ----- numbers -------------------------------------------------------------------------------
 
 
 def number_of(value: int | bytes) -> int:
-    """Give what is on a stack as a number."""
+    """Return a stack value as a number."""
     return value if isinstance(value, int) else int.from_bytes(value)
 
 
 def shifted_left(by: int, value: int) -> int:
-    """Move the bits of a word up."""
+    """Shift a word left."""
     return value << by & WORD_MASK if by < WORD_BITS else 0
 
 
 def shifted_right(by: int, value: int) -> int:
-    """Move the bits of a word down."""
+    """Shift a word right."""
     return value >> by if by < WORD_BITS else 0
 
 
 def modular(function: Callable[[int, int], int]) -> Quick:
-    """Make the instruction that computes modulo its third value."""
+    """Return an instruction that computes modulo its third value."""
 
     def quick(computation: Any, values: list[Any], left: int) -> int:
-        """Do it."""
+        """Execute the instruction."""
         modulus, *operands = map(number_of, values[-3:])
         values[-3:] = [function(*operands) % modulus if modulus else 0]
         return left
@@ -112,10 +117,10 @@ _TWO: Final[dict[int, Callable[[int, int], int]]] = {
 
 
 def held(computation: Any, place: int, left: int) -> tuple[bytearray, int]:
-    """Give a memory that reaches as far as the word at a place, and how much gas is left then.
+    """Extend memory to a word at ``place``; return it and the remaining gas.
 
     Raises:
-        OutOfGas: it costs more than is left.
+        OutOfGas: the extension costs more than the remaining gas.
     """
     memory = computation._memory
     if place + WORD > len(memory):
@@ -128,7 +133,7 @@ def held(computation: Any, place: int, left: int) -> tuple[bytearray, int]:
 
 
 def mstore(computation: Any, values: list[Any], left: int) -> int:
-    """Put a word into memory."""
+    """Write a word to memory."""
     place, value = number_of(values.pop()), values.pop()
     memory, left = held(computation, place, left)
     memory[place : place + WORD] = number_of(value).to_bytes(WORD)
@@ -136,7 +141,7 @@ def mstore(computation: Any, values: list[Any], left: int) -> int:
 
 
 def mload(computation: Any, values: list[Any], left: int) -> int:
-    """Read a word of memory."""
+    """Read a word from memory."""
     place = number_of(values[-1])
     memory, left = held(computation, place, left)
     values[-1] = int.from_bytes(memory[place : place + WORD])
@@ -144,7 +149,7 @@ def mload(computation: Any, values: list[Any], left: int) -> int:
 
 
 def calldataload(computation: Any, values: list[Any], left: int) -> int:
-    """Read a word of what came with the call."""
+    """Read a word of the call data."""
     place = number_of(values[-1])
     word = bytes(computation.msg.data[place : place + WORD])
     values[-1] = int.from_bytes(word.ljust(WORD, b"\0"))
@@ -158,24 +163,24 @@ _QUICK: Final[dict[int, tuple[int, Quick]]] = {
     op.MLOAD: (1, mload),
     op.CALLDATALOAD: (1, calldataload),
 }
-"""How many values they need, and what they do."""
+"""Stack depth needed and function."""
 
 
 # ----- the table -----------------------------------------------------------------------------
 
 
 def made(code: int) -> Instruction:
-    """Make an instruction."""
+    """Build an instruction."""
     known: Any = PRAGUE_OPCODES.get(code, InvalidOpcode(code))
     kind, least, growth, size, act = described(code)
     if kind == OTHER:
-        # A method is called without the stack of C, which ends before 1,024 calls in each other do.
+        # A bound method avoids C recursion, which overflows before 1,024 nested calls.
         return Instruction(OTHER, 0, 0, STACK_MAX, 0, known.__call__)
     return Instruction(kind, known.gas_cost, least, STACK_MAX - growth, size, act)
 
 
 def described(code: int) -> tuple[int, int, int, int, Any]:
-    """Say what one does: kind, values needed, growth of the stack, size, and function."""
+    """Return kind, stack depth needed, stack growth, size and function."""
     if op.PUSH0 <= code <= op.PUSH32:
         return PUSH, 0, 1, code - op.PUSH0, None
     if op.DUP1 <= code < op.DUP1 + DUP_SWAP_MAX:
@@ -198,44 +203,39 @@ def described(code: int) -> tuple[int, int, int, int, Any]:
 
 
 TABLE: Final[list[Instruction]] = [made(code) for code in range(256)]
-"""All instructions by their byte."""
+"""Instructions by byte."""
 
 
 CALLS: Final = (op.CALL, op.CALLCODE, op.DELEGATECALL, op.STATICCALL)
-"""The instructions that call another contract."""
+"""Instructions that call another contract."""
 PROGRAMS_KEPT: Final = 64
-"""Of how many contracts the steps are remembered."""
+"""Cached programs."""
 LANDING_GAS: Final = TABLE[op.JUMPDEST].gas
-"""What the mark costs that a jump goes to, which is passed over."""
+"""Gas of the JUMPDEST that a jump skips."""
 
 PUSH_TWO, DUP_TWO, SWAP_POP, PUSH_JUMP, PUSH_JUMPI = range(QUICK + 1, QUICK + 6)
-"""The kinds of pairs."""
+"""Kinds of pairs."""
 
 Step: TypeAlias = tuple[int, int, int, int, int, Any, int]
-"""What an instruction has: kind, gas, least, most, size, act; and where the next one is. The size
-of a push is what it pushes, that of a jump behind a push is where it goes, that of ``GAS`` says
-whether what follows is no call."""
+"""Kind, gas, least, most, size, act and position of the next instruction. ``size`` is the value of
+a push, the target of a jump after a push, and for ``GAS`` whether no call follows."""
 
 
 class Program(NamedTuple):
-    """A contract's code."""
+    """Decoded code of a contract."""
 
     joined: list[Step]
-    """What is done at each place, pairs as one."""
+    """Steps by position, pairs combined."""
     plain: list[Step]
-    """What is done there by one instruction."""
+    """Steps by position, single instructions."""
     landings: frozenset[int]
-    """Where a jump may go: to a mark that is no part of what is pushed."""
+    """Valid jump targets."""
 
 
 @lru_cache(PROGRAMS_KEPT)
 def program_of(raw: bytes) -> Program:
-    """Read a contract's code.
-
-    Args:
-        raw: the code.
-    """
-    # The code ends in as many stops as the last push may reach beyond it.
+    """Decode a contract's code."""
+    # Pad with STOP as far as the last push may reach.
     code = raw + bytes(WORD + 2)
     plain = [_step(code, len(raw), len(raw))] * len(code)
     landings, at = set(), 0
@@ -252,7 +252,7 @@ def program_of(raw: bytes) -> Program:
 
 
 def _step(code: bytes, at: int, length: int) -> Step:
-    """Give the step of one instruction."""
+    """Return the step of one instruction."""
     kind, gas, least, most, size, act = TABLE[code[at]]
     behind = at + 1
     if kind == PUSH:
@@ -264,7 +264,7 @@ def _step(code: bytes, at: int, length: int) -> Step:
 
 
 def _joined(plain: list[Step], at: int, landings: set[int]) -> Step:
-    """Give the step at a place: of a pair, if it begins one."""
+    """Return the step at a position, combined with the next if they form a pair."""
     first = plain[at]
     kind, gas, least, most, size, _, after = first
     then, more, _, _, _, act, behind = plain[after]
@@ -285,13 +285,13 @@ def _joined(plain: list[Step], at: int, landings: set[int]) -> Step:
 def run(computation: Any) -> None:
     """Run the code of a computation to its end.
 
-    This is the loop that everything waits for, hence one long function with names of its own.
+    One long function with local names, since this loop is the hot path.
 
     Args:
-        computation: py-evm's, at its beginning.
+        computation: py-evm's computation, at its start.
 
     Raises:
-        VMError: what ends it early.
+        VMError: the run ends early.
     """
     code, meter = computation.code, computation._gas_meter
     values: list[Any] = computation._stack.values
@@ -338,7 +338,7 @@ def run(computation: Any) -> None:
         elif kind == PUSH_JUMPI:
             condition = values.pop()
             if any(condition) if type(condition) is bytes else condition:
-                # What the mark costs may be missing; the next step finds that out.
+                # Gas may now be negative; the next step checks it.
                 behind, left = size, left - LANDING_GAS
         elif kind == PUSH_JUMP:
             behind = size
@@ -357,11 +357,11 @@ def run(computation: Any) -> None:
 
 
 def charged(left: int, gas: int, depth: int, least: int, most: int) -> int:
-    """Pay for an instruction, and give what gas is left.
+    """Charge an instruction and return the remaining gas.
 
     Raises:
-        OutOfGas: it costs more than is left.
-        InsufficientStack, FullStack: there is too little or too much on the stack.
+        OutOfGas: the cost exceeds the remaining gas.
+        InsufficientStack, FullStack: the stack depth does not fit.
     """
     left -= gas
     if left < 0:
@@ -372,27 +372,15 @@ def charged(left: int, gas: int, depth: int, least: int, most: int) -> int:
 
 
 def unfit(depth: int, least: int) -> Exception:
-    """Make the error of a stack that holds too little or too much."""
+    """Return the error of an unsuitable stack depth."""
     if depth < least:
         return InsufficientStack(f"Wanted {least} stack items, only had {depth}")
     return FullStack("Stack limit reached")
 
 
 def landing(places: frozenset[int], to: int | bytes) -> int:
-    """Check where a jump goes, and give what is behind the mark there."""
+    """Check a jump target and return the position after its JUMPDEST."""
     place = number_of(to)
     if place not in places:
         raise InvalidJumpDestination(f"Invalid Jump Destination: {place}")
     return place + 1
-
-
-# MERGED clob_server.chain.devchain.interpreter: What the instructions do that contracts spend their time on; the others are py-evm's.
-#
-# Each does what py-evm's does: the same gas, the same errors, the same stack. A stack holds numbers
-# and bytes side by side; these put numbers there.
-
-# MERGED clob_server.chain.devchain.interpreter: A contract's code, read once: which instruction stands where, and which are done together.
-#
-# Compilers write the same few pairs again and again: a number is pushed and at once added, jumped to,
-# or compared. Such a pair is one step. Where the gas or the stack does not do for both of it, its
-# first half is done by itself.

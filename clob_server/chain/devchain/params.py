@@ -1,4 +1,4 @@
-"""The parameters of a request: hex and blocks, read strictly, and refused by what is wrong."""
+"""Strict parsing of request parameters: hex values, blocks, calls."""
 
 import re
 from typing import Any, Final
@@ -8,125 +8,127 @@ from clob_server.chain.devchain.eth_call import UnsignedCall
 from clob_server.chain.devchain.evm import GAS_LIMIT
 
 ADDRESS_BYTES: Final = 20
-"""How long an address is."""
+"""Bytes of an address."""
 WORD_BYTES: Final = 32
-"""How long a hash is, a topic and a place in a storage."""
+"""Bytes of a hash, a topic and a storage slot."""
 NUMBER_END: Final = 2**256
-"""The first number that no word holds."""
+"""First number beyond a word."""
 ZERO_ADDRESS: Final = bytes(ADDRESS_BYTES)
-"""Who calls where nobody is named."""
+"""Default sender of a call."""
 NEWEST: Final = ("latest", "safe", "finalized")
-"""The names of the newest block: nothing here is ever taken back."""
+"""Names of the newest block; the chain has no reorganisations."""
 NAMES: Final = (*NEWEST, "earliest", "pending")
-"""All names of blocks."""
+"""All block names."""
 _QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _DATA: Final = re.compile(r"0x([0-9a-fA-F]{2})*")
 
 
 def whole_number(given: object, name: str) -> int:
-    """Read a number: hex, or a number of JSON."""
+    """Parse a number: hex or a JSON number."""
     if isinstance(given, str) and _QUANTITY.fullmatch(given):
         return int(given, 16)
     if type(given) is int and 0 <= given < NUMBER_END:
         return given
-    raise invalid(f"{name}: a number as hex is needed, as 0x1f, not {shown(given)}")
+    raise invalid(f"{name}: expected a hex number such as 0x1f; got {shown(given)}")
 
 
 def data(given: object, name: str) -> bytes:
-    """Read bytes."""
+    """Parse bytes."""
     if isinstance(given, str) and _DATA.fullmatch(given):
         return bytes.fromhex(given[2:])
-    raise invalid(f"{name}: bytes as hex are needed, as 0x00ff, not {shown(given)}")
+    raise invalid(f"{name}: expected hex bytes such as 0x00ff; got {shown(given)}")
 
 
 def address(given: object, name: str) -> bytes:
-    """Read an address, whatever the case of its digits."""
+    """Parse an address; the case of digits is ignored."""
     return fixed(given, name, ADDRESS_BYTES, "an address")
 
 
 def word(given: object, name: str) -> bytes:
-    """Read 32 bytes."""
+    """Parse 32 bytes."""
     return fixed(given, name, WORD_BYTES, "32 bytes")
 
 
-def fixed(given: object, name: str, length: int, what: str) -> bytes:
-    """Read bytes of a length."""
-    found = data(given, name)
-    if len(found) != length:
-        raise invalid(f"{name}: {what} of {length} bytes is needed, not {len(found)} bytes")
-    return found
+def fixed(given: object, name: str, length: int, kind: str) -> bytes:
+    """Parse bytes of a fixed length."""
+    value = data(given, name)
+    if len(value) != length:
+        raise invalid(f"{name}: expected {kind} ({length} bytes); got {len(value)} bytes")
+    return value
 
 
 def flag(given: object, name: str) -> bool:
-    """Read a truth value."""
+    """Parse a boolean."""
     if isinstance(given, bool):
         return given
-    raise invalid(f"{name}: true or false is needed, not {shown(given)}")
+    raise invalid(f"{name}: expected true or false; got {shown(given)}")
 
 
 def fields(given: object, name: str) -> dict[str, Any]:
-    """Read an object; a field that is null counts as missing."""
+    """Parse an object; null fields count as missing."""
     if isinstance(given, dict):
         return {key: value for key, value in given.items() if value is not None}
-    raise invalid(f"{name}: an object is needed, not {shown(given)}")
+    raise invalid(f"{name}: expected an object; got {shown(given)}")
 
 
 def shown(given: object) -> str:
-    """Show what was given, cut short."""
+    """Return a value as short text."""
     text = repr(given)
     return text if len(text) <= 80 else f"{text[:80]}.."
 
 
 def block_named(given: object, name: str) -> int | str:
-    """Read a block's number, or its name: ``latest``, ``pending`` or ``earliest``."""
+    """Parse a block number or name: ``latest``, ``pending`` or ``earliest``."""
     if not isinstance(given, str) or given.startswith("0x"):
         return whole_number(given, name)
     if given not in NAMES:
-        raise invalid(f"{name}: a number as hex or one of {', '.join(NAMES)}, not {shown(given)}")
+        raise invalid(
+            f"{name}: expected a hex number or one of {', '.join(NAMES)}; got {shown(given)}"
+        )
     if given == "earliest":
         return 0
     return "latest" if given in NEWEST else given
 
 
 def call_of(given: object, name: str) -> UnsignedCall:
-    """Read the transaction of ``eth_call`` and ``eth_estimateGas``."""
-    asked = fields(given, name)
-    if "data" in asked and "input" in asked and asked["data"] != asked["input"]:
-        raise invalid(f"{name}: both data and input are given, and they differ")
-    price = asked.get("maxFeePerGas", asked.get("gasPrice", 0))
-    listed = asked.get("accessList", [])
+    """Parse the transaction of ``eth_call`` and ``eth_estimateGas``."""
+    call = fields(given, name)
+    if "data" in call and "input" in call and call["data"] != call["input"]:
+        raise invalid(f"{name}: data and input differ; pass one of them")
+    price = call.get("maxFeePerGas", call.get("gasPrice", 0))
+    listed = call.get("accessList", [])
     if not isinstance(listed, list):
-        raise invalid(f"{name}.accessList: a list is needed, not {shown(listed)}")
+        raise invalid(f"{name}.accessList: expected a list; got {shown(listed)}")
     return UnsignedCall(
-        sender=address(asked["from"], f"{name}.from") if "from" in asked else ZERO_ADDRESS,
-        to=address(asked["to"], f"{name}.to") if "to" in asked else b"",
-        gas=min(whole_number(asked.get("gas", GAS_LIMIT), f"{name}.gas"), GAS_LIMIT),
+        sender=address(call["from"], f"{name}.from") if "from" in call else ZERO_ADDRESS,
+        to=address(call["to"], f"{name}.to") if "to" in call else b"",
+        gas=min(whole_number(call.get("gas", GAS_LIMIT), f"{name}.gas"), GAS_LIMIT),
         gas_price_wei=whole_number(price, f"{name}.gasPrice"),
-        value_wei=whole_number(asked.get("value", 0), f"{name}.value"),
-        data=data(asked.get("input", asked.get("data", "0x")), f"{name}.data"),
+        value_wei=whole_number(call.get("value", 0), f"{name}.value"),
+        data=data(call.get("input", call.get("data", "0x")), f"{name}.data"),
         access_list=tuple(access_of(each, f"{name}.accessList") for each in listed),
     )
 
 
 def access_of(given: object, name: str) -> tuple[bytes, tuple[int, ...]]:
-    """Read one entry of an access list."""
+    """Parse one entry of an access list."""
     entry = fields(given, name)
     slots = entry.get("storageKeys", [])
     if not isinstance(slots, list):
-        raise invalid(f"{name}.storageKeys: a list is needed, not {shown(slots)}")
+        raise invalid(f"{name}.storageKeys: expected a list; got {shown(slots)}")
     keys = tuple(int.from_bytes(word(slot, f"{name}.storageKeys")) for slot in slots)
     return address(entry.get("address"), f"{name}.address"), keys
 
 
 def count(given: list[Any], least: int, most: int) -> list[Any]:
-    """Check how many parameters there are, and fill up with None to the most there can be.
+    """Check the number of parameters and pad with None to the maximum.
 
     Raises:
-        RefusedError: too few or too many.
+        RequestError: too few or too many parameters.
     """
     while len(given) > least and given[-1] is None:
         given = given[:-1]
     if not least <= len(given) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        raise invalid(f"{wanted} parameters are needed, not {len(given)}")
+        expected = str(least) if least == most else f"{least} to {most}"
+        raise invalid(f"expected {expected} parameters; got {len(given)}")
     return given + [None] * (most - len(given))

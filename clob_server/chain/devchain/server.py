@@ -1,4 +1,4 @@
-"""The HTTP front end: POST on loopback, guarded against pages of other sites."""
+"""JSON-RPC 2.0 over HTTP POST on loopback, protected against pages of other sites."""
 
 import asyncio
 import logging
@@ -20,42 +20,42 @@ from clob_server.chain.devchain.errors import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    RefusedError,
+    RequestError,
 )
 from clob_server.chain.devchain.methods import METHODS
 
 Answer: TypeAlias = Callable[[bytes], bytes]
-"""Gives the answer to a body."""
+"""Returns the response to a body."""
 HOST: Final = "127.0.0.1"
-"""Where it listens, and nowhere else."""
+"""The only address it listens on."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-"""The names under which it is asked; any other name was bent to this address by somebody."""
+"""Accepted host names; others may be DNS rebinding."""
 EXTENSIONS: Final = ("chrome-extension", "moz-extension", "safari-web-extension")
-"""The schemes of the pages that wallets have in a browser."""
+"""Schemes of wallet extensions."""
 BODY_MAX_BYTES: Final = 5 * 1024 * 1024
-"""How long a body may be."""
+"""Longest request body."""
 GRACE_S: Final = 2
-"""How long requests that are under way may take at the end."""
+"""Time for running requests at shutdown."""
 INPUT: Final = 0
-"""The descriptor of standard input."""
+"""File descriptor of standard input."""
 INPUT_BYTES: Final = 4096
-"""How much of standard input is read at once; nobody looks at it."""
+"""Bytes of standard input read at once and discarded."""
 _JSON: Final = (b"content-type", b"application/json")
 _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 
 class Front:
-    """The application of ASGI.
+    """The ASGI application.
 
     Args:
-        answer: gives the answer to a body.
+        answer: returns the response to a body.
     """
 
     def __init__(self, answer: Answer) -> None:
         self._answer: Final = answer
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one request."""
+        """Handle one request."""
         headers = dict(scope["headers"])
         allowed = cross_origin(headers)
         status, more, body = await self._serve(scope["method"], headers, receive)
@@ -67,24 +67,24 @@ class Front:
     async def _serve(
         self, method: str, headers: dict[bytes, bytes], receive: Any
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Give status, headers and body."""
+        """Return status, headers and body."""
         if host_of(headers.get(b"host", b"")) not in LOOPBACK:
-            return 403, [_TEXT], b"This chain answers only to 127.0.0.1 and localhost.\n"
+            return 403, [_TEXT], b"Host not allowed: use 127.0.0.1 or localhost.\n"
         if not is_ours(headers.get(b"origin")):
-            return 403, [_TEXT], b"This chain answers no pages but those of this machine.\n"
+            return 403, [_TEXT], b"Origin not allowed: only pages of this machine.\n"
         if method == "OPTIONS":
             return 204, [], b""
         if method != "POST":
             return 405, [_TEXT, (b"allow", b"POST, OPTIONS")], b"JSON-RPC 2.0: POST a request.\n"
         body = await whole_body(receive)
         if body is None:
-            return 413, [_TEXT], f"A body has at most {BODY_MAX_BYTES} bytes.\n".encode()
+            return 413, [_TEXT], f"Body too large: at most {BODY_MAX_BYTES} bytes.\n".encode()
         answered = self._answer(body)
         return (200, [_JSON], answered) if answered else (204, [], b"")
 
 
 async def whole_body(receive: Any) -> bytes | None:
-    """Read the body; None if it is too long."""
+    """Read the body; return None if it is too long."""
     parts, length = [], 0
     while True:
         message = await receive()
@@ -98,7 +98,7 @@ async def whole_body(receive: Any) -> bytes | None:
 
 
 def host_of(given: bytes) -> str:
-    """Give the name in a Host header, without the port."""
+    """Return the name in a Host header without the port."""
     try:
         return urlsplit(f"//{given.decode('ascii')}").hostname or ""
     except ValueError:
@@ -106,7 +106,7 @@ def host_of(given: bytes) -> str:
 
 
 def is_ours(origin: bytes | None) -> bool:
-    """Say whether a request comes from no page, a page of this machine, or a wallet's."""
+    """Return whether the origin is absent, of this machine, or a wallet extension."""
     if origin is None:
         return True
     try:
@@ -117,7 +117,7 @@ def is_ours(origin: bytes | None) -> bool:
 
 
 def cross_origin(headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """Allow a page of this machine to read the answer."""
+    """Return CORS headers for pages of this machine."""
     origin = headers.get(b"origin")
     if origin is None or not is_ours(origin):
         return []
@@ -131,13 +131,13 @@ def cross_origin(headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def bind(port: int) -> socket.socket:
-    """Take a port of loopback.
+    """Bind a port of loopback.
 
     Args:
-        port: which one; 0 for any that is free.
+        port: the port; 0 for any free port.
 
     Raises:
-        OSError: it is taken.
+        OSError: the port is in use.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -151,10 +151,10 @@ def bind(port: int) -> socket.socket:
 
 
 class NodeServer(uvicorn.Server):
-    """A server that ends when it is told to, with exit code 0.
+    """A server that exits with code 0 when stopped.
 
     Args:
-        answer: gives the answer to a body.
+        answer: returns the response to a body.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -171,13 +171,12 @@ class NodeServer(uvicorn.Server):
             )
         )
 
-    def serve_until_told(self, listener: socket.socket, *, with_parent: bool) -> None:
-        """Serve until a signal comes, or standard input ends.
+    def serve_until_stopped(self, listener: socket.socket, *, with_parent: bool) -> None:
+        """Serve until a signal arrives or standard input ends.
 
         Args:
-            listener: the socket it listens on.
-            with_parent: end when standard input does, which is when the process that holds its
-                other end is gone.
+            listener: the listening socket.
+            with_parent: stop at the end of standard input, that is when the parent is gone.
         """
 
         async def live() -> None:
@@ -189,116 +188,107 @@ class NodeServer(uvicorn.Server):
             runner.run(live())
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Hear a signal."""
+        """Stop on a signal."""
         self.should_exit = True
 
     def _watch_input(self) -> None:
-        """End when standard input ends, if that is a pipe: nothing else has another end."""
+        """Stop when standard input ends, if it is a pipe or socket."""
         loop = asyncio.get_running_loop()
         try:
             mode = os.fstat(INPUT).st_mode
-        except OSError:  # it is closed
+        except OSError:  # standard input is closed
             return
         if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
             return
 
-        def heard() -> None:
+        def on_input() -> None:
             if not os.read(INPUT, INPUT_BYTES):
                 loop.remove_reader(INPUT)
                 self.should_exit = True
 
-        loop.add_reader(INPUT, heard)
+        loop.add_reader(INPUT, on_input)
 
 
 _LOG: Final = logging.getLogger("clob_server.chain.devchain")
 BATCH_MAX: Final = 1000
-"""How many requests a batch has at most."""
+"""Requests per batch, at most."""
 
 
 def answer(chain: DevelopmentChain, body: bytes) -> bytes:
-    """Answer a body.
-
-    Args:
-        chain: the chain that is asked.
-        body: a request of JSON, or a batch of them.
-
-    Returns:
-        The answer as JSON; empty where nothing but notifications came.
-    """
+    """Return the JSON response to a request or batch; empty for notifications only."""
     try:
-        asked = msgspec.json.decode(body)
+        request = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return msgspec.json.encode(failed(None, RefusedError(f"parse error: {error}", PARSE_ERROR)))
-    if not isinstance(asked, list):
-        one = answer_one(chain, asked)
+        return msgspec.json.encode(failed(None, RequestError(f"parse error: {error}", PARSE_ERROR)))
+    if not isinstance(request, list):
+        one = answer_one(chain, request)
         return b"" if one is None else msgspec.json.encode(one)
-    if not 1 <= len(asked) <= BATCH_MAX:
-        wrong = f"invalid request: a batch of 1 to {BATCH_MAX}, not {len(asked)}"
-        return msgspec.json.encode(failed(None, RefusedError(wrong, INVALID_REQUEST)))
-    answers = [one for each in asked if (one := answer_one(chain, each)) is not None]
+    if not 1 <= len(request) <= BATCH_MAX:
+        wrong = f"invalid request: expected a batch of 1 to {BATCH_MAX}; got {len(request)}"
+        return msgspec.json.encode(failed(None, RequestError(wrong, INVALID_REQUEST)))
+    answers = [one for each in request if (one := answer_one(chain, each)) is not None]
     return msgspec.json.encode(answers) if answers else b""
 
 
-def answer_one(chain: DevelopmentChain, asked: object) -> dict[str, Any] | None:
-    """Answer one request; None for a notification, which gets no answer."""
-    number = asked.get("id") if isinstance(asked, dict) else None
+def answer_one(chain: DevelopmentChain, request: object) -> dict[str, Any] | None:
+    """Return the response to one request, or None for a notification."""
+    number = request.get("id") if isinstance(request, dict) else None
     if isinstance(number, dict | list | bool):
         number = None
     try:
-        check_request(asked)
-        assert isinstance(asked, dict)
-        result = run(chain, asked["method"], asked.get("params"))
-    except RefusedError as error:
-        told = failed(number, error)
+        check_request(request)
+        assert isinstance(request, dict)
+        result = run(chain, request["method"], request.get("params"))
+    except RequestError as error:
+        response = failed(number, error)
         is_request = error.code == INVALID_REQUEST
     else:
-        told, is_request = {"jsonrpc": "2.0", "id": number, "result": result}, False
-    return told if is_request or "id" in asked else None  # type: ignore[operator]
+        response, is_request = {"jsonrpc": "2.0", "id": number, "result": result}, False
+    return response if is_request or "id" in request else None  # type: ignore[operator]
 
 
-def check_request(asked: object) -> None:
-    """Refuse what is JSON, and no request."""
-    if not isinstance(asked, dict):
-        raise RefusedError("invalid request: an object is needed", INVALID_REQUEST)
-    if asked.get("jsonrpc") != "2.0":
-        raise RefusedError('invalid request: "jsonrpc" must be "2.0"', INVALID_REQUEST)
-    if not isinstance(asked.get("method"), str):
-        raise RefusedError('invalid request: "method" must be a string', INVALID_REQUEST)
-    if isinstance(asked.get("id"), dict | list | bool):
-        raise RefusedError('invalid request: "id" is a string, a number or null', INVALID_REQUEST)
+def check_request(request: object) -> None:
+    """Reject JSON that is not a request."""
+    if not isinstance(request, dict):
+        raise RequestError("invalid request: expected an object", INVALID_REQUEST)
+    if request.get("jsonrpc") != "2.0":
+        raise RequestError('invalid request: "jsonrpc" must be "2.0"', INVALID_REQUEST)
+    if not isinstance(request.get("method"), str):
+        raise RequestError('invalid request: "method" must be a string', INVALID_REQUEST)
+    if isinstance(request.get("id"), dict | list | bool):
+        raise RequestError(
+            'invalid request: "id" must be a string, a number or null', INVALID_REQUEST
+        )
 
 
 def run(chain: DevelopmentChain, name: str, given: object) -> Any:
-    """Do what a request asks for.
+    """Execute a request.
 
     Raises:
-        RefusedError: it cannot be done; whatever went wrong becomes one.
+        RequestError: the request failed; unexpected errors are converted.
     """
     method = METHODS.get(name)
     if method is None:
         wrong = f"the method {name[:80]} does not exist/is not available"
-        raise RefusedError(wrong, METHOD_NOT_FOUND)
+        raise RequestError(wrong, METHOD_NOT_FOUND)
     if given is not None and not isinstance(given, list):
-        raise RefusedError("invalid params: a list is needed", INVALID_PARAMS)
+        raise RequestError("invalid params: expected a list", INVALID_PARAMS)
     try:
         return method(chain, given or [])
-    except RefusedError:
+    except RequestError:
         raise
     except Exception as error:
         chain.forget()
         _LOG.exception("%s failed", name)
-        told = f"internal error: {type(error).__name__}: {error}"
-        raise RefusedError(told, INTERNAL_ERROR) from error
+        response = f"internal error: {type(error).__name__}: {error}"
+        raise RequestError(response, INTERNAL_ERROR) from error
     finally:
         chain.store.forget()
 
 
-def failed(number: object, error: RefusedError) -> dict[str, Any]:
-    """Make the answer that says what is wrong."""
-    told: dict[str, Any] = {"code": error.code, "message": error.message}
+def failed(number: object, error: RequestError) -> dict[str, Any]:
+    """Return an error response."""
+    response: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
-        told["data"] = f"0x{error.data.hex()}"
-    return {"jsonrpc": "2.0", "id": number, "error": told}
-
-
-# MERGED clob_server.chain.devchain.server: JSON-RPC 2.0: a body in, a body out, batches and errors as the specification has them.
+        response["data"] = f"0x{error.data.hex()}"
+    return {"jsonrpc": "2.0", "id": number, "error": response}

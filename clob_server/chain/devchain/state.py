@@ -1,8 +1,8 @@
-"""Where a chain lives: the keys that py-evm writes, and rows of what can be asked about the past.
+"""SQLite database of a chain: py-evm's keys, and tables of blocks, transactions and logs.
 
-One connection of SQLite, held exclusively, in write-ahead mode with a sync at each commit. What is
-written stands aside in memory until :meth:`ChainStore.commit`, which writes all of it in one
-transaction: a block is there whole, or not at all.
+One exclusive connection in write-ahead mode syncs at each commit. Writes are buffered in memory
+until :meth:`ChainStore.commit` stores them in one transaction, so a block is stored completely or
+not at all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ from eth.db.backends.base import BaseAtomicDB
 from clob_server.log.files import make_file, make_folder
 
 DATABASE: Final = "chain.db"
-"""The file of a chain."""
+"""Database file."""
 CACHE_KEYS: Final = 20_000
-"""How many keys are kept in memory at most; a key of a trie is some hundred bytes."""
+"""Keys cached in memory, at most; a trie key has some hundred bytes."""
 _VERSION: Final = 1
 _PRAGMAS: Final = (
     "PRAGMA locking_mode=EXCLUSIVE",
@@ -49,17 +49,17 @@ PRAGMA user_version={_VERSION};
 
 
 class StoreError(Exception):
-    """A store cannot be used; the text says why."""
+    """A store is unusable; the text is the reason."""
 
 
 class ChainStore(BaseAtomicDB):
-    """The database of one chain, as py-evm wants one: a mapping of bytes to bytes.
+    """The database of one chain; for py-evm a mapping of bytes to bytes.
 
     Args:
-        folder: where it is kept; made if it is not there.
+        folder: the folder; created if missing.
 
     Raises:
-        StoreError: another process has it, it is damaged, or a newer version wrote it.
+        StoreError: the database is in use, damaged, or of a newer version.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,27 +77,27 @@ class ChainStore(BaseAtomicDB):
             self._open()
         except apsw.BusyError:
             self.close()
-            raise StoreError(f"another process has the chain in {folder} open") from None
+            raise StoreError(f"another process is using the chain in {folder}") from None
         except apsw.Error as error:
             self.close()
-            raise StoreError(f"the chain in {folder} is damaged: SQLite says {error}") from error
+            raise StoreError(f"the chain in {folder} is damaged: SQLite error: {error}") from error
         except BaseException:
             self.close()
             raise
 
     def _open(self) -> None:
-        """Take the lock for good, and make the tables where there are none."""
+        """Take the exclusive lock and create missing tables."""
         for pragma in _PRAGMAS:
             self.rows(pragma)
         self._db.execute("BEGIN IMMEDIATE")
         ((version,),) = self.rows("PRAGMA user_version")
         if version > _VERSION:
-            raise StoreError(f"{self._path} is of version {version}; this package reads {_VERSION}")
+            raise StoreError(f"{self._path} has version {version}; this package reads {_VERSION}")
         if not version:
             self._db.execute(_SCHEMA)
         self._db.execute("COMMIT")
 
-    # ----- what py-evm reads and writes ------------------------------------------------------
+    # ----- keys of py-evm --------------------------------------------------------------------
 
     def __getitem__(self, key: bytes) -> bytes:
         value = self._find(key)
@@ -115,7 +115,7 @@ class ChainStore(BaseAtomicDB):
         return self._find(key) is not None
 
     def _find(self, key: bytes) -> bytes | None:
-        """Look where it was written last, in memory, and on the disk."""
+        """Read a key from the write buffer, the cache or the disk."""
         if key in self._written:
             return self._written[key]
         value = self._read.get(key)
@@ -127,27 +127,27 @@ class ChainStore(BaseAtomicDB):
         return value
 
     def _remember(self, key: bytes, value: bytes) -> None:
-        """Keep a key in memory, in place of all others where there are too many."""
+        """Cache a key; a full cache is cleared first."""
         if len(self._read) >= CACHE_KEYS:
             self._read.clear()
         self._read[key] = value
 
     @contextmanager
     def atomic_batch(self) -> Iterator[AtomicWriteBatchAPI]:
-        """Give what a batch is written to: the store itself, which writes nothing before a commit.
+        """Yield the store itself, since nothing is written before a commit.
 
-        A batch that fails fails the block, and with it everything that was written.
+        A failed batch fails the block, which drops all buffered writes.
         """
         yield cast(AtomicWriteBatchAPI, self)
 
     # ----- rows ------------------------------------------------------------------------------
 
     def add(self, statement: str, *arguments: Any) -> None:
-        """Have a statement run with the next commit."""
+        """Buffer a statement for the next commit."""
         self._rows.append((statement, arguments))
 
     def commit(self) -> None:
-        """Write everything since the last commit in one transaction, and sync it."""
+        """Write all buffered changes in one synced transaction."""
         try:
             with self._db:
                 self._write()
@@ -175,19 +175,19 @@ class ChainStore(BaseAtomicDB):
             self._db.execute(statement, arguments)
 
     def forget(self) -> None:
-        """Let go of what was written since the last commit."""
+        """Drop buffered changes."""
         self._written.clear()
         self._rows.clear()
 
     def rows(self, query: str, *arguments: Any) -> Sequence[tuple[Any, ...]]:
-        """Give the rows that a query finds among what was committed."""
+        """Return the committed rows of a query."""
         return self._db.execute(query, arguments).fetchall()
 
     def row(self, query: str, *arguments: Any) -> tuple[Any, ...] | None:
-        """Give the first of them; None where there is none."""
-        found = self.rows(query, *arguments)
-        return found[0] if found else None
+        """Return the first committed row of a query, or None."""
+        rows = self.rows(query, *arguments)
+        return rows[0] if rows else None
 
     def close(self) -> None:
-        """Let it go; another process may open it."""
+        """Close the database."""
         self._db.close(True)

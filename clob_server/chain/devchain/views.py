@@ -1,4 +1,4 @@
-"""Blocks, transactions, receipts and logs as JSON-RPC shows them."""
+"""Blocks, transactions, receipts and logs as JSON-RPC objects."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -8,26 +8,26 @@ from eth._utils.address import generate_contract_address
 from eth.abc import BlockAPI, BlockHeaderAPI, LogAPI, ReceiptAPI, SignedTransactionAPI
 
 Record: TypeAlias = dict[str, Any]
-"""An object of JSON."""
+"""A JSON object."""
 LEGACY: Final = 0
-"""The type of the transactions from before there were types."""
+"""Legacy transactions."""
 ACCESS_LIST: Final = 1
-"""The type of those with a list of what they touch."""
+"""Transactions with an access list."""
 SET_CODE: Final = 4
-"""The type of those that give code to an account."""
+"""Transactions that set code of an account."""
 UNPROTECTED: Final = (27, 28)
-"""The v of a signature that is bound to no chain."""
+"""v of signatures without chain id."""
 WORD_BYTES: Final = 32
-"""How long a word of the EVM is, and a hash."""
+"""Bytes of a word and a hash."""
 
 
 def data(value: bytes) -> str:
-    """Write bytes as hex."""
+    """Format bytes as hex."""
     return f"0x{value.hex()}"
 
 
 def word(number: int) -> str:
-    """Write a number as 32 bytes of hex."""
+    """Format a number as 32 bytes of hex."""
     return f"0x{number:064x}"
 
 
@@ -35,7 +35,7 @@ def word(number: int) -> str:
 
 
 def block_record(block: BlockAPI) -> Record:
-    """Show a block with the hashes of its transactions."""
+    """Return a block with transaction hashes."""
     return {
         **header_record(block.header),
         "hash": data(block.hash),
@@ -45,12 +45,12 @@ def block_record(block: BlockAPI) -> Record:
 
 
 def pending_record(header: BlockHeaderAPI) -> Record:
-    """Show the block that would come next, which has no transactions and no hash."""
+    """Return the next block, without transactions and hash."""
     return {**header_record(header), "hash": None, "size": hex(0), "transactions": []}
 
 
 def header_record(header: BlockHeaderAPI) -> Record:
-    """Show what a header holds; a header of the fork Prague."""
+    """Return the fields of a Prague header."""
     shown: Any = header
     return {
         "number": hex(header.block_number),
@@ -84,18 +84,18 @@ def header_record(header: BlockHeaderAPI) -> Record:
 
 
 def kind_of(transaction: SignedTransactionAPI) -> int:
-    """Give the type of a transaction."""
+    """Return the type of a transaction."""
     return getattr(transaction, "type_id", None) or LEGACY
 
 
 def price_of(transaction: SignedTransactionAPI, base_fee_wei: int) -> int:
-    """Give what it pays for a unit of gas, in wei."""
+    """Return the effective gas price, in wei."""
     tip_wei = transaction.max_priority_fee_per_gas + base_fee_wei
     return min(transaction.max_fee_per_gas, tip_wei)
 
 
 def transaction_record(transaction: SignedTransactionAPI) -> Record:
-    """Show a transaction that is in no block yet."""
+    """Return a transaction without a block."""
     return {
         "hash": data(transaction.hash),
         "type": hex(kind_of(transaction)),
@@ -116,7 +116,7 @@ def transaction_record(transaction: SignedTransactionAPI) -> Record:
 
 
 def _by_type(transaction: SignedTransactionAPI) -> Record:
-    """Show what only some types have."""
+    """Return the fields of specific types."""
     kind = kind_of(transaction)
     if kind == LEGACY:
         v = getattr(transaction, "v", 0)
@@ -142,7 +142,7 @@ def _by_type(transaction: SignedTransactionAPI) -> Record:
 
 
 def _authorization(shown: Any) -> Record:
-    """Show whom an account lets act for it."""
+    """Return an authorisation of an account."""
     return {
         "chainId": hex(shown.chain_id),
         "address": data(shown.address),
@@ -154,7 +154,7 @@ def _authorization(shown: Any) -> Record:
 
 
 def mined_record(transaction: SignedTransactionAPI, block: BlockAPI, index: int) -> Record:
-    """Show a transaction of a block."""
+    """Return a mined transaction."""
     base_fee_wei = getattr(block.header, "base_fee_per_gas", 0)
     return {
         **transaction_record(transaction),
@@ -169,7 +169,7 @@ def mined_record(transaction: SignedTransactionAPI, block: BlockAPI, index: int)
 
 
 def receipt_records(block: BlockAPI, receipts: Sequence[ReceiptAPI]) -> Iterator[Record]:
-    """Show what came of each transaction of a block."""
+    """Yield the receipts of a block."""
     used = num_logs = 0
     base_fee_wei = getattr(block.header, "base_fee_per_gas", 0)
     for index, receipt in enumerate(receipts):
@@ -200,14 +200,14 @@ def receipt_records(block: BlockAPI, receipts: Sequence[ReceiptAPI]) -> Iterator
 
 
 def created_by(transaction: SignedTransactionAPI) -> str | None:
-    """Say where the contract lies that a transaction creates, None where it creates none."""
+    """Return the address of a created contract, or None."""
     if transaction.to:
         return None
     return data(generate_contract_address(transaction.sender, transaction.nonce))
 
 
 def log_record(log: LogAPI, number: int, block: BlockAPI, place: Record) -> Record:
-    """Show one log."""
+    """Return one log."""
     return {
         **place,
         "address": data(log.address),

@@ -87,7 +87,7 @@ def test_what_was_is_still_known(asked, dollar):
     assert asked.ask("eth_getTransactionCount", sender.address, "0x2") == "0x2"
     assert asked.ask("eth_getCode", place, "0x0") == "0x"
     assert int(asked.ask("eth_getBalance", sender.address, "0x0"), 16) == GENESIS_WEI
-    assert "there is no block 9" in asked.refused("eth_call", call, "0x9")["message"]
+    assert "unknown block 9" in asked.refused("eth_call", call, "0x9")["message"]
 
 
 def test_a_call_that_reverts_says_why(asked, dollar):
@@ -167,11 +167,11 @@ def test_fees(asked, dollar):
     base_fee = int(asked.ask("eth_getBlockByNumber", "pending", False)["baseFeePerGas"], 16)
     assert int(asked.ask("eth_gasPrice"), 16) == base_fee + TIP_WEI
     assert int(asked.ask("eth_maxPriorityFeePerGas"), 16) == TIP_WEI
-    told = asked.ask("eth_feeHistory", "0x5", "latest", [0, 50, 100])
-    assert told["oldestBlock"] == "0x0"
-    assert len(told["baseFeePerGas"]) == 3
-    assert told["gasUsedRatio"][0] == 0 < told["gasUsedRatio"][1] < 1
-    assert told["reward"] == [["0x0"] * 3, [hex(TIP_WEI)] * 3]
+    result = asked.ask("eth_feeHistory", "0x5", "latest", [0, 50, 100])
+    assert result["oldestBlock"] == "0x0"
+    assert len(result["baseFeePerGas"]) == 3
+    assert result["gasUsedRatio"][0] == 0 < result["gasUsedRatio"][1] < 1
+    assert result["reward"] == [["0x0"] * 3, [hex(TIP_WEI)] * 3]
     assert "reward" not in asked.ask("eth_feeHistory", 1, "0x0")
 
 

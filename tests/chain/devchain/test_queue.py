@@ -81,7 +81,7 @@ def test_not_so_many_may_wait(asked):
     for nonce in range(1, QUEUE_MAX + 1):
         asked.ask("eth_sendRawTransaction", payment(nonce))
     error = asked.refused("eth_sendRawTransaction", payment(QUEUE_MAX + 1))
-    assert "too many transactions" in error["message"]
+    assert "too many queued transactions" in error["message"]
     asked.ask("eth_sendRawTransaction", payment(1, 7, 10))  # to take a place needs no new one
     asked.ask("eth_sendRawTransaction", payment(0))
     assert paid(asked) == QUEUE_MAX + 7

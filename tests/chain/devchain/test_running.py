@@ -83,7 +83,7 @@ def test_a_second_process_on_the_folder_is_refused(tmp_path):
     with running(start_devchain(tmp_path)):
         code, text = said(tmp_path, "--port", 0)
     assert code == 2
-    assert text == f"clob-devchain: another process has the chain in {tmp_path} open\n"
+    assert text == f"clob-devchain: another process is using the chain in {tmp_path}\n"
 
 
 def test_a_port_that_is_taken(tmp_path):
@@ -91,7 +91,7 @@ def test_a_port_that_is_taken(tmp_path):
         port = taken.getsockname()[1]
         code, text = said(tmp_path, "--port", port)
     assert code == 2
-    assert text.startswith(f"clob-devchain: it cannot listen on 127.0.0.1:{port}: ")
+    assert text.startswith(f"clob-devchain: cannot listen on 127.0.0.1:{port}: ")
     assert text.count("\n") == 1
 
 
@@ -132,7 +132,7 @@ def test_another_chain_id_than_that_of_the_folder(chain_folder, tmp_path):
     folder = shutil.copytree(chain_folder[0], tmp_path / "chain")
     code, text = said(folder, "--port", 0, "--chain-id", 5)
     assert code == 2
-    assert "the chain there has the id 31337, not 5" in text
+    assert "the stored chain has id 31337; expected 5" in text
 
 
 def test_a_folder_that_cannot_be_one(tmp_path):
