@@ -1,4 +1,4 @@
-"""The feed: what happens in the markets, to everybody who subscribed to it."""
+"""The WebSocket feed: streams order books, trades, orders of a maker and settlement changes."""
 
 from clob_server.feed.feed import Feed
 

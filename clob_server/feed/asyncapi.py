@@ -1,6 +1,6 @@
-"""The WebSocket described as AsyncAPI 3.0 has it, made of the structs that are sent and read.
+"""The AsyncAPI 3.0 description of the WebSocket, generated from the message structs.
 
-``clob_server/web/asyncapi.json`` is what :func:`document` gives; a test sees to it.
+``clob_server/web/asyncapi.json`` is the output of :func:`document`; a test compares them.
 """
 
 from typing import Any, Final, TypeAlias
@@ -8,33 +8,33 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 import clob
-from clob_server.api import schemas as wire
+from clob_server.api import schemas
+from clob_server.api.docstrings import field_texts
 from clob_server.feed import messages, session
 from clob_server.feed.messages import EVERY, PLAIN, Message
 from clob_server.feed.session import Ping, Subscribe, Unsubscribe
-from clob_server.http.openapi.common import field_texts
 
 Schema: TypeAlias = dict[str, Any]
 """A part of the document."""
 
-ASKED: Final[tuple[type[msgspec.Struct], ...]] = (Subscribe, Unsubscribe, Ping)
-"""What a client may say."""
+REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = (Subscribe, Unsubscribe, Ping)
+"""Messages sent by clients."""
 REF: Final = "#/components/schemas/{name}"
-"""Where the schema of a struct is."""
+"""Reference to the schema of a struct."""
 TEXT: Final = """\
-What happens in the markets, as it happens. A client that sends only `{"type": "subscribe", \
-"channel": "orderbook", "marketId": ...}` gets the messages `orderbook`, `order_added`, \
-`order_removed` and `trade` and no others; with `"extended": true` it gets the rest of those that \
-are described here. Every event of a market has the next `seq`."""
-"""What there is to know of all messages."""
+Live order books, trades, orders of a maker and settlement of trades. A client that sends only \
+`{"type": "subscribe", "channel": "orderbook", "marketId": ...}` receives `orderbook`, \
+`order_added`, `order_removed` and `trade` messages; with `"extended": true` it also receives the \
+other types. The events of a market are numbered by `seq` without gaps."""
+"""Introduction."""
 
 
 def document() -> Schema:
-    """Make the document."""
-    _, components = msgspec.json.schema_components([*EVERY, *ASKED], ref_template=REF)
-    kinds = {**vars(wire), **vars(messages), **vars(session)}
-    schemas = {name: described(kinds[name], schema) for name, schema in components.items()}
-    sent, asked = [names(kinds) for kinds in (EVERY, ASKED)]
+    """Return the AsyncAPI document."""
+    _, components = msgspec.json.schema_components([*EVERY, *REQUESTS], ref_template=REF)
+    kinds = {**vars(schemas), **vars(messages), **vars(session)}
+    described = {name: described_schema(kinds[name], each) for name, each in components.items()}
+    sent, received = [names(kinds) for kinds in (EVERY, REQUESTS)]
     return {
         "asyncapi": "3.0.0",
         "info": {"title": "clob", "version": clob.__version__, "description": TEXT},
@@ -44,26 +44,26 @@ def document() -> Schema:
             "feed": {
                 "address": "/ws",
                 "messages": {
-                    name: {"$ref": f"#/components/messages/{name}"} for name in (*sent, *asked)
+                    name: {"$ref": f"#/components/messages/{name}"} for name in (*sent, *received)
                 },
             }
         },
         "operations": {
-            "hear": operation("send", "What the server says.", sent),
-            "plain": operation(
-                "send", "What it says to a client that is not extended.", names(PLAIN)
+            "sendMessages": operation("send", "Messages sent by the server.", sent),
+            "sendPlainMessages": operation(
+                "send", "Messages sent to a client that is not extended.", names(PLAIN)
             ),
-            "ask": operation("receive", "What a client may say.", asked),
+            "receiveRequests": operation("receive", "Messages sent by a client.", received),
         },
         "components": {
-            "messages": {kind.__name__: message(kind) for kind in (*EVERY, *ASKED)},
-            "schemas": schemas,
+            "messages": {kind.__name__: message(kind) for kind in (*EVERY, *REQUESTS)},
+            "schemas": described,
         },
     }
 
 
 def names(kinds: tuple[type[msgspec.Struct], ...]) -> list[str]:
-    """Give the names of structs."""
+    """Return the names of structs."""
     return [kind.__name__ for kind in kinds]
 
 
@@ -76,25 +76,24 @@ def message(kind: type[msgspec.Struct]) -> Schema:
     }
 
 
-def described(kind: type[msgspec.Struct], schema: Schema) -> Schema:
-    """Say what the fields of a struct are; what the server says has all of them but ``id``."""
+def described_schema(kind: type[msgspec.Struct], schema: Schema) -> Schema:
+    """Add the docstrings of the fields; a server message has all its fields except ``id``."""
     texts = field_texts(kind)
-    fields = msgspec.structs.fields(kind)
     properties = dict(schema["properties"])
-    for field in fields:
-        found = properties[field.encode_name]
-        properties[field.encode_name] = {**found, "description": texts[field.name]}
-    made = {**schema, "properties": properties}
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        properties[name] = {**properties[name], "description": texts[field.name]}
+    described = {**schema, "properties": properties}
     if issubclass(kind, Message):
-        made["required"] = [name for name in properties if name != "id"]
-    return made
+        described["required"] = [name for name in properties if name != "id"]
+    return described
 
 
-def operation(action: str, summary: str, told: list[str]) -> Schema:
-    """Describe who says what."""
+def operation(action: str, summary: str, message_names: list[str]) -> Schema:
+    """Describe the messages of one direction."""
     return {
         "action": action,
         "channel": {"$ref": "#/channels/feed"},
         "summary": summary,
-        "messages": [{"$ref": f"#/channels/feed/messages/{name}"} for name in told],
+        "messages": [{"$ref": f"#/channels/feed/messages/{name}"} for name in message_names],
     }

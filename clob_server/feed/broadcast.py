@@ -1,217 +1,260 @@
-"""What is to be told to many, told to some of them at a time, so that nothing else has to wait.
+"""Sending one message to many clients, a part of them per iteration of the event loop.
 
-A delivery goes to those who followed when it was put in line, but for who has caught up meanwhile
-and so knows of it. All that is put in line before its turn comes goes out in one write.
+A delivery goes to the members that the group had when it was queued, except those that have
+received its events otherwise since. Events that are queued before their delivery starts are sent
+in the same write.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from clob_server.api.request import Scope, Send
+from clob_server.feed.messages import Message
 from clob_server.transport import PUSH
 
-if TYPE_CHECKING:
-    from clob_server.feed.subscriber import BookSubscription
-
-
 WRITES_MAX: Final = 128
-"""How many are written to before everything else gets its turn; each is about 5 us."""
+"""Writes per iteration of the event loop; each takes about 5 us."""
 EVENTS_MAX: Final = 100
-"""How many events go out in one write: a client who reads shall not look like one who does not."""
+"""Events per write; larger writes would make a client that reads look slow."""
+
+
+def loop_time() -> float:
+    """Return the time of the running event loop, in seconds."""
+    return asyncio.get_running_loop().time()
+
+
+class FeedClient(Protocol):
+    """A client as the channels see it."""
+
+    def send(self, message: Message) -> None:
+        """Send a message; close a client whose buffer is full."""
+
+    def send_frames(self, frames: bytes) -> None:
+        """Send encoded messages; close a client whose buffer is full."""
+
+    def close(self, code: int, reason: str) -> None:
+        """Close the connection with a WebSocket close code."""
+
+
+class GroupMember(Protocol):
+    """A book subscription as a group sees it."""
+
+    seq: int
+    """Number of the last event that was sent by other means."""
+
+    @property
+    def soft_bytes(self) -> int:
+        """Unread bytes beyond which events are skipped."""
+
+    @property
+    def write_unchecked(self) -> Callable[[bytes], object]:
+        """Sends frames to a client with an empty buffer; may raise RuntimeError."""
+
+    @property
+    def write(self) -> Callable[[bytes], bool]:
+        """Sends frames."""
+
+    @property
+    def buffered(self) -> Callable[[], int]:
+        """Returns the number of unread bytes."""
+
+    def fall_behind(self) -> None:
+        """Skip events until the client has read its buffer."""
 
 
 class Delivery:
-    """Something that is told to all of a group.
+    """Frames for the members of a group.
 
     Args:
-        members: to whom.
-        after: for those alone who were told all up to this number, or less, when they began.
+        members: the receivers.
+        after: number of the event before the first frame; a member with a higher ``seq`` already
+            has these events.
     """
 
-    __slots__ = ("after", "frames", "members", "num_events", "payload", "place")
+    __slots__ = ("after", "frames", "members", "num_events", "num_sent", "payload")
 
-    def __init__(self, members: "tuple[BookSubscription, ...]", after: int) -> None:
+    def __init__(self, members: tuple[GroupMember, ...], after: int) -> None:
         self.members: Final = members
         self.after: Final = after
         self.frames: list[bytes] = []
         self.num_events: int = 0
         self.payload: bytes = b""
-        self.place: int = 0
+        self.num_sent: int = 0
 
     def write(self, count: int) -> int:
-        """Tell the next of them, so many at most; give how many it were."""
-        if not self.place:
+        """Write to the next ``count`` members or fewer; return how many."""
+        if not self.num_sent:
             self.payload = b"".join(self.frames)
         after, payload = self.after, self.payload
-        part = self.members[self.place : self.place + count]
+        part = self.members[self.num_sent : self.num_sent + count]
         for member in part:
             if member.seq <= after:
                 num_waiting = member.buffered()
                 if not num_waiting:
                     try:
-                        member.tell(payload)
+                        member.write_unchecked(payload)
                     except RuntimeError:
-                        continue  # he has just gone, which his own task hears of
+                        continue  # just disconnected; its own task cleans up
                 elif num_waiting > member.soft_bytes:
                     member.fall_behind()
                 else:
                     member.write(payload)
-        self.place += len(part)
+        self.num_sent += len(part)
         return len(part)
 
 
 class Group:
-    """Those who follow a market in the same way, and so are told the same.
+    """Subscriptions of a market that receive the same frames.
 
     Args:
-        extended: if they understand more than the specification's messages.
-        token: the only token they want to hear of; None is both.
+        extended: whether the members are extended clients.
+        token: the only token they follow; None for both.
     """
 
-    __slots__ = ("extended", "last", "members", "token", "told_at")
+    __slots__ = ("extended", "last", "members", "sent_at", "token")
 
     def __init__(self, *, extended: bool, token: str | None) -> None:
         self.extended: Final = extended
         self.token: Final = token
-        self.members: tuple[BookSubscription, ...] = ()
+        self.members: tuple[GroupMember, ...] = ()
         self.last: Delivery | None = None
-        """What was put in line last, while more may be added to it."""
-        self.told_at: float = 0.0
-        """When they last were told something, by the clock of the loop."""
+        """The last queued delivery while events may still be added to it."""
+        self.sent_at: float = 0.0
+        """Loop time of the last message."""
 
-    def join(self, member: "BookSubscription") -> None:
-        """Take somebody in, who is not told what is in line already."""
+    def join(self, member: GroupMember) -> None:
+        """Add a member; it does not receive deliveries that are already queued."""
         self.members = (*self.members, member)
 
-    def leave(self, member: "BookSubscription") -> None:
-        """Let somebody go."""
+    def leave(self, member: GroupMember) -> None:
+        """Remove a member."""
         self.members = tuple(each for each in self.members if each is not member)
 
 
-class Fanout:
-    """The line of deliveries."""
+class Broadcaster:
+    """Queue of deliveries."""
 
     def __init__(self) -> None:
-        self._line: deque[Delivery] = deque()
+        self._queue: deque[Delivery] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def put(self, group: Group, frames: Sequence[bytes], after: int) -> None:
-        """Put events in line.
+    def enqueue(self, group: Group, frames: Sequence[bytes], after: int) -> None:
+        """Queue events for a group.
 
         Args:
-            group: whom to tell.
-            frames: what to tell.
-            after: the number of the event before the first of them.
+            group: the receivers.
+            frames: one item per event.
+            after: number of the event before the first of them.
         """
         delivery = group.last
-        if delivery is None or delivery.place or delivery.num_events >= EVENTS_MAX:
+        if delivery is None or delivery.num_sent or delivery.num_events >= EVENTS_MAX:
             delivery = group.last = Delivery(group.members, after)
-            self._line.append(delivery)
+            self._queue.append(delivery)
         delivery.frames += frames
         delivery.num_events += len(frames)
 
-    def beat(self, group: Group, frame: bytes, seq: int) -> None:
-        """Put in line that nothing has happened."""
+    def enqueue_heartbeat(self, group: Group, frame: bytes, seq: int) -> None:
+        """Queue a heartbeat, separate from the events around it."""
         group.last = None
         delivery = Delivery(group.members, seq)
         delivery.frames.append(frame)
-        self._line.append(delivery)
+        self._queue.append(delivery)
 
-    def go(self) -> None:
-        """Tell as many as may be told now, and the others soon."""
-        if self._task is None and self._line:
+    def flush(self) -> None:
+        """Send the first part of the queue now and the rest in later iterations of the loop."""
+        if self._task is None and self._queue:
             self._write()
-            if self._line:
-                self._task = asyncio.get_running_loop().create_task(self._go_on())
+            if self._queue:
+                self._task = asyncio.get_running_loop().create_task(self._flush_rest())
 
     def close(self) -> None:
-        """Tell no more."""
-        self._line.clear()
+        """Drop the queue."""
+        self._queue.clear()
 
-    async def _go_on(self) -> None:
-        """Tell all who are left, some at a time."""
-        while self._line:
+    async def _flush_rest(self) -> None:
+        while self._queue:
             await asyncio.sleep(0)
             self._write()
         self._task = None
 
     def _write(self) -> None:
-        """Tell the next of them."""
-        left, line = WRITES_MAX, self._line
-        while line and left > 0:
-            delivery = line[0]
+        left, queue = WRITES_MAX, self._queue
+        while queue and left > 0:
+            delivery = queue[0]
             left -= delivery.write(left)
-            if delivery.place >= len(delivery.members):
-                line.popleft()
+            if delivery.num_sent >= len(delivery.members):
+                queue.popleft()
+
+
+# ----- connections ---------------------------------------------------------------------------
 
 
 class ClientSink(Protocol):
-    """One client, to be written to without waiting for him."""
+    """Writes to one connection without waiting for it."""
 
     drained: Callable[[], None] | None
-    """Is called when little waits, after much did."""
+    """Called when the buffer is nearly empty after it was full."""
 
-    tell: Callable[[bytes], object]
-    """Sends frames to whom nothing waits for, in the shortest way. Nothing comes of it where he is
-    gone, or it raises RuntimeError."""
+    write_unchecked: Callable[[bytes], object]
+    """Sends frames to a client with an empty buffer, without further checks. After a disconnect it
+    does nothing or raises RuntimeError."""
 
     def write(self, frame: bytes) -> bool:
-        """Send frames; say if they were taken."""
+        """Send frames; return False if the connection is closed."""
 
     def buffered(self) -> int:
-        """Tell how many bytes wait for the client."""
+        """Return the number of unread bytes."""
 
     def abort(self) -> None:
-        """Break the connection off."""
+        """Close the connection without a close frame."""
 
 
 class QueueSink:
-    """Frames that go out through ASGI, one after the other, as the client takes them.
+    """Writes to a connection through ASGI, on servers without the push extension.
 
     Args:
-        send: how ASGI takes a message.
+        send: ASGI send callable.
     """
 
     def __init__(self, send: Send) -> None:
         self.drained: Callable[[], None] | None = None
-        self.tell: Callable[[bytes], object] = self.write
+        self.write_unchecked: Callable[[bytes], object] = self.write
         self._send = send
-        self._waiting: deque[bytes] = deque()
+        self._queue: deque[bytes] = deque()
         self._num_bytes = 0
         self._is_open = True
         self._task: asyncio.Task[None] | None = None
 
     def write(self, frame: bytes) -> bool:
-        """Send frames; say if they were taken."""
+        """Send frames; return False if the connection is closed."""
         if not self._is_open:
             return False
-        self._waiting.append(frame)
+        self._queue.append(frame)
         self._num_bytes += len(frame)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
         return True
 
     def buffered(self) -> int:
-        """Tell how many bytes wait for the client."""
+        """Return the number of queued bytes."""
         return self._num_bytes
 
     def abort(self) -> None:
-        """Send no more; ASGI knows no way to break a connection off."""
+        """Drop the queue; ASGI cannot abort a connection."""
         self._is_open = False
-        self._waiting.clear()
+        self._queue.clear()
         if self._task is not None:
             self._task.cancel()
 
     async def _drain(self) -> None:
-        """Send what waits."""
-        with suppress(Exception):  # he has gone, which is heard of where messages come in
-            while self._waiting:
-                for text in texts_in(self._waiting[0]):
+        with suppress(Exception):  # disconnected; the receiving task handles it
+            while self._queue:
+                for text in texts_in(self._queue[0]):
                     await self._send({"type": "websocket.send", "text": text})
-                self._num_bytes -= len(self._waiting.popleft())
+                self._num_bytes -= len(self._queue.popleft())
             self._task = None
             if self.drained is not None:
                 self.drained()
@@ -220,25 +263,22 @@ class QueueSink:
 
 
 def sink_for(scope: Scope, send: Send) -> ClientSink:
-    """Give the best way to a client that there is."""
+    """Return the push extension of the transport if it has one, else a sink over ASGI."""
     push: Any = scope.get("extensions", {}).get(PUSH)
     return QueueSink(send) if push is None else push
 
 
-SHORT: Final = 126
-"""In the second byte of a frame, that two bytes with its size follow; one more is that eight do."""
+LENGTH_16: Final = 126
+"""Second byte of a frame with a length field of 2 bytes; the next value means 8 bytes."""
 
 
 def texts_in(frames: bytes) -> Iterator[str]:
-    """Read the texts of joined frames, as ``text_frame`` makes them."""
-    place = 0
-    while place < len(frames):
-        size, place = frames[place + 1], place + 2
-        if size >= SHORT:
-            width = 2 if size == SHORT else 8
-            size, place = int.from_bytes(frames[place : place + width]), place + width
-        yield frames[place : place + size].decode()
-        place += size
-
-
-# MERGED clob_server.feed.broadcast: Where frames go: straight to the connection where there is a door to it, else through ASGI.
+    """Yield the texts of concatenated frames made by ``text_frame``."""
+    offset = 0
+    while offset < len(frames):
+        size, offset = frames[offset + 1], offset + 2
+        if size >= LENGTH_16:
+            width = 2 if size == LENGTH_16 else 8
+            size, offset = int.from_bytes(frames[offset : offset + width]), offset + width
+        yield frames[offset : offset + size].decode()
+        offset += size

@@ -1,85 +1,88 @@
-"""What happened in a market, kept as it is until somebody has to be told, and then written once."""
+"""Market events as the feed stores them, and their encoding as WebSocket frames.
+
+Events are stored as structs and encoded once, when the first client needs them.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, structs
 
 import clob
 from clob import Event, RemovalReason, Side
+from clob_server.core.ids import Ids
 from clob_server.core.serialize import trade_body
 from clob_server.core.settlement_status import NONE, PENDING, Fate, StatusChange
 from clob_server.feed import messages
 from clob_server.feed.messages import encode
 from clob_server.transport import text_frame
 
-if TYPE_CHECKING:
-    from clob_server.core.ids import Ids
-
 REDUCED: Final = "reduced"
-"""Why a plain subscriber sees an order removed that became smaller."""
+"""Removal reason that a plain client receives for a reduced order."""
 
 
-class RemovedOrder(msgspec.Struct, gc=False):
-    """What a removal does not say of an order in a book."""
+class BookOrder(msgspec.Struct, gc=False):
+    """A resting order: the fields that a removal event does not have."""
 
     side: Side
-    """Which way it trades."""
+    """Buy or sell."""
     price: int
-    """Its limit, in cents."""
+    """Limit price in cents."""
     remaining: int
-    """What is left of it, in wei."""
+    """Remaining size in wei."""
 
 
-class Opened(msgspec.Struct, frozen=True, gc=False):
-    """A token of a market got its name, and its book is empty."""
+class BookOpened(msgspec.Struct, frozen=True, gc=False):
+    """A market opened a book: a token got its id."""
 
     seq: int
-    """The number of the last event before it; it has none of its own."""
+    """Number of the market's last event; this one has no number."""
     market: str
-    """The market."""
+    """Market id."""
     token: str
-    """The token."""
+    """Outcome token."""
     changed_ms: int
-    """When the market last had an event, Unix milliseconds; 0 where it never had one."""
+    """Time of the market's last event, Unix milliseconds; 0 before the first."""
 
 
-class Happening(msgspec.Struct, frozen=True, gc=False):
-    """An event, with what is needed to tell of it later."""
+class FeedEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event with everything needed to encode it later."""
 
-    event: Event | Opened
+    event: Event | BookOpened
     """The event."""
     now_ms: int
-    """When, Unix milliseconds."""
+    """Time of the event, Unix milliseconds."""
     number: int = 0
-    """Of a trade, which of all trades it is, counted from 1."""
-    order: RemovedOrder | None = None
-    """Of a removal or a reduction, the order."""
+    """For a trade: its number among the trades of all markets, from 1."""
+    order: BookOrder | None = None
+    """For a trade, removal or reduction: the resting order."""
     before: int = 0
-    """Of a reduction, what was left of the order before, in wei."""
-    mirror: "Happening | None" = None
-    """The same as the book of the other token has it, where both tokens meet and that changes."""
+    """For a reduction: the remaining size before it, in wei."""
+    mirror: "FeedEvent | None" = None
+    """The same change in the other token's book, in a complementary market."""
 
 
 Frames: TypeAlias = bytes
-"""Frames of a WebSocket, one after the other."""
+"""One or more WebSocket frames, concatenated."""
 
 
-def mirrored(happening: Happening, tokens: tuple[str, str], traded: int) -> Happening | None:
-    """Give what happened to the book of the other token, where orders for both meet.
+def mirror_event(happened: FeedEvent, tokens: tuple[str, str], traded: int) -> FeedEvent | None:
+    """Return the change in the other token's book of a complementary market.
 
     Args:
-        happening: what happened; not the opening of a book.
+        happened: an event other than :class:`BookOpened`.
         tokens: YES and NO.
-        traded: what was traded in the event before, if that was a direct trade: it is told in the
-            book of its token only, and here with the removal that follows where nothing was left.
+        traded: size of the preceding event if it was a direct trade, else 0. Such a trade is sent
+            in its own token's book only; if it filled the resting order, the mirrored removal
+            carries the traded size.
 
     Returns:
-        What happened; None where that is told by itself, as of a mint, or comes with the next.
+        The mirrored event. None for a mint or merge, which has a trade for each token, and for a
+        trade that filled the resting order, whose removal follows.
     """
-    event, order = happening.event, happening.order
-    assert not isinstance(event, Opened)
+    event, order = happened.event, happened.order
+    assert not isinstance(event, BookOpened)
     other = tokens[event.token == tokens[0]]
     if isinstance(event, clob.PairedTrade) or (
         isinstance(event, clob.Trade) and not event.resting_remaining
@@ -87,10 +90,10 @@ def mirrored(happening: Happening, tokens: tuple[str, str], traded: int) -> Happ
         return None
     if isinstance(event, clob.OrderAdded):
         side, price = Side(1 - event.side), 100 - event.price
-        turned = structs.replace(event, token=other, side=side, price=price)
-        return Happening(turned, happening.now_ms)
+        added = structs.replace(event, token=other, side=side, price=price)
+        return FeedEvent(added, happened.now_ms)
     assert order is not None
-    seen, before = RemovedOrder(Side(1 - order.side), 100 - order.price, 0), happening.before
+    mirrored, before = BookOrder(Side(1 - order.side), 100 - order.price, 0), happened.before
     changed: Event
     if isinstance(event, clob.Trade):
         order_id, left = event.resting_order_id, event.resting_remaining
@@ -100,118 +103,121 @@ def mirrored(happening: Happening, tokens: tuple[str, str], traded: int) -> Happ
         changed = structs.replace(event, token=other, remaining=traded)
     else:
         changed = structs.replace(event, token=other)
-    return Happening(changed, happening.now_ms, 0, seen, before)
+    return FeedEvent(changed, happened.now_ms, 0, mirrored, before)
 
 
-class Writer:
-    """Writes what happened as frames.
+class EventEncoder:
+    """Encodes events as frames.
 
     Args:
-        ids: names trades.
-        settles: the markets whose trades settle on a chain.
+        ids: source of trade ids.
+        settles: markets whose trades settle on the chain.
     """
 
-    def __init__(self, ids: "Ids", settles: Collection[str] = ()) -> None:
+    def __init__(self, ids: Ids, settles: Collection[str] = ()) -> None:
         self._ids = ids
         self._settles = settles
 
-    def frames(self, happening: Happening, *, extended: bool) -> Frames:
-        """Write what a subscriber is told; about 3 us.
+    def encode(self, happened: FeedEvent, *, extended: bool) -> Frames:
+        """Encode an event and its mirror; about 3 us.
 
         Args:
-            happening: what happened.
-            extended: if the subscriber understands ``order_reduced``.
+            happened: the event.
+            extended: whether the client accepts ``order_reduced``.
         """
-        frames = self._frames(happening, extended=extended)
-        if happening.mirror is not None:
-            frames += self._frames(happening.mirror, extended=extended)
+        frames = self._encode(happened, extended=extended)
+        if happened.mirror is not None:
+            frames += self._encode(happened.mirror, extended=extended)
         return frames
 
-    def _frames(self, happening: Happening, *, extended: bool) -> Frames:
-        """Write what happened in one book."""
-        event = happening.event
+    def _encode(self, happened: FeedEvent, *, extended: bool) -> Frames:
+        event = happened.event
         if type(event) is clob.OrderAdded:
-            message = added(event, happening.now_ms, event.side, event.price)
+            message = added_message(event, happened.now_ms, event.side, event.price)
         elif type(event) is clob.OrderRemoved:
-            message = removed(event, happening, event.reason, event.remaining)
+            message = removed_message(event, happened, event.reason, event.remaining)
         elif isinstance(event, clob.Trade):
-            message = self._trade(event, happening)
+            message = self._trade(event, happened)
         elif type(event) is clob.OrderReduced:
-            return reduced(event, happening, extended=extended)
+            return reduced_frames(event, happened, extended=extended)
         else:
-            assert isinstance(event, Opened)
-            message = empty(event, happening.now_ms)
-        return frame_of(message)
+            assert isinstance(event, BookOpened)
+            message = opened_message(event, happened.now_ms)
+        return message_frame(message)
 
-    def _trade(self, event: clob.Trade, happening: Happening) -> messages.Message:
-        """Tell of a trade, which waits for its settlement then, if it settles."""
-        now_ms = happening.now_ms
-        fate = PENDING if event.market in self._settles else NONE
-        body = trade_body(event, self._ids.trade(now_ms, happening.number), now_ms, fate)
+    def _trade(self, event: clob.Trade, happened: FeedEvent) -> messages.Message:
+        now_ms = happened.now_ms
+        status = PENDING if event.market in self._settles else NONE
+        body = trade_body(event, self._ids.trade(now_ms, happened.number), now_ms, status)
         data = messages.TradeData(
             **structs.asdict(body),
             resting_remaining=str(event.resting_remaining),
             incoming_remaining=str(event.incoming_remaining),
         )
-        return messages.TradeMessage(
+        return messages.BookTradeMessage(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
         )
 
 
 class EncodedEvents:
-    """What happened in a market, each of it written once for all who are told the same.
+    """Events of a market, encoded at most once for each kind of client.
 
     Args:
-        writer: who writes it.
-        happenings: what happened.
+        encoder: encodes them.
+        events: the events.
     """
 
-    def __init__(self, writer: Writer, happenings: Sequence[Happening]) -> None:
-        self._writer = writer
-        self._happenings = happenings
+    def __init__(self, encoder: EventEncoder, events: Sequence[FeedEvent]) -> None:
+        self._encoder = encoder
+        self._events = events
         self._plain: list[Frames] = []
         self._extended: list[Frames] = []
 
     def frames(self, *, extended: bool) -> list[Frames]:
-        """Give the frames of each event; only a reduction is told in two ways."""
-        write = self._writer.frames
+        """Return the frames of each event; the two kinds differ only in reductions."""
+        encode_event = self._encoder.encode
         if not self._plain:
-            self._plain = [write(each, extended=False) for each in self._happenings]
+            self._plain = [encode_event(each, extended=False) for each in self._events]
         if extended and not self._extended:
             self._extended = [
-                write(each, extended=True) if reduces(each) else frames
-                for each, frames in zip(self._happenings, self._plain, strict=True)
+                encode_event(each, extended=True) if has_reduction(each) else frames
+                for each, frames in zip(self._events, self._plain, strict=True)
             ]
         return self._extended if extended else self._plain
 
 
-def reduces(happening: Happening) -> bool:
-    """Say whether an order became smaller in one of the books."""
-    mirror = happening.mirror
-    return type(happening.event) is clob.OrderReduced or (
+def has_reduction(happened: FeedEvent) -> bool:
+    """Return whether the event or its mirror is a reduction."""
+    mirror = happened.mirror
+    return type(happened.event) is clob.OrderReduced or (
         mirror is not None and type(mirror.event) is clob.OrderReduced
     )
 
 
-def heard(happening: Happening, token: str | None) -> Happening | None:
-    """Give what those hear of it who follow the book of a token, or of both; None is nothing."""
-    if token is None or (happening.event.token == token and happening.mirror is None):
-        return happening
-    if happening.event.token == token:
-        return structs.replace(happening, mirror=None)
-    mirror = happening.mirror
+def for_token(happened: FeedEvent, token: str | None) -> FeedEvent | None:
+    """Return the part of an event that concerns a token's book; None if no part does.
+
+    Args:
+        happened: the event.
+        token: outcome token; None for both, which returns the event unchanged.
+    """
+    if token is None or (happened.event.token == token and happened.mirror is None):
+        return happened
+    if happened.event.token == token:
+        return structs.replace(happened, mirror=None)
+    mirror = happened.mirror
     return mirror if mirror is not None and mirror.event.token == token else None
 
 
-def frame_of(message: messages.Message) -> Frames:
-    """Make the frame of a message."""
+def message_frame(message: messages.Message) -> Frames:
+    """Return the frame of a message."""
     return text_frame(encode(message))
 
 
-def added(
+def added_message(
     event: clob.OrderAdded | clob.OrderReduced, now_ms: int, side: Side, price: int
 ) -> messages.Message:
-    """Tell of an order that rests."""
+    """Return ``order_added`` for a new order or the remainder of a reduced one."""
     data = messages.AddedData(
         order_id=str(event.order_id), side=side, price=price, size=str(event.remaining)
     )
@@ -220,54 +226,55 @@ def added(
     )
 
 
-def removed(
+def removed_message(
     event: clob.OrderRemoved | clob.OrderReduced,
-    happening: Happening,
+    happened: FeedEvent,
     reason: RemovalReason | str,
-    left: int,
+    size: int,
 ) -> messages.Message:
-    """Tell of an order that rests no longer."""
-    order = happening.order
+    """Return ``order_removed`` with the removed size in wei."""
+    order = happened.order
     assert order is not None
     data = messages.RemovedData(
         order_id=str(event.order_id),
         side=order.side,
         price=order.price,
-        size=str(left),
+        size=str(size),
         reason=reason,
     )
     return messages.OrderRemovedMessage(
         market_id=event.market,
         token_id=event.token,
         seq=event.seq,
-        timestamp=happening.now_ms,
+        timestamp=happened.now_ms,
         data=data,
     )
 
 
-def reduced(event: clob.OrderReduced, happening: Happening, *, extended: bool) -> Frames:
-    """Tell of an order that became smaller: one message, or two for those who know four types."""
-    order, now_ms = happening.order, happening.now_ms
+def reduced_frames(event: clob.OrderReduced, happened: FeedEvent, *, extended: bool) -> Frames:
+    """Encode a reduction: ``order_reduced``, or a removal and an addition for plain clients."""
+    order, now_ms = happened.order, happened.now_ms
     assert order is not None
     if not extended:
-        gone = removed(event, happening, REDUCED, happening.before)
-        return frame_of(gone) + frame_of(added(event, now_ms, order.side, order.price))
+        removed = removed_message(event, happened, REDUCED, happened.before)
+        added = added_message(event, now_ms, order.side, order.price)
+        return message_frame(removed) + message_frame(added)
     data = messages.ReducedData(
         order_id=str(event.order_id),
         side=order.side,
         price=order.price,
         size=str(event.remaining),
-        reduced_by=str(happening.before - event.remaining),
+        reduced_by=str(happened.before - event.remaining),
     )
-    return frame_of(
+    return message_frame(
         messages.OrderReducedMessage(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
         )
     )
 
 
-def empty(event: Opened, now_ms: int) -> messages.Message:
-    """Tell of a book in which nothing has been yet."""
+def opened_message(event: BookOpened, now_ms: int) -> messages.Message:
+    """Return the empty snapshot of a new book."""
     return messages.Orderbook(
         market_id=event.market,
         token_id=event.token,
@@ -281,68 +288,68 @@ def empty(event: Opened, now_ms: int) -> messages.Message:
 
 
 class TradeStatus(NamedTuple):
-    """A trade, and how its settlement stands from now on."""
+    """A trade and its new settlement status."""
 
     trade_id: str
-    """The trade."""
+    """Trade id."""
     market: str
-    """Its market."""
+    """Market id."""
     token: str
-    """Its token."""
+    """Outcome token."""
     seq: int
-    """Its number in its market."""
+    """Event number of the trade in its market."""
     match_type: clob.MatchType
-    """How its orders met."""
+    """Direct, mint or merge."""
     buyer: str
-    """The maker of the buying order; empty in a merge."""
+    """Maker of the buy order; empty in a merge."""
     seller: str
-    """The maker of the selling order; empty in a mint."""
-    fate: Fate
-    """How it stands."""
+    """Maker of the sell order; empty in a mint."""
+    status: Fate
+    """Settlement status."""
     now_ms: int
-    """Since when, Unix milliseconds."""
+    """Time of the status change, Unix milliseconds."""
 
 
-def standings(changes: Sequence[StatusChange], ids: "Ids") -> Iterator[TradeStatus]:
-    """Give the trades that stand differently; of a mint or a merge there are two."""
-    for held, fate, now_ms in changes:
+def trade_statuses(changes: Sequence[StatusChange], ids: Ids) -> Iterator[TradeStatus]:
+    """Yield the trades of status changes: two for a mint or merge."""
+    for held, status, now_ms in changes:
         for half in held.halves:
             if len(held.halves) == 1:
-                kind = clob.MatchType.DIRECT
+                match_type = clob.MatchType.DIRECT
             else:
-                kind = clob.MatchType.MERGE if half.seller else clob.MatchType.MINT
+                match_type = clob.MatchType.MERGE if half.seller else clob.MatchType.MINT
             yield TradeStatus(
                 ids.trade(held.traded_ms, half.number),
                 held.market,
                 half.token,
                 half.seq,
-                kind,
+                match_type,
                 half.buyer,
                 half.seller,
-                fate,
+                status,
                 now_ms,
             )
 
 
-def standing_frame(standing: TradeStatus, channel: Literal["settlement", "user"]) -> Frames:
-    """Write how a trade stands; about 3 us."""
-    settlement, tx_hash, reason = standing.fate
+def status_frame(trade: TradeStatus, channel: Literal["settlement", "user"]) -> Frames:
+    """Encode the settlement status of a trade; about 3 us."""
+    settlement, tx_hash, reason = trade.status
     data = messages.SettlementData(
-        trade_id=standing.trade_id,
-        match_type=standing.match_type.value,
+        trade_id=trade.trade_id,
+        match_type=trade.match_type.value,
         settlement=settlement,
         tx_hash=tx_hash,
-        buyer=standing.buyer,
-        seller=standing.seller,
+        buyer=trade.buyer,
+        seller=trade.seller,
         reason=reason or UNSET,
     )
-    return frame_of(
+    return message_frame(
         messages.SettlementMessage(
             channel=channel,
-            market_id=standing.market,
-            token_id=standing.token,
-            seq=standing.seq,
-            timestamp=standing.now_ms,
+            market_id=trade.market,
+            token_id=trade.token,
+            seq=trade.seq,
+            timestamp=trade.now_ms,
             data=data,
         )
     )

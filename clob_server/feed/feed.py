@@ -1,296 +1,243 @@
-"""The feed: what happens in the markets, to everybody who subscribed to it.
+"""The feed: accepts WebSockets and sends the events of each batch to their subscriptions.
 
-Whatever is told here is durable and done. Subscriptions begin, and snapshots are taken, in the loop
-of the engine between two batches, so that state, sequence numbers and what was told agree.
+It sends only events that are durable and applied. Subscriptions start, and snapshots are taken, on
+the event loop between two batches, so a snapshot, its sequence number and the events after it
+always agree.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from clob import OrderRecord
 from clob_server.api.problems import CONTENT_TYPE, ApiError, refusal_of
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.core.commands import DeactivateKey
+from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed
 from clob_server.core.settlement_status import Fates, StatusChange
-from clob_server.feed.broadcast import EVENTS_MAX, Fanout, Group, sink_for
+from clob_server.core.state import ServerState
+from clob_server.feed.broadcast import EVENTS_MAX, Broadcaster, Group, loop_time, sink_for
 from clob_server.feed.event_messages import (
+    BookOpened,
     EncodedEvents,
-    Happening,
-    Opened,
-    Writer,
-    frame_of,
-    heard,
-    standings,
+    EventEncoder,
+    FeedEvent,
+    for_token,
+    message_frame,
+    trade_statuses,
 )
-from clob_server.feed.market_stream import MarketStream, Snapshots, Streams
+from clob_server.feed.market_stream import BookSnapshots, MarketStream, MarketStreams
 from clob_server.feed.messages import POLICY, RESTART, Heartbeat
-from clob_server.feed.session import Conversation
-from clob_server.feed.settlement_channel import Settlements
-from clob_server.feed.subscriber import BookSubscription, Subscriber
-from clob_server.feed.user_channel import Users
+from clob_server.feed.session import Channels, FeedGuard, FeedSession
+from clob_server.feed.settlement_channel import SettlementChannel
+from clob_server.feed.subscriber import PendingMarkets, Subscriber, Subscribers
+from clob_server.feed.user_channel import UserChannel
+from clob_server.settings import Settings
+from clob_server.telemetry.metrics import Metrics
 
-if TYPE_CHECKING:
-    from clob_server.core.state import ServerState
-    from clob_server.service import Service
-
-LOOK_S: Final = 0.5
-"""How often it is looked for subscribers who are too slow, or have to hear a heartbeat."""
+CHECK_S: Final = 0.5
+"""Seconds between checks for slow and idle clients and due heartbeats."""
 
 
 class Feed:
-    """What happens, to everybody who subscribed to it.
+    """The WebSocket endpoint, as an ASGI application.
 
     Args:
-        service: where it happens.
+        settings: the server's settings.
+        guard: access rules.
+        clock_ms: returns the time, Unix milliseconds.
+        metrics: shows the number of connections and their unread bytes.
     """
 
-    exchange: "ServerState"
-    settlements: Settlements
-    snapshots: Snapshots
-    streams: Streams
-    users: Users
-    writer: Writer
+    channels: Channels
+    """Sources of the messages, from :meth:`start` on."""
 
-    def __init__(self, service: "Service") -> None:
-        self.settings: Final = service.settings
-        self.subscribers: Final[set[Subscriber]] = set()
-        """The WebSockets that are open."""
-        self.crowded: Final[dict[Subscriber, float]] = {}
-        """Those for whom much waits, and since when."""
-        self.idle: Final[dict[Subscriber, float]] = {}
-        """Those without a subscription, and since when."""
-        self.clock_ms: Final = service.clock_ms
-        self.guard: Final = service.guard
-        self._service = service
-        self._fanout = Fanout()
-        self._early: dict[str, list[BookSubscription]] = {}
+    def __init__(
+        self, settings: Settings, guard: FeedGuard, clock_ms: Callable[[], int], metrics: Metrics
+    ) -> None:
+        self.subscribers: Final = Subscribers(settings)
+        """The open connections."""
+        self._settings: Final = settings
+        self._guard: Final = guard
+        self._clock_ms: Final = clock_ms
+        self._broadcaster = Broadcaster()
         self._task: asyncio.Task[None] | None = None
-        gauge = service.metrics.gauge
-        gauge("websockets", "WebSockets that are open.", lambda: self.num_subscribers)
-        gauge("websockets_behind", "WebSockets that are behind.", lambda: self.num_stale)
-        gauge(
+        subscribers = self.subscribers
+        metrics.gauge("websockets", "Open WebSockets.", lambda: len(subscribers))
+        metrics.gauge(
+            "websockets_behind",
+            "WebSockets that skip events because they read too slowly.",
+            lambda: subscribers.num_behind,
+        )
+        metrics.gauge(
             "websocket_buffered_bytes",
-            "Bytes that wait for the clients of WebSockets.",
-            lambda: self.buffered_bytes,
+            "Unread bytes of all WebSockets.",
+            lambda: subscribers.buffered_bytes,
         )
 
-    @property
-    def num_subscribers(self) -> int:
-        """How many WebSockets are open."""
-        return len(self.subscribers)
+    # ----- start and end ---------------------------------------------------------------------
 
-    @property
-    def num_stale(self) -> int:
-        """How many of them are behind."""
-        return sum(bool(each.behind) for each in self.crowded)
-
-    @property
-    def buffered_bytes(self) -> int:
-        """How many bytes wait for all of them."""
-        return sum(each.sink.buffered() for each in self.subscribers)
-
-    def time(self) -> float:
-        """Tell the time of the loop, in seconds."""
-        return asyncio.get_running_loop().time()
-
-    # ----- from start to end -----------------------------------------------------------------
-
-    def start(self, records: Iterable[OrderRecord] | None = None) -> None:
-        """Begin with the exchange as it is; about 1 us an order that rests.
+    def start(
+        self, state: ServerState, ids: Ids, records: Iterable[OrderRecord] | None = None
+    ) -> None:
+        """Start with the current state; about 1 us per resting order.
 
         Args:
-            records: all that rest; None asks for them.
+            state: the server's state.
+            ids: source of trade ids.
+            records: all resting orders; None reads them from the state.
         """
-        self.exchange = self._service.exchange
-        self.streams = Streams(self.exchange, self.settings.ws_resume_events, records)
-        self.snapshots = Snapshots(self.exchange)
-        ids = self._service.ids
-        self.writer = Writer(ids, self.exchange.settles)
-        self.users = Users(self.exchange, ids)
-        self.settlements = Settlements(self.exchange, ids)
-        self._fates = Fates(self.exchange.registry.settling)
-        self._task = asyncio.get_running_loop().create_task(self._look_again())
+        self._ids = ids
+        self._statuses = Fates(state.registry.settling)
+        self.channels = Channels(
+            state,
+            MarketStreams(state, self._settings.ws_resume_events, records),
+            BookSnapshots(state),
+            EventEncoder(ids, state.settles),
+            PendingMarkets(),
+            UserChannel(state, ids),
+            SettlementChannel(state, ids),
+        )
+        self._task = asyncio.get_running_loop().create_task(self._check_periodically())
 
     def close(self) -> None:
-        """Tell no more, and close every WebSocket with 1012."""
+        """Stop sending, and close every WebSocket with 1012."""
         if self._task is not None:
             self._task.cancel()
-        self._fanout.close()
-        if self._task is not None:
-            self.settlements.close()
-        for subscriber in tuple(self.subscribers):
-            subscriber.end(RESTART, "the server ends")
+            self.channels.settlements.close()
+        self._broadcaster.close()
+        self.subscribers.close_all(RESTART, "server shutting down")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket."""
-        await receive()  # that it wants to be one
+        await receive()  # websocket.connect
         client = scope.get("client")
         try:
-            key = self.guard.key_of(dict(scope["headers"]))
-            self.guard.charge_request(key, client[0] if client else "")
+            key = self._guard.key_of(dict(scope["headers"]))
+            self._guard.charge_request(key, client[0] if client else "")
         except ApiError as error:
-            await refuse(error, scope, send)
+            await reject_handshake(error, scope, send)
             return
         await send({"type": "websocket.accept"})
-        subscriber = Subscriber(self, sink_for(scope, send), send, key)
-        self.subscribers.add(subscriber)
-        self.idle[subscriber] = self.time()
-        conversation = Conversation(self, subscriber)
+        subscriber = Subscriber(self.subscribers, sink_for(scope, send), send, key)
+        session = FeedSession(
+            subscriber, self.channels, self._settings, self._guard, self._clock_ms
+        )
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 if subscriber.is_open:
-                    conversation.hear(message.get("text"))
+                    session.on_message(message.get("text"))
         finally:
-            subscriber.leave()
-            self.subscribers.discard(subscriber)
+            self.subscribers.remove(subscriber)
 
-    # ----- what happens ----------------------------------------------------------------------
+    # ----- events ----------------------------------------------------------------------------
 
-    def listen(self, batch: Sequence[Committed]) -> None:
-        """Hear of a batch that is durable and done, and tell those who subscribed."""
-        for stream, happenings in self.streams.hear(batch).items():
-            if self._early:
-                self._let_in(stream)
+    def on_batch(self, batch: Sequence[Committed]) -> None:
+        """Send the events of a batch that was written and applied."""
+        channels = self.channels
+        for stream, events in channels.streams.on_batch(batch).items():
+            if channels.pending:
+                channels.pending.start(stream)
             if stream.groups:
-                self._tell(stream, happenings)
-        self._fanout.go()
-        changes = self._fates.hear(batch) if self.exchange.settles else ()
-        if self.users or self.settlements:
-            self._tell_makers(batch, changes)
+                self._broadcast(stream, events)
+        self._broadcaster.flush()
+        changes = self._statuses.hear(batch) if channels.state.settles else ()
+        if channels.users or channels.settlements:
+            self._notify_makers(batch, changes)
         if self.subscribers:
             for done in batch:
                 if isinstance(done.command, DeactivateKey):
-                    self._drop(done.command.key_id)
+                    self.subscribers.close_key(done.command.key_id)
 
-    def _tell_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> None:
-        """Tell what became of orders, and then how trades stand."""
-        now, news = self.time(), list(standings(changes, self._service.ids))
-        if self.users:
-            self.users.hear(batch, now)
-            self.users.hear_of(news, now)
-        if self.settlements:
-            self.settlements.hear(batch, news, now)
+    def _notify_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> None:
+        """Send changes of orders, then changes of settlement."""
+        channels, now = self.channels, loop_time()
+        trades = list(trade_statuses(changes, self._ids))
+        if channels.users:
+            channels.users.on_batch(batch, now)
+            channels.users.on_statuses(trades, now)
+        if channels.settlements:
+            channels.settlements.on_batch(batch, trades, now)
 
-    def _tell(self, stream: MarketStream, happenings: Sequence[Happening]) -> None:
-        """Put what happened in a market in line for those who follow it."""
-        now = self.time()
-        written = EncodedEvents(self.writer, happenings)
+    def _broadcast(self, stream: MarketStream, events: Sequence[FeedEvent]) -> None:
+        """Queue the events of a market for its groups, in parts of ``EVENTS_MAX``."""
+        now = loop_time()
+        encoded = EncodedEvents(self.channels.encoder, events)
         for group in stream.groups.values():
             if not group.members:
                 continue
-            frames = written.frames(extended=group.extended)
-            for start in range(0, len(happenings), EVENTS_MAX):
-                part = happenings[start : start + EVENTS_MAX]
+            frames = encoded.frames(extended=group.extended)
+            for start in range(0, len(events), EVENTS_MAX):
+                part = events[start : start + EVENTS_MAX]
                 first = part[0].event
-                after = first.seq if isinstance(first, Opened) else first.seq - 1
+                after = first.seq if isinstance(first, BookOpened) else first.seq - 1
                 wanted = frames[start : start + EVENTS_MAX]
                 if group.token is not None and stream.tokens:
-                    wanted = self._about(group, part, wanted)
+                    wanted = self._frames_for_token(group, part, wanted)
                 elif group.token is not None:
-                    about = (each.event.token == group.token for each in part)
-                    wanted = list(compress(wanted, about))
+                    is_wanted = (each.event.token == group.token for each in part)
+                    wanted = list(compress(wanted, is_wanted))
                 if wanted:
-                    self._fanout.put(group, wanted, after)
-                    group.told_at = now
+                    self._broadcaster.enqueue(group, wanted, after)
+                    group.sent_at = now
 
-    def _about(
-        self, group: Group, part: Sequence[Happening], frames: Sequence[bytes]
+    def _frames_for_token(
+        self, group: Group, events: Sequence[FeedEvent], frames: Sequence[bytes]
     ) -> list[bytes]:
-        """Give the frames of what those hear who follow one of two tokens that meet."""
+        """Return the frames that concern one token of a complementary market."""
         wanted = []
-        for each, written in zip(part, frames, strict=True):
-            found = heard(each, group.token)
-            if found is each:
-                wanted.append(written)
-            elif found is not None:
-                wanted.append(self.writer.frames(found, extended=group.extended))
+        for event, encoded in zip(events, frames, strict=True):
+            part = for_token(event, group.token)
+            if part is event:
+                wanted.append(encoded)
+            elif part is not None:
+                wanted.append(self.channels.encoder.encode(part, extended=group.extended))
         return wanted
 
-    def _drop(self, key_id: str) -> None:
-        """Close the WebSockets of a key that was deactivated."""
-        for subscriber in tuple(self.subscribers):
-            if subscriber.key is not None and subscriber.key.id == key_id:
-                subscriber.end(POLICY, "INVALID_API_KEY: the key was deactivated")
+    # ----- periodic checks -------------------------------------------------------------------
 
-    # ----- those who came before their market ------------------------------------------------
-
-    def wait_for_market(self, subscription: BookSubscription) -> None:
-        """Let somebody follow a market once it is there."""
-        self._early.setdefault(subscription.market, []).append(subscription)
-
-    def wait_no_longer(self, subscription: BookSubscription) -> None:
-        """Forget somebody who waits for a market."""
-        waiting = self._early[subscription.market]
-        waiting.remove(subscription)
-        if not waiting:
-            del self._early[subscription.market]
-
-    def _let_in(self, stream: MarketStream) -> None:
-        """Let those follow a market who waited for it; nothing was told of it yet."""
-        for subscription in self._early.pop(stream.market, ()):
-            subscription.follow_from_start(stream)
-
-    # ----- now and then ----------------------------------------------------------------------
-
-    async def _look_again(self) -> None:
-        """Look after those who are slow, silent, or have nothing to hear."""
+    async def _check_periodically(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
-            now = self.time()
-            self._look_at_slow(now)
-            self._look_at_silent(now)
-            self._beat(now)
+            await asyncio.sleep(CHECK_S)
+            now = loop_time()
+            self.subscribers.check_slow(now)
+            self.subscribers.check_idle(now)
+            self._send_heartbeats(now)
 
-    def _look_at_slow(self, now: float) -> None:
-        """Send to those who have room again, and drop those who have had none for long."""
-        most_s = self.settings.ws_stall_timeout_s
-        for subscriber, since in tuple(self.crowded.items()):
-            if subscriber.sink.buffered() <= self.settings.ws_soft_bytes:
-                subscriber.drained()
-            elif now - since > most_s:
-                subscriber.end(POLICY, f"too slow: nothing was read for {most_s} s")
-
-    def _look_at_silent(self, now: float) -> None:
-        """Close those who do not subscribe to anything."""
-        most_s = self.settings.ws_subscribe_timeout_s
-        for subscriber, since in tuple(self.idle.items()):
-            if now - since > most_s:
-                subscriber.end(POLICY, f"no subscription within {most_s} s")
-
-    def _beat(self, now: float) -> None:
-        """Tell those who have heard nothing for long that nothing has happened."""
-        quiet_since, now_ms = now - self.settings.ws_heartbeat_s, self.clock_ms()
-        for stream in self.streams:
+    def _send_heartbeats(self, now: float) -> None:
+        """Send heartbeats to extended clients without a recent message."""
+        quiet_since, now_ms = now - self._settings.ws_heartbeat_s, self._clock_ms()
+        channels = self.channels
+        for stream in channels.streams:
             for group in stream.groups.values():
-                if group.extended and group.members and group.told_at <= quiet_since:
-                    group.told_at = now
+                if group.extended and group.members and group.sent_at <= quiet_since:
+                    group.sent_at = now
                     message = Heartbeat(
                         channel="orderbook",
                         market_id=stream.market,
                         seq=stream.seq,
                         timestamp=now_ms,
                     )
-                    self._fanout.beat(group, frame_of(message), stream.seq)
-        self._fanout.go()
-        self.users.beat(quiet_since, now, now_ms)
-        self.settlements.beat(quiet_since, now, now_ms)
+                    self._broadcaster.enqueue_heartbeat(group, message_frame(message), stream.seq)
+        self._broadcaster.flush()
+        channels.users.send_heartbeats(quiet_since, now, now_ms)
+        channels.settlements.send_heartbeats(quiet_since, now, now_ms)
 
 
-async def refuse(error: ApiError, scope: Scope, send: Send) -> None:
-    """Refuse a WebSocket before it is one, in the words of HTTP where that is possible."""
+async def reject_handshake(error: ApiError, scope: Scope, send: Send) -> None:
+    """Reject a WebSocket handshake with an HTTP error, if the ASGI server supports that."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": POLICY, "reason": error.code})
         return
-    refusal = refusal_of(error)
-    headers = [(b"content-type", CONTENT_TYPE), *refusal.headers]
+    response = refusal_of(error)
+    headers = [(b"content-type", CONTENT_TYPE), *response.headers]
     await send(
         {
             "type": "websocket.http.response.start",
-            "status": refusal.status,
+            "status": response.status,
             "headers": headers,
         }
     )
-    await send({"type": "websocket.http.response.body", "body": refusal.body})
+    await send({"type": "websocket.http.response.body", "body": response.body})

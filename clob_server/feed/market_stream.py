@@ -1,9 +1,9 @@
-"""What happened in each market, kept for as long as somebody may want to go on from there."""
+"""Recent events of each market, kept for clients that resume, and snapshots of its books."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -19,29 +19,32 @@ from clob import (
 )
 from clob_server.core.sequencer import Committed
 from clob_server.core.serialize import orderbook_body
+from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import Group
-from clob_server.feed.event_messages import Happening, Opened, RemovedOrder, frame_of, mirrored
+from clob_server.feed.event_messages import (
+    BookOpened,
+    BookOrder,
+    FeedEvent,
+    message_frame,
+    mirror_event,
+)
 from clob_server.feed.messages import LevelsData, Orderbook
 
-if TYPE_CHECKING:
-    from clob_server.core.state import ServerState
-
-
 MARKETS_KEPT: Final = 20
-"""Of all markets together so many times what one may have is kept; of more, the market in which
-nothing has happened for longest is forgotten."""
+"""Limit of stored events of all markets, in multiples of the limit of one market. Beyond it the
+markets without events for the longest time lose theirs."""
 
 
 class MarketStream:
-    """A market, as those see it who follow it.
+    """Events and subscriptions of one market.
 
     Args:
-        market: its id.
-        seq: the number of its last event.
-        changed_ms: when that was.
-        is_named: if both of its tokens have a name.
-        kept_max: how many events are kept.
-        tokens: YES and NO, where orders for both meet; what happens in one book does in the other.
+        market: market id.
+        seq: number of its last event.
+        changed_ms: time of that event, Unix milliseconds.
+        is_named: whether both tokens have an id.
+        kept_max: number of stored events.
+        tokens: YES and NO of a complementary market, where an event changes both books; else None.
     """
 
     __slots__ = ("changed_ms", "groups", "is_named", "kept", "market", "seq", "tokens")
@@ -61,11 +64,11 @@ class MarketStream:
         self.seq: int = seq
         self.changed_ms: int = changed_ms
         self.is_named: bool = is_named
-        self.kept: Final[deque[Happening]] = deque(maxlen=kept_max)
+        self.kept: Final[deque[FeedEvent]] = deque(maxlen=kept_max)
         self.groups: Final[dict[tuple[bool, str | None], Group]] = {}
 
-    def since(self, seq: int, count: int) -> list[Happening] | None:
-        """Give the next events after one of them, so many at most; None where some are gone."""
+    def events_after(self, seq: int, count: int) -> list[FeedEvent] | None:
+        """Return up to ``count`` events after ``seq``; None if some are no longer stored."""
         missing = self.seq - seq
         if not 0 <= missing <= len(self.kept):
             return None
@@ -73,179 +76,174 @@ class MarketStream:
         return list(islice(self.kept, start, start + count))
 
     def group(self, *, extended: bool, token: str | None) -> Group:
-        """Give those who are told the same."""
-        found = self.groups.get((extended, token))
-        if found is None:
-            found = self.groups[extended, token] = Group(extended=extended, token=token)
-        return found
+        """Return the group of a kind of subscription."""
+        group = self.groups.get((extended, token))
+        if group is None:
+            group = self.groups[extended, token] = Group(extended=extended, token=token)
+        return group
 
 
-News: TypeAlias = dict[MarketStream, list[Happening]]
-"""What is new, by market."""
+NewEvents: TypeAlias = dict[MarketStream, list[FeedEvent]]
+"""Events of a batch by market."""
 
 
-class Streams:
-    """All markets, and the orders that rest in them.
+class MarketStreams:
+    """Events of all markets.
 
     Args:
-        exchange: where it happens, at the moment from which on every batch is heard of.
-        kept_max: how many events of a market are kept.
-        records: all orders that rest; None asks for them.
+        state: the server's state; from now on :meth:`on_batch` must receive every batch.
+        kept_max: number of stored events per market.
+        records: all resting orders; None reads them from the state.
     """
 
     def __init__(
-        self,
-        exchange: "ServerState",
-        kept_max: int,
-        records: Iterable[OrderRecord] | None = None,
+        self, state: ServerState, kept_max: int, records: Iterable[OrderRecord] | None = None
     ) -> None:
-        self._exchange = exchange
+        self._state = state
         self._kept_max = kept_max
         self._num_kept = 0
         self._streams: dict[str, MarketStream] = {}
-        self._resting: dict[str | int, RemovedOrder] = {
-            record.order.id: RemovedOrder(record.order.side, record.price, record.remaining)
-            for record in (exchange.matcher.open_orders() if records is None else records)
+        self._orders: dict[str | int, BookOrder] = {
+            record.order.id: BookOrder(record.order.side, record.price, record.remaining)
+            for record in (state.matcher.open_orders() if records is None else records)
         }
 
     def __iter__(self) -> Iterator[MarketStream]:
-        """Go through the markets of which something is known here."""
+        """Iterate over the markets with events or subscriptions."""
         return iter(self._streams.values())
 
     def stream(self, market: str) -> MarketStream:
-        """Give a market.
+        """Return the stream of a market.
 
         Raises:
-            UnknownMarketError: there is no such market.
+            UnknownMarketError: the market does not exist.
         """
-        return self._streams.get(market) or self._follow(market)
+        return self._streams.get(market) or self._add_stream(market)
 
-    def hear(self, batch: Sequence[Committed]) -> News:
-        """Take in what a batch led to. About 1 us an event."""
-        news: News = {}
+    def on_batch(self, batch: Sequence[Committed]) -> NewEvents:
+        """Store the events of a batch and return them; about 1 us per event."""
+        new: NewEvents = {}
         for done in batch:
             if isinstance(done.outcome, RejectedError):
                 continue
             if isinstance(done.command, (AddMarket, SetMarket)):
-                self._open(done.command, news)
+                self._open_books(done.command, new)
             if done.outcome:
-                self._take(done, news)
-        for stream, happenings in news.items():
-            self._keep(stream, happenings)
-        return news
+                self._add_events(done, new)
+        for stream, events in new.items():
+            self._store(stream, events)
+        return new
 
-    def _follow(self, market: str) -> MarketStream:
-        """Begin with a market as it is now."""
-        matcher = self._exchange.matcher
+    def _add_stream(self, market: str) -> MarketStream:
+        matcher = self._state.matcher
         terms = matcher.market(market)
-        made = self._streams[market] = MarketStream(
+        stream = self._streams[market] = MarketStream(
             market,
             matcher.seq(market),
-            self._exchange.changed_ms.get(market, 0),
+            self._state.changed_ms.get(market, 0),
             is_named=bool(terms.no),
             kept_max=self._kept_max,
             tokens=(terms.yes, terms.no) if terms.complementary else None,
         )
-        return made
+        return stream
 
-    def _take(self, done: Committed, news: News) -> None:
-        """Take in the events of a command."""
+    def _add_events(self, done: Committed, new: NewEvents) -> None:
+        """Add the events of a command, each with the resting order it changed."""
         assert not isinstance(done.outcome, RejectedError)
-        now_ms, number, resting = done.command.now_ms, done.num_trades, self._resting
+        now_ms, number, orders = done.command.now_ms, done.num_trades, self._orders
         traded = 0
         for event in done.outcome:
             if type(event) is OrderAdded:
-                resting[event.order_id] = RemovedOrder(event.side, event.price, event.remaining)
-                happening = Happening(event, now_ms)
+                orders[event.order_id] = BookOrder(event.side, event.price, event.remaining)
+                happened = FeedEvent(event, now_ms)
             elif isinstance(event, Trade):
                 number += 1
-                order = resting[event.resting_order_id]
+                order = orders[event.resting_order_id]
                 order.remaining = event.resting_remaining
-                happening = Happening(event, now_ms, number, order)
+                happened = FeedEvent(event, now_ms, number, order)
             elif type(event) is OrderRemoved:
-                happening = Happening(event, now_ms, 0, resting.pop(event.order_id))
+                happened = FeedEvent(event, now_ms, 0, orders.pop(event.order_id))
             elif type(event) is OrderReduced:
-                order = resting[event.order_id]
-                happening = Happening(event, now_ms, 0, order, order.remaining)
+                order = orders[event.order_id]
+                happened = FeedEvent(event, now_ms, 0, order, order.remaining)
                 order.remaining = event.remaining
-            else:  # a refusal within a batch
+            else:  # a rejection within a batch
                 continue
-            stream = self._streams.get(event.market) or self._follow(event.market)
+            stream = self._streams.get(event.market) or self._add_stream(event.market)
             stream.seq = event.seq
             stream.changed_ms = now_ms
             if stream.tokens:
-                mirror = mirrored(happening, stream.tokens, traded)
-                happening = msgspec.structs.replace(happening, mirror=mirror)
+                mirror = mirror_event(happened, stream.tokens, traded)
+                happened = msgspec.structs.replace(happened, mirror=mirror)
                 traded = event.size if type(event) is Trade else 0
-            told = news.get(stream)
-            if told is None:
-                told = news[stream] = []
-            told.append(happening)
+            events = new.get(stream)
+            if events is None:
+                events = new[stream] = []
+            events.append(happened)
 
-    def _open(self, command: AddMarket | SetMarket, news: News) -> None:
-        """Tell of books that are there from now on, and empty."""
+    def _open_books(self, command: AddMarket | SetMarket, new: NewEvents) -> None:
+        """Add empty books: of a new market, or of a token that got its id later."""
         market, stream = command.market, self._streams.get(command.market.id)
         if type(command) is AddMarket:
-            stream = self._follow(market.id)
+            stream = self._add_stream(market.id)
             stream.seq, stream.changed_ms = 0, 0
             tokens = [market.yes, market.no] if market.no else [market.yes]
-        elif stream is None or stream.is_named:  # nobody follows it, or nothing was named
+        elif stream is None or stream.is_named:  # no subscriptions, or both books exist
             return
         else:
             tokens = [market.no] if market.no else []
         stream.is_named = bool(market.no)
         if not tokens:
             return
-        news.setdefault(stream, []).extend(
-            Happening(Opened(stream.seq, market.id, token, stream.changed_ms), command.now_ms)
+        new.setdefault(stream, []).extend(
+            FeedEvent(BookOpened(stream.seq, market.id, token, stream.changed_ms), command.now_ms)
             for token in tokens
         )
 
-    def _keep(self, stream: MarketStream, happenings: list[Happening]) -> None:
-        """Keep events for those who come back."""
-        kept, before = stream.kept, len(stream.kept)
-        kept.extend([each for each in happenings if type(each.event) is not Opened])
-        self._num_kept += len(kept) - before
-        most = MARKETS_KEPT * self._kept_max
-        if self._num_kept > most:
+    def _store(self, stream: MarketStream, events: list[FeedEvent]) -> None:
+        """Keep events for clients that resume, and drop those of quiet markets if too many."""
+        kept, num_before = stream.kept, len(stream.kept)
+        kept.extend([each for each in events if type(each.event) is not BookOpened])
+        self._num_kept += len(kept) - num_before
+        limit = MARKETS_KEPT * self._kept_max
+        if self._num_kept > limit:
             for each in sorted(self._streams.values(), key=lambda each: each.changed_ms):
-                if self._num_kept <= most * 9 // 10:
+                if self._num_kept <= limit * 9 // 10:
                     break
                 self._num_kept -= len(each.kept)
                 each.kept.clear()
 
 
-class Snapshots:
-    """The books of an exchange, as frames.
+class BookSnapshots:
+    """Book snapshots as frames, cached until the market's next event.
 
     Args:
-        exchange: whose books.
+        state: the server's state.
     """
 
-    def __init__(self, exchange: "ServerState") -> None:
-        self._exchange = exchange
-        self._kept: dict[tuple[str, str], tuple[int, bytes]] = {}
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._cache: dict[tuple[str, str], tuple[int, bytes]] = {}
 
     def frames(self, market: str, token: str | None) -> bytes:
-        """Write the books of a market as they are now, YES first, or one of them.
+        """Return snapshots of both books of a market, YES first, or of one of them.
 
         Raises:
-            UnknownMarketError: there is no such market.
-            TokenNotInMarketError: the market has no such token.
+            UnknownMarketError: the market does not exist.
+            TokenNotInMarketError: the token is not in the market.
         """
-        terms = self._exchange.matcher.market(market)
+        terms = self._state.matcher.market(market)
         if token is not None:
             return self._frame(market, token)
         return b"".join(self._frame(market, each) for each in (terms.yes, terms.no) if each)
 
     def _frame(self, market: str, token: str) -> bytes:
-        """Write one book."""
-        matcher = self._exchange.matcher
+        matcher = self._state.matcher
         seq = matcher.seq(market)
-        kept = self._kept.get((market, token))
-        if kept is not None and kept[0] == seq:
-            return kept[1]
-        changed_ms = self._exchange.changed_ms.get(market, 0)
+        cached = self._cache.get((market, token))
+        if cached is not None and cached[0] == seq:
+            return cached[1]
+        changed_ms = self._state.changed_ms.get(market, 0)
         body = orderbook_body(market, matcher.depth(market, token), changed_ms)
         message = Orderbook(
             market_id=market,
@@ -254,9 +252,6 @@ class Snapshots:
             timestamp=changed_ms,
             data=LevelsData(bids=body.bids, asks=body.asks, last_update=changed_ms),
         )
-        frame = frame_of(message)
-        self._kept[market, token] = seq, frame
+        frame = message_frame(message)
+        self._cache[market, token] = seq, frame
         return frame
-
-
-# MERGED clob_server.feed.market_stream: Snapshots of books, written once for as long as nothing changes in the market.

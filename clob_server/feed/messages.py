@@ -1,7 +1,8 @@
-"""What the server says on a WebSocket: every message, and what is in it.
+"""Messages that the server sends on a WebSocket.
 
-Those about a book have ``{type, channel, marketId, tokenId, seq, timestamp, data}`` (decision 37).
-Amounts are wei in decimal digits, times Unix milliseconds, prices cents.
+Messages about a book have ``{type, channel, marketId, tokenId, seq, timestamp, data}`` (decision
+37). Amounts are wei in decimal digits, times Unix milliseconds, prices cents. The docstrings of
+classes and fields are published in ``asyncapi.json`` and in the reference.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -12,133 +13,133 @@ from msgspec import UNSET, UnsetType
 from clob_server.api.schemas import LevelBody, OrderBody, TradeBody, Wire
 
 POLICY: Final = 1008
-"""The code that a WebSocket is closed with that broke a rule, or is too slow."""
+"""Close code for a client that breaks a rule or reads too slowly."""
 RESTART: Final = 1012
-"""The code that a WebSocket is closed with when the server ends."""
+"""Close code for a server that shuts down."""
 
 Id: TypeAlias = str | int
-"""What a client calls a request of his."""
+"""Request id chosen by the client."""
 
 
-# ----- what is in them -----------------------------------------------------------------------
+# ----- data ----------------------------------------------------------------------------------
 
 
 class LevelsData(Wire, frozen=True, kw_only=True, gc=False):
-    """A book, as it stands after ``seq``."""
+    """A book after the event ``seq``."""
 
     bids: list[LevelBody]
-    """Buy orders, the highest price first."""
+    """Buy levels, highest price first."""
     asks: list[LevelBody]
-    """Sell orders, the lowest price first."""
+    """Sell levels, lowest price first."""
     last_update: int
-    """When the market last changed, Unix milliseconds; 0 where it never did."""
+    """Time of the market's last event, Unix milliseconds; 0 before the first."""
 
 
 class AddedData(Wire, frozen=True, kw_only=True, gc=False):
-    """An order that rests from now on, last in its queue."""
+    """An order that was added at the end of its queue."""
 
     order_id: str
-    """The order."""
+    """Order id."""
     side: int
-    """0 buys, 1 sells."""
+    """0 buy, 1 sell."""
     price: int
-    """Its limit, in cents."""
+    """Limit price in cents."""
     size: str
-    """What rests of it, after its trades, in wei."""
+    """Resting size after immediate trades, in wei."""
 
 
 class RemovedData(Wire, frozen=True, kw_only=True, gc=False):
-    """An order that no longer rests."""
+    """An order that was removed from the book."""
 
     order_id: str
-    """The order."""
+    """Order id."""
     side: int
-    """0 buys, 1 sells."""
+    """0 buy, 1 sell."""
     price: int
-    """Its limit, in cents."""
+    """Limit price in cents."""
     size: str
-    """What was left of it, in wei; 0 where it was filled."""
+    """Removed size in wei; 0 if the order was filled."""
     reason: str
     """``filled``, ``cancelled``, ``expired``, ``reduced``, ``self_trade``, ``nonce``, ``replaced``,
     ``settlement``, ``admin`` or ``market``."""
 
 
 class ReducedData(Wire, frozen=True, kw_only=True, gc=False):
-    """An order that became smaller without a trade, and kept its place."""
+    """An order that was reduced without a trade and kept its place in the queue."""
 
     order_id: str
-    """The order."""
+    """Order id."""
     side: int
-    """0 buys, 1 sells."""
+    """0 buy, 1 sell."""
     price: int
-    """Its limit, in cents."""
+    """Limit price in cents."""
     size: str
-    """What is left of it, in wei."""
+    """Remaining size in wei."""
     reduced_by: str
-    """By how much it became smaller, in wei."""
+    """Removed size in wei."""
 
 
 class TradeData(TradeBody, frozen=True, kw_only=True, gc=False):
-    """A trade, and what it left of its two orders."""
+    """A trade and the remaining sizes of its two orders."""
 
     resting_remaining: str
-    """What is left of the order that rested, in wei; at 0 its removal follows."""
+    """Remaining size of the resting order, in wei; if 0, its removal follows."""
     incoming_remaining: str
-    """What is left of the order that came in, in wei."""
+    """Remaining size of the incoming order, in wei."""
 
 
 class FillData(TradeBody, frozen=True, kw_only=True, gc=False):
-    """A trade, as the maker of one of its orders sees it."""
+    """A trade from the view of the maker of one of its orders."""
 
     order_id: str
-    """His order."""
+    """Id of the maker's order."""
     role: str
     """``resting`` or ``incoming``."""
     side: int
-    """0 bought, 1 sold."""
+    """Side of the maker's order: 0 buy, 1 sell."""
     remaining: str
-    """What is left of his order, in wei."""
+    """Remaining size of the maker's order, in wei."""
 
 
 class SettlementData(Wire, frozen=True, kw_only=True, gc=False):
-    """How the settlement of a trade stands; the trade itself was told before."""
+    """Settlement status of a trade."""
 
     trade_id: str
-    """The trade."""
+    """Trade id."""
     match_type: str
-    """``direct``, ``mint`` or ``merge``; of the last two each token has a trade of its own."""
+    """``direct``, ``mint`` or ``merge``; a mint or merge has one trade per token."""
     settlement: str
     """``pending``, ``submitted``, ``settled`` or ``failed``."""
     tx_hash: str | None
-    """The transaction that settled it; null until then."""
+    """Transaction that settled the trade; null before."""
     buyer: str
-    """The maker of the buying order; empty where the tokens were merged, and nobody bought them."""
+    """Maker of the buy order; empty in a merge, which burns the tokens."""
     seller: str
-    """The maker of the selling order; empty where they were minted, and nobody sold them."""
+    """Maker of the sell order; empty in a mint, which creates the tokens."""
     reason: str | UnsetType = UNSET
-    """Why it could not be settled; only where it failed."""
+    """Cause of a failure; only with ``failed``."""
 
 
 # ----- about a book --------------------------------------------------------------------------
 
 
 class Message(Wire, frozen=True, kw_only=True, tag_field="type", gc=False):
-    """Whatever the server says."""
+    """Base of all server messages."""
 
 
 class BookMessage(Message, frozen=True, kw_only=True, gc=False):
-    """What all messages about a book have in common."""
+    """Base of the messages about a book."""
 
     channel: Literal["orderbook"] = "orderbook"
-    """The channel."""
+    """Channel."""
     market_id: str
-    """The market."""
+    """Market id."""
     token_id: str
-    """The outcome token, decimal digits."""
+    """Outcome token, decimal digits."""
     seq: int
-    """The number of the event; in a snapshot, of the last event it contains."""
+    """Number of the event; in a snapshot, of the last event included."""
     timestamp: int
-    """When, Unix milliseconds."""
+    """Time of the event, Unix milliseconds."""
 
 
 class Orderbook(BookMessage, frozen=True, kw_only=True, tag="orderbook", gc=False):
@@ -163,14 +164,14 @@ class OrderRemovedMessage(BookMessage, frozen=True, kw_only=True, tag="order_rem
 
 
 class OrderReducedMessage(BookMessage, frozen=True, kw_only=True, tag="order_reduced", gc=False):
-    """Order made smaller; to extended subscribers alone."""
+    """Order reduced; only for extended clients."""
 
     data: ReducedData
     """The order."""
 
 
-class TradeMessage(BookMessage, frozen=True, kw_only=True, tag="trade", gc=False):
-    """TradeMessage executed."""
+class BookTradeMessage(BookMessage, frozen=True, kw_only=True, tag="trade", gc=False):
+    """Trade executed."""
 
     data: TradeData
     """The trade."""
@@ -180,46 +181,46 @@ class TradeMessage(BookMessage, frozen=True, kw_only=True, tag="trade", gc=False
 
 
 class UserMessage(Message, frozen=True, kw_only=True, gc=False):
-    """What all messages to one maker have in common."""
+    """Base of the messages to one maker."""
 
     channel: Literal["user"] = "user"
-    """The channel."""
+    """Channel."""
     market_id: str
-    """The market."""
+    """Market id."""
     token_id: str
-    """The outcome token, decimal digits."""
+    """Outcome token, decimal digits."""
     seq: int
-    """The number of the last event of the market that is contained."""
+    """Number of the market's last event included."""
     timestamp: int
-    """When, Unix milliseconds."""
+    """Time of the event, Unix milliseconds."""
 
 
 class Orders(Message, frozen=True, kw_only=True, tag="orders", gc=False):
     """All open orders of a maker."""
 
     channel: Literal["user"] = "user"
-    """The channel."""
+    """Channel."""
     market_id: str | None
-    """The market; null where it is all of them."""
+    """Market id; null for all markets."""
     token_id: None = None
-    """Null, as it is both."""
+    """Null: both tokens."""
     seq: int | None
-    """The number of the last event of the market; null where it is all of them."""
+    """Number of the market's last event; null for all markets."""
     timestamp: int
-    """When, Unix milliseconds."""
+    """Time of the message, Unix milliseconds."""
     data: list[OrderBody]
-    """The orders, the oldest first."""
+    """The orders, oldest first."""
 
 
 class OrderChanged(UserMessage, frozen=True, kw_only=True, tag="order", gc=False):
-    """An order of the maker, after it changed."""
+    """An order of the maker after a change."""
 
     data: OrderBody
     """The order."""
 
 
 class UserFill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
-    """A trade of an order of the maker."""
+    """A trade of one of the maker's orders."""
 
     data: FillData
     """The trade."""
@@ -229,95 +230,95 @@ class UserFill(UserMessage, frozen=True, kw_only=True, tag="fill", gc=False):
 
 
 class SettlementMessage(Message, frozen=True, kw_only=True, tag="settlement", gc=False):
-    """A trade, whose settlement stands differently from now on."""
+    """A trade with a new settlement status."""
 
     channel: Literal["settlement", "user"]
-    """The channel; a maker hears of his own trades on ``user``, too."""
+    """Channel; makers also receive their own trades on ``user``."""
     market_id: str
-    """The market."""
+    """Market id."""
     token_id: str
-    """The outcome token, decimal digits."""
+    """Outcome token, decimal digits."""
     seq: int
-    """The number of the event that the trade was; this is no event, and has none of its own."""
+    """Event number of the trade; a status change has no number of its own."""
     timestamp: int
-    """Since when, Unix milliseconds."""
+    """Time of the status change, Unix milliseconds."""
     data: SettlementData
-    """How it stands."""
+    """The status."""
 
 
-# ----- about the conversation ----------------------------------------------------------------
+# ----- about the connection ------------------------------------------------------------------
 
 
 class Subscribed(Message, frozen=True, kw_only=True, tag="subscribed", gc=False):
-    """A subscription was made; to extended subscribers alone."""
+    """Subscription started; only for extended clients."""
 
     channel: str
-    """The channel."""
+    """Channel."""
     market_id: str | None
-    """The market; null where it is all of them."""
+    """Market id; null for all markets."""
     token_id: str | None
-    """The token; null where it is both."""
+    """Outcome token; null for both."""
     seq: int | None
-    """The number of the last event of the market; null where it is all of them."""
+    """Number of the market's last event; null for all markets."""
     timestamp: int
-    """When, Unix milliseconds."""
+    """Time of the message, Unix milliseconds."""
     resumed: bool
-    """If the events after the number that was given follow, and no snapshot."""
+    """True if the events after the requested number follow instead of a snapshot."""
     id: Id | UnsetType = UNSET
-    """What the client called his request."""
+    """Id of the request."""
 
 
 class Unsubscribed(Message, frozen=True, kw_only=True, tag="unsubscribed", gc=False):
-    """A subscription is over; to extended subscribers alone."""
+    """Subscription ended; only for extended clients."""
 
     channel: str
-    """The channel."""
+    """Channel."""
     market_id: str | None
-    """The market; null where it was all of them."""
+    """Market id; null for all markets."""
     timestamp: int
-    """When, Unix milliseconds."""
+    """Time of the message, Unix milliseconds."""
     id: Id | UnsetType = UNSET
-    """What the client called his request."""
+    """Id of the request."""
 
 
 class Heartbeat(Message, frozen=True, kw_only=True, tag="heartbeat", gc=False):
-    """Nothing has happened, and the connection works; to extended subscribers alone."""
+    """Sent while there are no events; only for extended clients."""
 
     channel: str
-    """The channel."""
+    """Channel."""
     market_id: str | None
-    """The market; null where it is all of them."""
+    """Market id; null for all markets."""
     seq: int | None
-    """The number of the last event of the market; null where it is all of them."""
+    """Number of the market's last event; null for all markets."""
     timestamp: int
-    """When, Unix milliseconds."""
+    """Time of the message, Unix milliseconds."""
 
 
 class Error(Message, frozen=True, kw_only=True, tag="error", gc=False):
-    """A request was refused, and changed nothing; to extended subscribers alone."""
+    """Request rejected without effect; only for extended clients."""
 
     code: str
-    """The code, as in the refusals of the HTTP interface."""
+    """Error code, as in HTTP responses."""
     message: str
-    """What was refused: the rule, the value and the limit."""
+    """The violated rule, the received value and the limit."""
     id: Id | UnsetType = UNSET
-    """What the client called his request."""
+    """Id of the request."""
 
 
 class Pong(Message, frozen=True, kw_only=True, tag="pong", gc=False):
-    """The answer to a ping."""
+    """Response to a ping."""
 
     id: Id | UnsetType = UNSET
-    """What the client called his request."""
+    """Id of the request."""
 
 
 PLAIN: Final[tuple[type[Message], ...]] = (
     Orderbook,
     OrderAddedMessage,
     OrderRemovedMessage,
-    TradeMessage,
+    BookTradeMessage,
 )
-"""What a client gets who sends no more than the specification's subscribe."""
+"""Messages to a plain client on the book channel: the four of the specification."""
 EVERY: Final[tuple[type[Message], ...]] = (
     *PLAIN,
     OrderReducedMessage,
@@ -331,6 +332,6 @@ EVERY: Final[tuple[type[Message], ...]] = (
     Error,
     Pong,
 )
-"""Every message there is."""
+"""All server messages."""
 
 encode: Final = msgspec.json.Encoder().encode

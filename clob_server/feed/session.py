@@ -1,10 +1,12 @@
-"""What a client asks for on a WebSocket, and what he is told about it.
+"""Requests of a WebSocket client: parsing, subscribing and errors.
 
-Who said that he understands more than the specification's messages is told what was wrong. Nobody
-else can be told: he is closed with 1008, unless he only named a market too early.
+An extended client receives an ``error`` message for a rejected request. A plain client, which knows
+only the messages of the specification, is closed with 1008, except for a subscription to a market
+that does not exist yet.
 """
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,183 +16,234 @@ from clob.errors import TokenNotInMarketError, UnknownMarketError
 from clob.signing import fields
 from clob_server.api.options import market_id
 from clob_server.api.problems import ApiError, Fault
+from clob_server.core.commands import ApiKey
+from clob_server.core.state import ServerState
+from clob_server.feed.broadcast import loop_time
+from clob_server.feed.event_messages import EventEncoder
+from clob_server.feed.market_stream import BookSnapshots, MarketStreams
 from clob_server.feed.messages import POLICY, Error, Id, Pong, Subscribed, Unsubscribed
-from clob_server.feed.settlement_channel import Scope, SettlementSubscription
-from clob_server.feed.subscriber import BookSubscription, Name, Subscriber
-from clob_server.feed.user_channel import UserSubscription
-from clob_server.settings import NO_CHAIN
+from clob_server.feed.settlement_channel import (
+    SettlementChannel,
+    SettlementScope,
+    SettlementSubscription,
+)
+from clob_server.feed.subscriber import (
+    BookSubscription,
+    PendingMarkets,
+    Subscriber,
+    SubscriptionName,
+)
+from clob_server.feed.user_channel import UserChannel, UserSubscription
+from clob_server.settings import NO_CHAIN, Settings
 from clob_server.transport import text_frame
 
-if TYPE_CHECKING:
-    from clob_server.feed.feed import Feed
+PING: Final = "PING"
+"""Text message that some clients send instead of a JSON ping."""
+PONG: Final = text_frame(b"PONG")
+"""Response to it."""
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
-    """Whatever a client says."""
+    """Base of all client messages."""
 
     extended: bool = False
-    """If he understands more than the four messages of the specification."""
+    """True to receive more than the four message types of the specification."""
     id: Id | None = None
-    """What he calls it; the answer has it, too."""
+    """Request id, repeated in the response."""
 
 
 class Resume(msgspec.Struct, frozen=True):
-    """Where a client was."""
+    """Position of a client that reconnects."""
 
     seq: int
-    """The number of the last event he has."""
+    """Number of the last event received."""
 
 
 class Subscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="subscribe"):
-    """Tell me what happens."""
+    """Start a subscription, or restart it if it exists."""
 
     channel: Literal["orderbook", "user", "settlement"]
-    """Of which kind."""
+    """Channel."""
     market_id: str | None = None
-    """In which market; needed for a book, and all of them where a maker is named without it."""
+    """Market id; required for ``orderbook``. With ``maker``, absent means all markets."""
     token_id: str | int | None = None
-    """In which book, decimal or hexadecimal; left out, both."""
+    """Outcome token for ``orderbook``, decimal or hexadecimal; absent means both."""
     maker: str | None = None
-    """Whose orders, or the settlement of whose trades; all of them where it is left out for a
-    market."""
+    """Maker's address; required for ``user``. For ``settlement``, absent means all makers."""
     resume: Resume | None = None
-    """Where to go on."""
+    """Position to resume from, for ``orderbook``."""
 
 
 class Unsubscribe(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="unsubscribe"):
-    """Tell me no more."""
+    """End a subscription; no error if it does not exist."""
 
     channel: Literal["orderbook", "user", "settlement"]
-    """Of which kind."""
+    """Channel."""
     market_id: str | None = None
-    """In which market."""
+    """Market id of the subscription."""
     maker: str | None = None
-    """Whose orders, or trades."""
+    """Maker of the subscription."""
 
 
 class Ping(ClientRequest, frozen=True, kw_only=True, rename="camel", tag="ping"):
-    """Are you there?"""
+    """Request a ``pong``."""
 
 
 Request: TypeAlias = Subscribe | Unsubscribe | Ping
-"""What a client may say."""
+"""Any client message."""
 
 
-class Heard(NamedTuple):
-    """What a client said, as far as it can be understood."""
+class ParsedMessage(NamedTuple):
+    """A client message, as far as it is valid."""
 
     request: Request | None
-    """What he wants; None where it cannot be told."""
+    """The request; None if it is invalid."""
     error: ApiError | None
-    """Why not."""
+    """The error of an invalid request."""
     extended: bool
-    """If he says that he understands more than the specification's messages."""
+    """Whether the message has ``"extended": true``."""
     id: Id | None
-    """What he calls it."""
+    """The request id."""
 
 
-def read(text: str) -> Heard:
-    """Read a message of a client.
-
-    Args:
-        text: what he sent.
-    """
+def parse_message(text: str) -> ParsedMessage:
+    """Parse a client message; errors are returned, not raised."""
     try:
         raw = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        return Heard(
+        return ParsedMessage(
             None, ApiError("INVALID_JSON", f"the message is not JSON: {error}"), False, None
         )
     if type(raw) is not dict:
         problem = ApiError("INVALID_FIELD", "the message must be a JSON object")
-        return Heard(None, problem, False, None)
-    extended, given = raw.get("extended") is True, id_of(raw)
+        return ParsedMessage(None, problem, False, None)
+    extended, request_id = raw.get("extended") is True, id_of(raw)
     try:
-        return Heard(msgspec.convert(raw, Request), None, extended, given)
+        return ParsedMessage(msgspec.convert(raw, Request), None, extended, request_id)
     except (msgspec.ValidationError, RecursionError) as error:
-        return Heard(None, ApiError("INVALID_FIELD", str(error)), extended, given)
+        return ParsedMessage(None, ApiError("INVALID_FIELD", str(error)), extended, request_id)
 
 
 def id_of(raw: dict[str, Any]) -> Id | None:
-    """Give what a client calls a message that may be wrong otherwise."""
-    given = raw.get("id")
-    return given if type(given) in (str, int) else None
+    """Return the request id of a message that may be invalid; None if there is no valid id."""
+    request_id = raw.get("id")
+    return request_id if type(request_id) in (str, int) else None
 
 
-def token_id(given: str | int) -> str:
-    """Read a token, decimal or hexadecimal, and give its decimal digits.
+def token_id(value: str | int) -> str:
+    """Return the decimal digits of a token that is decimal or hexadecimal.
 
     Raises:
-        InvalidFieldError: it is neither, or 2**256 or more.
+        InvalidFieldError: the value is neither, or at least 2**256.
     """
-    if isinstance(given, str) and fields.HEX.fullmatch(given):
-        given = int(given, 16)
-    return str(fields.uint("tokenId", given))
+    if isinstance(value, str) and fields.HEX.fullmatch(value):
+        value = int(value, 16)
+    return str(fields.uint("tokenId", value))
 
 
-def wanting(name: str) -> ApiError:
-    """Refuse a request that lacks a field."""
+def missing_field(name: str) -> ApiError:
+    """Return the error for an absent field."""
     rule = "must be given"
     return ApiError("INVALID_FIELD", f"{name} {rule}", faults=(Fault(name, rule),))
 
 
-PING: Final = "PING"
-"""What some clients send as it is, to hear if anybody is there."""
-PONG: Final = text_frame(b"PONG")
-"""The answer."""
+class FeedGuard(Protocol):
+    """Access rules, as far as the feed needs them."""
+
+    def key_of(self, headers: Mapping[bytes, bytes]) -> ApiKey | None:
+        """Return the API key of a handshake; None without a key."""
+
+    def charge_request(self, key: ApiKey | None, address: str) -> None:
+        """Count a handshake as a request of its key or address."""
+
+    def may_follow(self, key: ApiKey | None, channel: str, maker: str) -> None:
+        """Raise if the key must not subscribe to a maker's orders."""
 
 
-class Conversation:
-    """What is said on one WebSocket.
+class Channels(NamedTuple):
+    """Sources of the messages that clients subscribe to."""
+
+    state: ServerState
+    """The server's state."""
+    streams: MarketStreams
+    """Events of all markets."""
+    snapshots: BookSnapshots
+    """Snapshots of books."""
+    encoder: EventEncoder
+    """Encodes events."""
+    pending: PendingMarkets
+    """Subscriptions to markets that do not exist yet."""
+    users: UserChannel
+    """The user channel."""
+    settlements: SettlementChannel
+    """The settlement channel."""
+
+
+class FeedSession:
+    """Handles the requests of one client.
 
     Args:
-        feed: what it is about.
-        subscriber: the client.
+        subscriber: the connection.
+        channels: sources of the messages.
+        settings: the server's settings.
+        guard: access rules.
+        clock_ms: returns the time, Unix milliseconds.
     """
 
-    def __init__(self, feed: "Feed", subscriber: Subscriber) -> None:
-        self._feed = feed
+    def __init__(
+        self,
+        subscriber: Subscriber,
+        channels: Channels,
+        settings: Settings,
+        guard: FeedGuard,
+        clock_ms: Callable[[], int],
+    ) -> None:
         self._subscriber = subscriber
+        self._channels = channels
+        self._settings = settings
+        self._guard = guard
+        self._clock_ms = clock_ms
 
-    def hear(self, text: str | None) -> None:
-        """Take a message.
+    def on_message(self, text: str | None) -> None:
+        """Handle a message.
 
         Args:
-            text: what the client sent; None where it was no text.
+            text: the text; None for a binary message.
         """
         subscriber = self._subscriber
-        if not subscriber.may_say(self._feed.time()):
-            most = self._feed.settings.ws_messages_per_minute
-            subscriber.end(POLICY, f"RATE_LIMITED: more than {most} messages a minute")
+        if not subscriber.count_message(loop_time()):
+            limit = self._settings.ws_messages_per_minute
+            subscriber.close(POLICY, f"RATE_LIMITED: more than {limit} messages per minute")
             return
         if text == PING:
-            subscriber.push(PONG)
+            subscriber.send_frames(PONG)
             return
-        heard = read(text or "")
-        subscriber.extended = subscriber.extended or heard.extended
+        parsed = parse_message(text or "")
+        subscriber.extended = subscriber.extended or parsed.extended
         try:
-            if heard.error is not None:
-                raise heard.error
-            assert heard.request is not None
-            self._answer(heard.request)
+            if parsed.error is not None:
+                raise parsed.error
+            assert parsed.request is not None
+            self._handle(parsed.request)
         except ClobError as error:
-            self._refuse(error, heard.id)
+            self._reject(error, parsed.id)
 
-    def _refuse(self, error: ClobError, given: Id | None) -> None:
-        """Tell what was wrong, to those who can be told."""
+    def _reject(self, error: ClobError, request_id: Id | None) -> None:
         if self._subscriber.extended:
-            self._subscriber.say(Error(code=error.code, message=str(error), id=unset(given)))
+            self._subscriber.send(
+                Error(code=error.code, message=str(error), id=or_unset(request_id))
+            )
         else:
-            self._subscriber.end(POLICY, f"{error.code}: {error}")
+            self._subscriber.close(POLICY, f"{error.code}: {error}")
 
-    def _answer(self, request: Request) -> None:
-        """Do what is asked.
+    def _handle(self, request: Request) -> None:
+        """Execute a request.
 
         Raises:
-            ClobError: it is refused, and nothing changed.
+            ClobError: the request is rejected, and nothing changed.
         """
         if isinstance(request, Ping):
-            self._subscriber.say(Pong(id=unset(request.id)))
+            self._subscriber.send(Pong(id=or_unset(request.id)))
         elif isinstance(request, Unsubscribe):
             self._unsubscribe(request)
         elif request.channel == "orderbook":
@@ -202,99 +255,102 @@ class Conversation:
 
     # ----- subscribing -----------------------------------------------------------------------
 
-    def _check_room(self, name: Name) -> None:
-        """Refuse a subscription too many.
-
-        Raises:
-            ApiError: TOO_MANY_SUBSCRIPTIONS.
-        """
-        most, subscriptions = (
-            self._feed.settings.ws_subscriptions_max,
-            self._subscriber.subscriptions,
-        )
-        if len(subscriptions) >= most and name not in subscriptions:
+    def _check_limit(self, name: SubscriptionName) -> None:
+        """Raise TOO_MANY_SUBSCRIPTIONS if there is no room for another subscription."""
+        limit, subscriptions = self._settings.ws_subscriptions_max, self._subscriber.subscriptions
+        if len(subscriptions) >= limit and name not in subscriptions:
             raise ApiError(
-                "TOO_MANY_SUBSCRIPTIONS", f"there are {most} subscriptions, and no more are allowed"
+                "TOO_MANY_SUBSCRIPTIONS", f"a connection can have at most {limit} subscriptions"
             )
 
     def _subscribe_book(self, request: Subscribe) -> None:
-        """Begin to tell what happens in a market.
+        """Subscribe to a market's books.
 
         Raises:
             ApiError: INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS.
-            UnknownMarketError: there is no such market; to those alone who can be told.
-            TokenNotInMarketError: the market has no such token.
+            UnknownMarketError: the market does not exist; for extended clients only.
+            TokenNotInMarketError: the token is not in the market.
         """
-        feed, subscriber = self._feed, self._subscriber
+        channels, subscriber = self._channels, self._subscriber
         market = market_id(request.market_id)
         token = None if request.token_id is None else token_id(request.token_id)
         name = ("orderbook", market, "")
-        self._check_room(name)
-        made = BookSubscription(feed, subscriber, market, token, extended=request.extended)
+        self._check_limit(name)
+        subscription = BookSubscription(
+            subscriber,
+            market,
+            token,
+            extended=request.extended,
+            snapshots=channels.snapshots,
+            encoder=channels.encoder,
+            pending=channels.pending,
+        )
         try:
-            terms = feed.exchange.matcher.market(market)
+            terms = channels.state.matcher.market(market)
         except UnknownMarketError:
             if subscriber.extended:
                 raise
             subscriber.remove(name)
-            subscriber.add(name, made)
-            feed.wait_for_market(made)
+            subscriber.add(name, subscription)
+            channels.pending.add(subscription)
             return
         if token not in (None, terms.yes, terms.no):
             raise TokenNotInMarketError(f"market {market!r} has no token {token}")
         subscriber.remove(name)
-        subscriber.add(name, made)
-        stream = feed.streams.stream(market)
-        resumed = made.follow(stream, request.resume.seq if request.resume else None)
+        subscriber.add(name, subscription)
+        stream = channels.streams.stream(market)
+        resumed = subscription.follow(stream, request.resume.seq if request.resume else None)
         if request.extended:
             self._confirm(request, market, token, stream.seq, resumed=resumed)
         subscriber.catch_up()
 
     def _subscribe_user(self, request: Subscribe) -> None:
-        """Begin to tell what becomes of a maker's orders.
+        """Subscribe to the orders of a maker.
 
         Raises:
             ApiError: INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS, API_KEY_REQUIRED, SCOPE_MISSING,
                 MAKER_NOT_ALLOWED.
-            InvalidAddressError: the maker is none.
-            UnknownMarketError: there is no such market.
-            TooManyOrdersError: he has more open orders than can be told at once.
+            InvalidAddressError: the maker is not an address.
+            UnknownMarketError: the market does not exist.
+            TooManyOrdersError: the maker has too many open orders for one message.
         """
-        feed, subscriber = self._feed, self._subscriber
+        users, subscriber = self._channels.users, self._subscriber
         market, maker = scope_of(request)
         assert maker is not None
-        feed.guard.may_follow(subscriber.key, "user", maker)
+        self._guard.may_follow(subscriber.key, "user", maker)
         name = ("user", market or "", maker)
-        self._check_room(name)
-        made = UserSubscription(feed.users, subscriber, maker, market, extended=request.extended)
-        orders = feed.users.join(made, feed.clock_ms(), feed.time())
+        self._check_limit(name)
+        subscription = UserSubscription(users, subscriber, maker, market, extended=request.extended)
+        orders = users.join(subscription, self._clock_ms(), loop_time())
         subscriber.remove(name)
-        subscriber.add(name, made)
+        subscriber.add(name, subscription)
         if request.extended:
             self._confirm(request, market, None, orders.seq, resumed=False)
-        subscriber.say(orders)
+        subscriber.send(orders)
 
     def _subscribe_settlement(self, request: Subscribe) -> None:
-        """Begin to tell how trades of a market, or of a maker, stand.
+        """Subscribe to the settlement of trades of a market or maker.
 
         Raises:
             ApiError: CHAIN_NOT_CONFIGURED, INVALID_FIELD, TOO_MANY_SUBSCRIPTIONS.
-            InvalidAddressError: the maker is none.
-            UnknownMarketError: there is no such market.
+            InvalidAddressError: the maker is not an address.
+            UnknownMarketError: the market does not exist.
         """
-        feed, subscriber = self._feed, self._subscriber
-        if feed.settings.chain_source == NO_CHAIN:
-            raise ApiError("CHAIN_NOT_CONFIGURED", "there is no chain here, and nothing settles")
+        channels, subscriber = self._channels, self._subscriber
+        if self._settings.chain_source == NO_CHAIN:
+            raise ApiError(
+                "CHAIN_NOT_CONFIGURED", "this server has no chain, so trades do not settle"
+            )
         market, maker = scope = scope_of(request)
-        seq = None if market is None else feed.exchange.matcher.seq(market)
+        seq = None if market is None else channels.state.matcher.seq(market)
         name = ("settlement", market or "", maker or "")
-        self._check_room(name)
-        made = SettlementSubscription(
-            feed.settlements, subscriber, scope, extended=request.extended
+        self._check_limit(name)
+        subscription = SettlementSubscription(
+            channels.settlements, subscriber, scope, extended=request.extended
         )
         subscriber.remove(name)
-        subscriber.add(name, made)
-        feed.settlements.join(made, feed.time())
+        subscriber.add(name, subscription)
+        channels.settlements.join(subscription, loop_time())
         if request.extended:
             self._confirm(request, market, None, seq, resumed=False)
 
@@ -307,60 +363,56 @@ class Conversation:
         *,
         resumed: bool,
     ) -> None:
-        """Tell that a subscription was made."""
-        self._subscriber.say(
+        self._subscriber.send(
             Subscribed(
                 channel=request.channel,
                 market_id=market,
                 token_id=token,
                 seq=seq,
-                timestamp=self._feed.clock_ms(),
+                timestamp=self._clock_ms(),
                 resumed=resumed,
-                id=unset(request.id),
+                id=or_unset(request.id),
             )
         )
 
     def _unsubscribe(self, request: Unsubscribe) -> None:
-        """Tell no more of something; if nothing was told of it, that is as good.
+        """End a subscription; do nothing if it does not exist.
 
         Raises:
             ApiError: INVALID_FIELD.
-            InvalidAddressError: the maker is none.
+            InvalidAddressError: the maker is not an address.
         """
         if request.channel == "orderbook":
-            scope: Scope = market_id(request.market_id), None
+            scope: SettlementScope = market_id(request.market_id), None
         else:
             scope = scope_of(request)
         market, maker = scope
         self._subscriber.remove((request.channel, market or "", maker or ""))
         if request.extended or self._subscriber.extended:
-            self._subscriber.say(
+            self._subscriber.send(
                 Unsubscribed(
                     channel=request.channel,
                     market_id=request.market_id,
-                    timestamp=self._feed.clock_ms(),
-                    id=unset(request.id),
+                    timestamp=self._clock_ms(),
+                    id=or_unset(request.id),
                 )
             )
 
 
-def scope_of(request: Subscribe | Unsubscribe) -> Scope:
-    """Read of which market and maker somebody wants to hear, beside the book.
+def scope_of(request: Subscribe | Unsubscribe) -> SettlementScope:
+    """Return the market and maker of a request on ``user`` or ``settlement``.
 
     Raises:
-        ApiError: INVALID_FIELD, he says neither, or no maker whose orders he wants to hear of.
-        InvalidAddressError: the maker is none.
+        ApiError: INVALID_FIELD, ``maker`` or ``marketId`` is missing or not valid.
+        InvalidAddressError: the maker is not an address.
     """
     if request.maker is None and (request.channel == "user" or request.market_id is None):
-        raise wanting("maker" if request.channel == "user" else "marketId or maker")
+        raise missing_field("maker" if request.channel == "user" else "marketId or maker")
     market = None if request.market_id is None else market_id(request.market_id)
     maker = None if request.maker is None else fields.address("maker", request.maker)
     return market, maker
 
 
-def unset(given: Id | None) -> Id | UnsetType:
-    """Leave out what a client did not give."""
-    return UNSET if given is None else given
-
-
-# MERGED clob_server.feed.session: What a client says on a WebSocket, read from JSON.
+def or_unset(request_id: Id | None) -> Id | UnsetType:
+    """Return the id, or UNSET to omit it from the message."""
+    return UNSET if request_id is None else request_id

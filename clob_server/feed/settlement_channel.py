@@ -1,132 +1,127 @@
-"""The settlement channel: how trades stand on the chain, by market or by maker.
-
-Nothing of it is left out, as of the user channel: who has too much waiting is closed.
-"""
+"""The settlement channel: status changes of trades, by market or maker; no message is skipped."""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from clob import RejectedError, Trade
+from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed
 from clob_server.core.settlement_status import PENDING
-from clob_server.feed.broadcast import WRITES_MAX
-from clob_server.feed.event_messages import TradeStatus, frame_of, standing_frame
+from clob_server.core.state import ServerState
+from clob_server.feed.broadcast import WRITES_MAX, FeedClient
+from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
 from clob_server.feed.messages import Heartbeat
 
-if TYPE_CHECKING:
-    from clob_server.core.ids import Ids
-    from clob_server.core.state import ServerState
-    from clob_server.feed.subscriber import Subscriber
-
-Scope: TypeAlias = tuple[str | None, str | None]
-"""Of what is told: of a market, a maker, or a maker in a market; None is all of them."""
+SettlementScope: TypeAlias = tuple[str | None, str | None]
+"""A market, a maker, or a maker in a market; None for all markets or makers."""
 
 
 class SettlementSubscription:
-    """Somebody who wants to hear how trades stand.
+    """A subscription to the settlement of trades.
 
     Args:
-        settlements: who tells him.
-        subscriber: who he is.
-        scope: of what.
-        extended: if he understands more than the specification's messages.
+        channel: the settlement channel.
+        client: the receiver.
+        scope: the market and maker of the trades.
+        extended: whether the client is extended.
     """
 
-    __slots__ = ("_settlements", "extended", "is_over", "scope", "subscriber")
+    __slots__ = ("_channel", "client", "extended", "has_ended", "scope")
 
     def __init__(
         self,
-        settlements: "Settlements",
-        subscriber: "Subscriber",
-        scope: Scope,
+        channel: "SettlementChannel",
+        client: FeedClient,
+        scope: SettlementScope,
         *,
         extended: bool,
     ) -> None:
-        self.subscriber: Final = subscriber
+        self.client: Final = client
         self.scope: Final = scope
         self.extended: Final = extended
-        self.is_over: bool = False
-        """If he wants to hear no more."""
-        self._settlements = settlements
+        self.has_ended: bool = False
+        self._channel = channel
 
     def end(self) -> None:
-        """Hear no more."""
-        self.is_over = True
-        self._settlements.leave(self)
+        """End the subscription."""
+        self.has_ended = True
+        self._channel.leave(self)
 
 
-class Circle:
-    """Those who are told the same.
+class ScopeMembers:
+    """Subscriptions with the same scope.
 
     Args:
-        told_at: when something was told last, by the clock of the loop.
+        sent_at: loop time of the last message.
     """
 
-    __slots__ = ("members", "told_at")
+    __slots__ = ("members", "sent_at")
 
-    def __init__(self, told_at: float) -> None:
+    def __init__(self, sent_at: float) -> None:
         self.members: Final[dict[SettlementSubscription, None]] = {}
-        self.told_at: float = told_at
+        self.sent_at: float = sent_at
 
 
-class Settlements:
-    """All who want to hear how trades stand.
+class SettlementChannel:
+    """Subscriptions to the settlement of trades.
 
     Args:
-        exchange: where they are made.
-        ids: names trades.
+        state: the server's state.
+        ids: source of trade ids.
     """
 
-    def __init__(self, exchange: "ServerState", ids: "Ids") -> None:
-        self._exchange = exchange
+    def __init__(self, state: ServerState, ids: Ids) -> None:
+        self._state = state
         self._ids = ids
-        self._circles: dict[Scope, Circle] = {}
-        self._line: deque[tuple[SettlementSubscription, bytes]] = deque()
+        self._scopes: dict[SettlementScope, ScopeMembers] = {}
+        self._queue: deque[tuple[SettlementSubscription, bytes]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
-        """Say if anybody wants to hear of it."""
-        return bool(self._circles)
+        """Return whether there are subscriptions."""
+        return bool(self._scopes)
 
     def join(self, subscription: SettlementSubscription, now: float) -> None:
-        """Begin to tell somebody; what stands already is not told."""
-        circle = self._circles.setdefault(subscription.scope, Circle(now))
-        circle.members[subscription] = None
+        """Add a subscription; it receives later changes only."""
+        scope = self._scopes.setdefault(subscription.scope, ScopeMembers(now))
+        scope.members[subscription] = None
 
     def leave(self, subscription: SettlementSubscription) -> None:
-        """Tell somebody no more."""
-        circle = self._circles[subscription.scope]
-        del circle.members[subscription]
-        if not circle.members:
-            del self._circles[subscription.scope]
+        """Remove a subscription."""
+        scope = self._scopes[subscription.scope]
+        del scope.members[subscription]
+        if not scope.members:
+            del self._scopes[subscription.scope]
 
-    # ----- what happens ----------------------------------------------------------------------
+    # ----- events ----------------------------------------------------------------------------
 
-    def hear(self, batch: Sequence[Committed], news: Sequence[TradeStatus], now: float) -> None:
-        """Tell what a batch led to.
+    def on_batch(
+        self, batch: Sequence[Committed], changed: Sequence[TradeStatus], now: float
+    ) -> None:
+        """Send the status changes of a batch.
 
         Args:
-            batch: what was done.
-            news: the trades that stand differently, but for those that are new.
-            now: the time by the clock of the loop.
+            batch: the batch; its new trades are pending.
+            changed: older trades with a new status.
+            now: loop time.
         """
-        frames: dict[Scope, list[bytes]] = {}
-        for standing in (*self._pending(batch), *news):
-            wanted = [scope for scope in scopes_of(standing) if scope in self._circles]
-            frame = standing_frame(standing, "settlement") if wanted else b""
-            for scope in wanted:
+        frames: dict[SettlementScope, list[bytes]] = {}
+        for trade in (*self._pending(batch), *changed):
+            scopes = [scope for scope in scopes_of(trade) if scope in self._scopes]
+            frame = status_frame(trade, "settlement") if scopes else b""
+            for scope in scopes:
                 frames.setdefault(scope, []).append(frame)
-        for scope, told in frames.items():
-            circle, payload = self._circles[scope], b"".join(told)
-            circle.told_at = now
-            self._line.extend((member, payload) for member in circle.members)
-        self._go()
+        for scope, scope_frames in frames.items():
+            receivers, payload = self._scopes[scope], b"".join(scope_frames)
+            receivers.sent_at = now
+            self._queue.extend((member, payload) for member in receivers.members)
+        self._flush()
 
     def _pending(self, batch: Sequence[Committed]) -> Iterator[TradeStatus]:
-        """Give the trades of a batch that are to be settled."""
-        settles = self._exchange.settles
+        """Yield the new trades of markets that settle on the chain."""
+        settles = self._state.settles
         for done in batch:
             if isinstance(done.outcome, RejectedError):
                 continue
@@ -147,48 +142,46 @@ class Settlements:
                             now_ms,
                         )
 
-    # ----- telling ---------------------------------------------------------------------------
+    # ----- sending ---------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Tell no more."""
-        self._line.clear()
+        """Drop the queue."""
+        self._queue.clear()
 
-    def _go(self) -> None:
-        """Tell as many as may be told now, and the others soon."""
-        if self._task is None and self._line:
+    def _flush(self) -> None:
+        """Send the first part of the queue now and the rest in later iterations of the loop."""
+        if self._task is None and self._queue:
             self._write()
-            if self._line:
-                self._task = asyncio.get_running_loop().create_task(self._go_on())
+            if self._queue:
+                self._task = asyncio.get_running_loop().create_task(self._flush_rest())
 
-    async def _go_on(self) -> None:
-        """Tell all who are left, some at a time."""
-        while self._line:
+    async def _flush_rest(self) -> None:
+        while self._queue:
             await asyncio.sleep(0)
             self._write()
         self._task = None
 
     def _write(self) -> None:
-        """Tell the next of them."""
-        for _ in range(min(WRITES_MAX, len(self._line))):
-            member, payload = self._line.popleft()
-            if not member.is_over:
-                member.subscriber.push(payload)
+        for _ in range(min(WRITES_MAX, len(self._queue))):
+            member, payload = self._queue.popleft()
+            if not member.has_ended:
+                member.client.send_frames(payload)
 
-    def beat(self, quiet_since: float, now: float, now_ms: int) -> None:
-        """Tell those who have heard nothing since a moment that nothing has happened."""
-        for (market, _), circle in tuple(self._circles.items()):
-            if circle.told_at > quiet_since:
+    def send_heartbeats(self, quiet_since: float, now: float, now_ms: int) -> None:
+        """Send heartbeats to subscriptions without a message since a loop time."""
+        for (market, _), scope in tuple(self._scopes.items()):
+            if scope.sent_at > quiet_since:
                 continue
-            circle.told_at = now
-            seq = None if market is None else self._exchange.matcher.seq(market)
-            beat = Heartbeat(channel="settlement", market_id=market, seq=seq, timestamp=now_ms)
-            frame = frame_of(beat)
-            self._line.extend((each, frame) for each in circle.members if each.extended)
-        self._go()
+            scope.sent_at = now
+            seq = None if market is None else self._state.matcher.seq(market)
+            heartbeat = Heartbeat(channel="settlement", market_id=market, seq=seq, timestamp=now_ms)
+            frame = message_frame(heartbeat)
+            self._queue.extend((each, frame) for each in scope.members if each.extended)
+        self._flush()
 
 
-def scopes_of(standing: TradeStatus) -> set[Scope]:
-    """Give the scopes that a trade is in."""
-    market, makers = standing.market, {standing.buyer, standing.seller} - {""}
-    whole: set[Scope] = {(market, None)}
+def scopes_of(trade: TradeStatus) -> set[SettlementScope]:
+    """Return the scopes that contain a trade."""
+    market, makers = trade.market, {trade.buyer, trade.seller} - {""}
+    whole: set[SettlementScope] = {(market, None)}
     return whole.union(*(((market, maker), (None, maker)) for maker in makers))

@@ -1,197 +1,91 @@
-"""One WebSocket: what it subscribed to, and what may wait for it."""
+"""WebSocket connections: their subscriptions, buffers and limits."""
 
 import asyncio
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from clob_server.api.request import Send
 from clob_server.core.commands import ApiKey
-from clob_server.feed.broadcast import EVENTS_MAX, ClientSink, Group
-from clob_server.feed.event_messages import frame_of, heard
-from clob_server.feed.market_stream import MarketStream
+from clob_server.feed.broadcast import EVENTS_MAX, ClientSink, Group, loop_time
+from clob_server.feed.event_messages import EventEncoder, for_token, message_frame
+from clob_server.feed.market_stream import BookSnapshots, MarketStream
 from clob_server.feed.messages import POLICY, Message
-from clob_server.feed.settlement_channel import SettlementSubscription
-from clob_server.feed.user_channel import UserSubscription
-
-if TYPE_CHECKING:
-    from clob_server.feed.feed import Feed
-
+from clob_server.settings import Settings
 
 CLOSE_S: Final = 1.0
-"""How long a client may take to read that he is closed."""
+"""Seconds a client has to read the close frame before the connection is aborted."""
 MINUTE_S: Final = 60
-"""The time in which messages are counted."""
+"""Window of the message rate limit, in seconds."""
 REASON_MAX: Final = 120
-"""How long the reason of a close may be, in bytes."""
+"""Longest reason of a close frame, in bytes."""
+BEHIND: Final = sys.maxsize
+"""``seq`` of a subscription that skips events: no delivery starts after it."""
+
+SubscriptionName: TypeAlias = tuple[str, str, str]
+"""Identity of a subscription: channel, market, maker."""
 
 
-class BookSubscription:
-    """A follower of a market. While he is behind, what happens is not told to him.
-
-    Args:
-        feed: what he follows.
-        subscriber: who he is.
-        market: the market, which need not exist yet.
-        token: the only token he wants to hear of; None is both.
-        extended: if he understands more than the specification's messages.
-    """
-
-    __slots__ = (
-        "_feed",
-        "_group",
-        "_resume_after",
-        "_stream",
-        "buffered",
-        "extended",
-        "market",
-        "seq",
-        "soft_bytes",
-        "subscriber",
-        "tell",
-        "token",
-        "write",
-    )
-
-    def __init__(
-        self,
-        feed: "Feed",
-        subscriber: "Subscriber",
-        market: str,
-        token: str | None,
-        *,
-        extended: bool,
-    ) -> None:
-        self.subscriber: Final = subscriber
-        self.market: Final = market
-        self.token: Final = token
-        self.extended: Final = extended
-        self.seq: int = BEHIND
-        """The number of the last event he was told when he had caught up."""
-        self.soft_bytes: Final = feed.settings.ws_soft_bytes
-        self.tell: Final = subscriber.sink.tell
-        self.write: Final = subscriber.sink.write
-        self.buffered: Final = subscriber.sink.buffered
-        self._feed = feed
-        self._group: Group | None = None
-        self._stream: MarketStream | None = None
-        self._resume_after: int | None = None
-
-    def follow(self, stream: MarketStream, resume_after: int | None) -> bool:
-        """Begin to follow a market, as one who is behind.
-
-        Args:
-            stream: the market.
-            resume_after: the number of the last event he has, if he has any.
-
-        Returns:
-            If he can go on from there, and needs no snapshot.
-        """
-        self._join(stream)
-        if resume_after is not None and stream.since(resume_after, 0) is not None:
-            self._resume_after = resume_after
-        self.fall_behind()
-        return self._resume_after is not None
-
-    def follow_from_start(self, stream: MarketStream) -> None:
-        """Begin to follow a market that opens now, and of which nothing was told yet."""
-        self._join(stream)
-        self.seq = 0
-
-    def _join(self, stream: MarketStream) -> None:
-        """Follow a market with all who follow it in the same way."""
-        self._stream = stream
-        self._group = stream.group(extended=self.extended, token=self.token)
-        self._group.join(self)
-
-    def fall_behind(self) -> None:
-        """Be told nothing more until there is room for it."""
-        self.seq = BEHIND
-        self.subscriber.fell_behind(self)
-
-    def catch_up(self) -> bool:
-        """Be told what is missing, or a part of it; say if he is behind no longer."""
-        stream, after = self._stream, self._resume_after
-        assert stream is not None
-        missing = None if after is None else stream.since(after, EVENTS_MAX)
-        if missing is None:
-            self.write(self._feed.snapshots.frames(stream.market, self.token))
-            self._resume_after = stream.seq
-        elif missing:
-            write = self._feed.writer.frames
-            told = (heard(each, self.token) for each in missing)
-            self.write(b"".join(write(each, extended=self.extended) for each in told if each))
-            self._resume_after = missing[-1].event.seq
-        if self._resume_after != stream.seq or self.buffered() > self.soft_bytes:
-            return False
-        self._resume_after = None
-        self.seq = stream.seq
-        assert self._group is not None
-        self._group.last = None  # what is in line already is not for him
-        return True
+class Subscription(Protocol):
+    """A subscription of any channel."""
 
     def end(self) -> None:
-        """Follow no longer."""
-        self.seq = BEHIND
-        if self._group is None:
-            self._feed.wait_no_longer(self)
-        else:
-            self._group.leave(self)
-
-
-Subscription: TypeAlias = BookSubscription | UserSubscription | SettlementSubscription
-"""Something that somebody wants to hear of."""
-Name: TypeAlias = tuple[str, str, str]
-"""A subscription: channel, market, maker."""
+        """End the subscription."""
 
 
 class Subscriber:
-    """One WebSocket.
+    """One WebSocket connection.
 
     Args:
-        feed: what it is about.
-        sink: where frames go.
-        send: how ASGI takes a message.
-        key: the API key it came with.
+        connections: all connections; this one adds itself.
+        sink: writes to the connection.
+        send: ASGI send callable.
+        key: API key of the handshake.
     """
 
-    def __init__(self, feed: "Feed", sink: ClientSink, send: Send, key: ApiKey | None) -> None:
+    def __init__(
+        self, connections: "Subscribers", sink: ClientSink, send: Send, key: ApiKey | None
+    ) -> None:
         self.sink: Final = sink
         self.key: Final = key
         self.extended = False
-        """If it said that it understands more than the specification's messages."""
-        self.subscriptions: Final[dict[Name, Subscription]] = {}
+        """Whether the client asked for the extended messages."""
+        self.subscriptions: Final[dict[SubscriptionName, Subscription]] = {}
         self.behind: Final[dict[BookSubscription, None]] = {}
-        """The subscriptions that are behind, the one to be served first first."""
-        self._feed = feed
-        self._settings = feed.settings
+        """Book subscriptions that skip events, in the order in which they catch up."""
+        settings = connections.settings
+        self.soft_bytes: Final = settings.ws_soft_bytes
+        """Unread bytes beyond which book events are skipped."""
+        self._hard_bytes: Final = settings.ws_hard_bytes
+        self._connections: Final = connections
         self._send = send
-        self._heard_at: deque[float] = deque(maxlen=self._settings.ws_messages_per_minute)
+        self._received_at: deque[float] = deque(maxlen=settings.ws_messages_per_minute)
         self._closing: asyncio.Task[None] | None = None
-        sink.drained = self.drained
+        sink.drained = self.on_drained
+        connections.add(self)
 
     @property
     def is_open(self) -> bool:
-        """If it is not being closed."""
+        """Whether the connection is not being closed."""
         return self._closing is None
 
-    # ----- what comes in ---------------------------------------------------------------------
+    # ----- receiving -------------------------------------------------------------------------
 
-    def may_say(self, now: float) -> bool:
-        """Count a message; say if it is not one too many in a minute."""
-        heard = self._heard_at
-        is_full = len(heard) == heard.maxlen and now - heard[0] < MINUTE_S
-        heard.append(now)
-        return not is_full
+    def count_message(self, now: float) -> bool:
+        """Count a received message; return whether it is within the rate limit."""
+        received = self._received_at
+        is_over = len(received) == received.maxlen and now - received[0] < MINUTE_S
+        received.append(now)
+        return not is_over
 
-    def add(self, name: Name, subscription: Subscription) -> None:
-        """Begin a subscription."""
+    def add(self, name: SubscriptionName, subscription: Subscription) -> None:
+        """Add a subscription."""
         self.subscriptions[name] = subscription
-        self._feed.idle.pop(self, None)
+        self._connections.idle.pop(self, None)
 
-    def remove(self, name: Name) -> None:
-        """End a subscription, if there is one of that name."""
+    def remove(self, name: SubscriptionName) -> None:
+        """End a subscription; do nothing if it does not exist."""
         subscription = self.subscriptions.pop(name, None)
         if subscription is None:
             return
@@ -199,69 +93,68 @@ class Subscriber:
         if isinstance(subscription, BookSubscription):
             self.behind.pop(subscription, None)
         if not self.subscriptions:
-            self._feed.idle[self] = self._feed.time()
+            self._connections.idle[self] = loop_time()
 
-    # ----- what goes out ---------------------------------------------------------------------
+    # ----- sending ---------------------------------------------------------------------------
 
-    def say(self, message: Message) -> None:
-        """Send a message that is not left out, however slow the client is."""
-        self.push(frame_of(message))
+    def send(self, message: Message) -> None:
+        """Send a message; close the connection if its buffer is full."""
+        self.send_frames(message_frame(message))
 
-    def push(self, frames: bytes) -> None:
-        """Send frames that are not left out; who has too many waiting is dropped instead."""
+    def send_frames(self, frames: bytes) -> None:
+        """Send encoded messages; close the connection if its buffer is full."""
         num_buffered = self.sink.buffered()
-        if num_buffered > self._settings.ws_hard_bytes:
-            self.end(POLICY, f"too slow: {num_buffered} bytes wait")
+        if num_buffered > self._hard_bytes:
+            self.close(POLICY, f"too slow: {num_buffered} bytes unread")
             return
         self.sink.write(frames)
-        if num_buffered > self._settings.ws_soft_bytes:
-            self._feed.crowded.setdefault(self, self._feed.time())
+        if num_buffered > self.soft_bytes:
+            self._connections.set_slow(self)
 
-    def fell_behind(self, subscription: BookSubscription) -> None:
-        """Hear that a subscription is behind."""
+    def on_behind(self, subscription: "BookSubscription") -> None:
+        """Note that a subscription skips events."""
         self.behind[subscription] = None
-        self._feed.crowded.setdefault(self, self._feed.time())
+        self._connections.set_slow(self)
 
-    def drained(self) -> None:
-        """Hear that little waits, and send what was left out."""
-        self._feed.crowded.pop(self, None)
+    def on_drained(self) -> None:
+        """Bring subscriptions up to date after the client has read its buffer."""
+        self._connections.slow.pop(self, None)
         if self.behind:
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Bring subscriptions to the end of their markets, as long as there is room."""
-        behind, sink, soft_bytes = self.behind, self.sink, self._settings.ws_soft_bytes
+        """Bring subscriptions up to date while the buffer has room."""
+        behind, sink, soft_bytes = self.behind, self.sink, self.soft_bytes
         while behind and sink.buffered() <= soft_bytes:
             subscription = next(iter(behind))
             if subscription.catch_up():
                 del behind[subscription]
         if behind:
-            self._feed.crowded.setdefault(self, self._feed.time())
+            self._connections.set_slow(self)
         else:
-            self._feed.crowded.pop(self, None)
+            self._connections.slow.pop(self, None)
 
-    # ----- the end ---------------------------------------------------------------------------
+    # ----- closing ---------------------------------------------------------------------------
 
-    def end(self, code: int, reason: str) -> None:
-        """Close it, and break it off if the client does not read even that."""
+    def close(self, code: int, reason: str) -> None:
+        """Close the connection; abort it if the client does not read the close frame."""
         if self._closing is None:
-            self.leave()
+            self.end_subscriptions()
             self._closing = asyncio.get_running_loop().create_task(self._close(code, reason))
 
-    def leave(self) -> None:
+    def end_subscriptions(self) -> None:
         """End all subscriptions."""
         for subscription in self.subscriptions.values():
             subscription.end()
         self.subscriptions.clear()
         self.behind.clear()
         self.sink.drained = None
-        self._feed.crowded.pop(self, None)
-        self._feed.idle.pop(self, None)
+        self._connections.slow.pop(self, None)
+        self._connections.idle.pop(self, None)
 
     async def _close(self, code: int, reason: str) -> None:
-        """Say why, and see that nothing is kept of what he does not read."""
         reason = reason.encode()[:REASON_MAX].decode(errors="ignore")
-        with suppress(Exception):  # he has gone, or does not read
+        with suppress(Exception):  # disconnected, or does not read
             async with asyncio.timeout(CLOSE_S):
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
                 while self.sink.buffered():
@@ -270,8 +163,225 @@ class Subscriber:
         self.sink.abort()
 
 
-BEHIND: Final = sys.maxsize
-"""The number of a follower who is behind, so that nothing in line is for him."""
+class Subscribers:
+    """All open connections, and those that read slowly or have no subscription.
+
+    Args:
+        settings: the server's settings.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Final = settings
+        self.slow: Final[dict[Subscriber, float]] = {}
+        """Connections with more than ``ws_soft_bytes`` unread, and since when (loop time)."""
+        self.idle: Final[dict[Subscriber, float]] = {}
+        """Connections without a subscription, and since when (loop time)."""
+        self._open: set[Subscriber] = set()
+
+    def __len__(self) -> int:
+        """Return the number of open connections."""
+        return len(self._open)
+
+    @property
+    def num_behind(self) -> int:
+        """Number of connections that skip events."""
+        return sum(bool(each.behind) for each in self.slow)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Unread bytes of all connections."""
+        return sum(each.sink.buffered() for each in self._open)
+
+    def add(self, subscriber: Subscriber) -> None:
+        """Add a connection without subscriptions."""
+        self._open.add(subscriber)
+        self.idle[subscriber] = loop_time()
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Remove a connection that has closed."""
+        subscriber.end_subscriptions()
+        self._open.discard(subscriber)
+
+    def set_slow(self, subscriber: Subscriber) -> None:
+        """Note that a connection reads slowly."""
+        self.slow.setdefault(subscriber, loop_time())
+
+    def close_all(self, code: int, reason: str) -> None:
+        """Close every connection."""
+        for subscriber in tuple(self._open):
+            subscriber.close(code, reason)
+
+    def close_key(self, key_id: str) -> None:
+        """Close the connections of a deactivated key."""
+        for subscriber in tuple(self._open):
+            if subscriber.key is not None and subscriber.key.id == key_id:
+                subscriber.close(POLICY, "INVALID_API_KEY: the key was deactivated")
+
+    def check_slow(self, now: float) -> None:
+        """Bring connections up to date whose buffer has room; close those that are slow for long.
+
+        The transport reports a drained buffer only if it was above its own limit before.
+        """
+        stall_s = self.settings.ws_stall_timeout_s
+        for subscriber, since in tuple(self.slow.items()):
+            if subscriber.sink.buffered() <= self.settings.ws_soft_bytes:
+                subscriber.on_drained()
+            elif now - since > stall_s:
+                subscriber.close(POLICY, f"too slow: buffer unread for {stall_s} s")
+
+    def check_idle(self, now: float) -> None:
+        """Close connections that are without a subscription for too long."""
+        idle_s = self.settings.ws_subscribe_timeout_s
+        for subscriber, since in tuple(self.idle.items()):
+            if now - since > idle_s:
+                subscriber.close(POLICY, f"no subscription within {idle_s} s")
 
 
-# MERGED clob_server.feed.subscriber: One follower of one market: at its end, or behind it and about to be brought there.
+# ----- books ---------------------------------------------------------------------------------
+
+
+class PendingMarkets:
+    """Subscriptions to markets that do not exist yet."""
+
+    def __init__(self) -> None:
+        self._subscriptions: dict[str, list[BookSubscription]] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._subscriptions)
+
+    def add(self, subscription: "BookSubscription") -> None:
+        """Add a subscription."""
+        self._subscriptions.setdefault(subscription.market, []).append(subscription)
+
+    def remove(self, subscription: "BookSubscription") -> None:
+        """Remove a subscription."""
+        pending = self._subscriptions[subscription.market]
+        pending.remove(subscription)
+        if not pending:
+            del self._subscriptions[subscription.market]
+
+    def start(self, stream: MarketStream) -> None:
+        """Start the subscriptions to a market that opened, before its first event is sent."""
+        for subscription in self._subscriptions.pop(stream.market, ()):
+            subscription.follow_from_start(stream)
+
+
+class BookSubscription:
+    """A subscription to a market's books. While it is behind, it skips events.
+
+    Args:
+        subscriber: the connection.
+        market: market id; the market may not exist yet.
+        token: the only token to follow; None for both.
+        extended: whether the client is extended.
+        snapshots: book snapshots.
+        encoder: encodes events of a resume.
+        pending: subscriptions to markets that do not exist yet.
+    """
+
+    __slots__ = (
+        "_encoder",
+        "_group",
+        "_pending",
+        "_resume_after",
+        "_snapshots",
+        "_stream",
+        "buffered",
+        "extended",
+        "market",
+        "seq",
+        "soft_bytes",
+        "subscriber",
+        "token",
+        "write",
+        "write_unchecked",
+    )
+
+    def __init__(
+        self,
+        subscriber: Subscriber,
+        market: str,
+        token: str | None,
+        *,
+        extended: bool,
+        snapshots: BookSnapshots,
+        encoder: EventEncoder,
+        pending: PendingMarkets,
+    ) -> None:
+        self.subscriber: Final = subscriber
+        self.market: Final = market
+        self.token: Final = token
+        self.extended: Final = extended
+        self.seq: int = BEHIND
+        """Number of the last event sent when it last caught up."""
+        self.soft_bytes: Final = subscriber.soft_bytes
+        self.write_unchecked: Final = subscriber.sink.write_unchecked
+        self.write: Final = subscriber.sink.write
+        self.buffered: Final = subscriber.sink.buffered
+        self._snapshots = snapshots
+        self._encoder = encoder
+        self._pending = pending
+        self._group: Group | None = None
+        self._stream: MarketStream | None = None
+        self._resume_after: int | None = None
+
+    def follow(self, stream: MarketStream, resume_after: int | None) -> bool:
+        """Join a market; the subscriber must call ``catch_up`` next.
+
+        Args:
+            stream: the market.
+            resume_after: number of the client's last event; None for a snapshot.
+
+        Returns:
+            True if the subscription resumes there without a snapshot.
+        """
+        self._join(stream)
+        if resume_after is not None and stream.events_after(resume_after, 0) is not None:
+            self._resume_after = resume_after
+        self.fall_behind()
+        return self._resume_after is not None
+
+    def follow_from_start(self, stream: MarketStream) -> None:
+        """Join a market that just opened, before its first event is sent."""
+        self._join(stream)
+        self.seq = 0
+
+    def _join(self, stream: MarketStream) -> None:
+        self._stream = stream
+        self._group = stream.group(extended=self.extended, token=self.token)
+        self._group.join(self)
+
+    def fall_behind(self) -> None:
+        """Skip events until the client has read its buffer."""
+        self.seq = BEHIND
+        self.subscriber.on_behind(self)
+
+    def catch_up(self) -> bool:
+        """Send a snapshot or some of the missing events; return whether it is up to date."""
+        stream, after = self._stream, self._resume_after
+        assert stream is not None
+        missing = None if after is None else stream.events_after(after, EVENTS_MAX)
+        if missing is None:
+            self.write(self._snapshots.frames(stream.market, self.token))
+            self._resume_after = stream.seq
+        elif missing:
+            encode = self._encoder.encode
+            events = (for_token(each, self.token) for each in missing)
+            self.write(b"".join(encode(each, extended=self.extended) for each in events if each))
+            self._resume_after = missing[-1].event.seq
+        if self._resume_after != stream.seq or self.buffered() > self.soft_bytes:
+            return False
+        self._resume_after = None
+        self.seq = stream.seq
+        assert self._group is not None
+        self._group.last = None  # later events must not join a delivery that starts before `seq`
+        return True
+
+    def end(self) -> None:
+        """End the subscription."""
+        self.seq = BEHIND
+        if self._group is None:
+            self._pending.remove(self)
+        else:
+            self._group.leave(self)

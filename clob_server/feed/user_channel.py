@@ -1,11 +1,11 @@
-"""The user channel: to a maker what becomes of his orders, and nothing of it left out.
+"""The user channel: open orders, order changes and fills of a maker; no message is skipped.
 
-Each trade of an order is told by itself, and how its settlement stands whenever that changes; the
-order as it stands after all that became durable at once with its change.
+Each trade of an order is one message, and so is each change of its settlement status. An order is
+sent once per batch, in its state after the batch.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -13,159 +13,157 @@ from clob import Batch, Event, PairedTrade, Rejected, RejectedError, Submit, Tra
 from clob.errors import TooManyOrdersError, UnknownOrderError
 from clob.status import OrderRecord, OrderStatus
 from clob_server.api.schemas import OrderBody
+from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed
 from clob_server.core.serialize import order_body, trade_body
 from clob_server.core.settlement_status import NONE, PENDING
-from clob_server.feed.event_messages import TradeStatus, frame_of, standing_frame
+from clob_server.core.state import ServerState
+from clob_server.feed.broadcast import FeedClient
+from clob_server.feed.event_messages import TradeStatus, message_frame, status_frame
 from clob_server.feed.messages import POLICY, FillData, Heartbeat, OrderChanged, Orders, UserFill
 
-if TYPE_CHECKING:
-    from clob_server.core.ids import Ids
-    from clob_server.core.state import ServerState
-    from clob_server.feed.subscriber import Subscriber
-
 ORDERS_MAX: Final = 2_000
-"""How many open orders are told at once; of a maker who has more, one market at a time."""
+"""Open orders in one message; a maker with more has to name a market."""
 
 _FINAL: Final = (OrderStatus.FILLED, OrderStatus.CANCELLED)
 
 
 class UserSubscription:
-    """Somebody who watches a maker.
+    """A subscription to the orders of a maker.
 
     Args:
-        users: who tells him.
-        subscriber: who he is.
-        maker: whom he watches.
-        market: where; None is everywhere.
-        extended: if he understands more than the specification's messages.
+        channel: the user channel.
+        client: the receiver.
+        maker: the maker's address.
+        market: market id; None for all markets.
+        extended: whether the client is extended.
     """
 
-    __slots__ = ("_users", "extended", "maker", "market", "subscriber")
+    __slots__ = ("_channel", "client", "extended", "maker", "market")
 
     def __init__(
         self,
-        users: "Users",
-        subscriber: "Subscriber",
+        channel: "UserChannel",
+        client: FeedClient,
         maker: str,
         market: str | None,
         *,
         extended: bool,
     ) -> None:
-        self.subscriber: Final = subscriber
+        self.client: Final = client
         self.maker: Final = maker
         self.market: Final = market
         self.extended: Final = extended
-        self._users = users
+        self._channel = channel
 
     def end(self) -> None:
-        """Watch no longer."""
-        self._users.leave(self)
+        """End the subscription."""
+        self._channel.leave(self)
 
 
 class WatchedMaker:
-    """A maker who is watched.
+    """A maker with subscriptions.
 
     Args:
-        maker: who.
-        told_at: when something was told last, by the clock of the loop.
+        maker: the maker's address.
+        sent_at: loop time of the last message.
     """
 
-    __slots__ = ("maker", "order_ids", "subscriptions", "told_at")
+    __slots__ = ("maker", "order_ids", "sent_at", "subscriptions")
 
-    def __init__(self, maker: str, told_at: float) -> None:
+    def __init__(self, maker: str, sent_at: float) -> None:
         self.maker: Final = maker
         self.order_ids: Final[set[str | int]] = set()
         self.subscriptions: Final[list[UserSubscription]] = []
-        self.told_at: float = told_at
+        self.sent_at: float = sent_at
 
 
 class OrderChange(NamedTuple):
     """An order that changed."""
 
-    watch: WatchedMaker
-    """Whose it is."""
+    watched: WatchedMaker
+    """The maker."""
     seq: int | None
-    """The number of the event that changed it; None where it never was in a book."""
+    """Number of the event; None for an order that never rested."""
     now_ms: int
-    """When, Unix milliseconds."""
+    """Time of the change, Unix milliseconds."""
 
 
 class Filled(NamedTuple):
     """A trade of an order."""
 
-    watch: WatchedMaker
-    """Whose it is."""
+    watched: WatchedMaker
+    """The maker."""
     event: Trade
     """The trade."""
     number: int
-    """Which of all trades, counted from 1."""
+    """Number of the trade in all markets, from 1."""
     is_incoming: bool
-    """If the order is the one that came in."""
+    """Whether the maker's order is the incoming one."""
     now_ms: int
-    """When, Unix milliseconds."""
+    """Time of the trade, Unix milliseconds."""
 
 
-News: TypeAlias = dict[object, OrderChange | Filled]
-"""What is new in its sequence: changes by their order, of which the last counts, and fills."""
+Changes: TypeAlias = dict[object, OrderChange | Filled]
+"""Changes of a batch in order: by order id, where the last replaces the others, and fills."""
 
 
-class Users:
-    """The makers who are watched.
+class UserChannel:
+    """Subscriptions to the orders of makers.
 
     Args:
-        exchange: where their orders are.
-        ids: names trades.
+        state: the server's state.
+        ids: source of trade ids.
     """
 
-    def __init__(self, exchange: "ServerState", ids: "Ids") -> None:
-        self._exchange = exchange
+    def __init__(self, state: ServerState, ids: Ids) -> None:
+        self._state = state
         self._ids = ids
-        self._watches: dict[str, WatchedMaker] = {}
+        self._makers: dict[str, WatchedMaker] = {}
         self._owners: dict[str | int, WatchedMaker] = {}
 
     def __bool__(self) -> bool:
-        """Say if anybody is watched."""
-        return bool(self._watches)
+        """Return whether there are subscriptions."""
+        return bool(self._makers)
 
     def join(self, subscription: UserSubscription, now_ms: int, now: float) -> Orders:
-        """Begin to watch a maker; give his open orders.
+        """Add a subscription; return the maker's open orders.
 
         Raises:
-            UnknownMarketError: there is no such market.
-            TooManyOrdersError: they are too many to be told at once.
+            UnknownMarketError: the market does not exist.
+            TooManyOrdersError: the maker has more than :data:`ORDERS_MAX` open orders.
         """
-        told = self.orders(subscription, now_ms)
-        watch = self._watches.get(subscription.maker)
-        if watch is None:
-            watch = self._watches[subscription.maker] = WatchedMaker(subscription.maker, now)
-            for record in self._exchange.matcher.open_orders(subscription.maker):
-                self._own(record.order.id, watch)
-        watch.subscriptions.append(subscription)
-        return told
+        orders = self.orders(subscription, now_ms)
+        watched = self._makers.get(subscription.maker)
+        if watched is None:
+            watched = self._makers[subscription.maker] = WatchedMaker(subscription.maker, now)
+            for record in self._state.matcher.open_orders(subscription.maker):
+                self._add_order(record.order.id, watched)
+        watched.subscriptions.append(subscription)
+        return orders
 
     def leave(self, subscription: UserSubscription) -> None:
-        """Watch no longer."""
-        watch = self._watches[subscription.maker]
-        watch.subscriptions.remove(subscription)
-        if not watch.subscriptions:
-            del self._watches[subscription.maker]
-            for order_id in watch.order_ids:
+        """Remove a subscription."""
+        watched = self._makers[subscription.maker]
+        watched.subscriptions.remove(subscription)
+        if not watched.subscriptions:
+            del self._makers[subscription.maker]
+            for order_id in watched.order_ids:
                 del self._owners[order_id]
 
     def orders(self, subscription: UserSubscription, now_ms: int) -> Orders:
-        """Tell all open orders of a maker. About 12 us an order.
+        """Return the maker's open orders; about 12 us per order.
 
         Raises:
-            UnknownMarketError: there is no such market.
-            TooManyOrdersError: they are too many to be told at once.
+            UnknownMarketError: the market does not exist.
+            TooManyOrdersError: the maker has more than :data:`ORDERS_MAX` open orders.
         """
-        matcher, market = self._exchange.matcher, subscription.market
+        matcher, market = self._state.matcher, subscription.market
         records = matcher.open_orders(subscription.maker, market)
         if len(records) > ORDERS_MAX:
             raise TooManyOrdersError(
-                f"{subscription.maker} has {len(records)} open orders, and at most {ORDERS_MAX} "
-                "are told at once: name a market"
+                f"{subscription.maker} has {len(records)} open orders; the limit per message is "
+                f"{ORDERS_MAX}: add a marketId"
             )
         return Orders(
             market_id=market,
@@ -174,47 +172,52 @@ class Users:
             data=[self._body(record) for record in records],
         )
 
-    # ----- what happens ----------------------------------------------------------------------
+    # ----- events ----------------------------------------------------------------------------
 
-    def hear(self, batch: Sequence[Committed], now: float) -> None:
-        """Tell makers what a batch led to. Once what is there is done, its state is the batch's."""
-        news: News = {}
+    def on_batch(self, batch: Sequence[Committed], now: float) -> None:
+        """Send the fills and changed orders of a batch.
+
+        Orders are sent in their current state, so this must run before the next batch is applied.
+        """
+        changes: Changes = {}
         for done in batch:
             if not isinstance(done.outcome, RejectedError):
-                for submit in accepted(done):
-                    self._accept(submit, done.command.now_ms, news)
-                self._take(done, news)
+                for submit in accepted_orders(done):
+                    self._on_accepted(submit, done.command.now_ms, changes)
+                self._add_changes(done, changes)
         frames: dict[WatchedMaker, list[tuple[str, bytes]]] = {}
-        torn: set[WatchedMaker] = set()
-        for key, new in news.items():
+        incomplete: set[WatchedMaker] = set()
+        for key, change in changes.items():
             try:
-                written = self._fill(new) if isinstance(new, Filled) else self._order(key, new)
-            except UnknownOrderError:  # the engine has let go of it already
-                torn.add(new.watch)
+                encoded = (
+                    self._fill(change) if isinstance(change, Filled) else self._order(key, change)
+                )
+            except UnknownOrderError:  # the engine already dropped the finished order
+                incomplete.add(change.watched)
             else:
-                frames.setdefault(new.watch, []).append(written)
-        for watch, told in frames.items():
-            self._tell(watch, told, now)
-        for watch in torn:
-            self._tell_all(watch, batch[-1].now_ms)
+                frames.setdefault(change.watched, []).append(encoded)
+        for watched, encoded_changes in frames.items():
+            self._send(watched, encoded_changes, now)
+        for watched in incomplete:
+            self._send_orders(watched, batch[-1].now_ms)
 
-    def hear_of(self, news: Sequence[TradeStatus], now: float) -> None:
-        """Tell makers how trades of theirs stand from now on."""
-        for standing in news:
-            for maker in {standing.buyer, standing.seller}:
-                watch = self._watches.get(maker)
-                if watch is not None:
-                    self._tell(watch, [(standing.market, standing_frame(standing, "user"))], now)
+    def on_statuses(self, trades: Sequence[TradeStatus], now: float) -> None:
+        """Send new settlement statuses to the makers of the trades."""
+        for trade in trades:
+            for maker in {trade.buyer, trade.seller}:
+                watched = self._makers.get(maker)
+                if watched is not None:
+                    self._send(watched, [(trade.market, status_frame(trade, "user"))], now)
 
-    def _accept(self, submit: Submit, now_ms: int, news: News) -> None:
-        """Hear of an order that was accepted, and may never have been in a book."""
-        watch = self._watches.get(submit.order.maker)
-        if watch is not None:
-            self._own(submit.order.id, watch)
-            news[submit.order.id] = OrderChange(watch, None, now_ms)
+    def _on_accepted(self, submit: Submit, now_ms: int, changes: Changes) -> None:
+        """Add an accepted order, which may never rest and so have no event."""
+        watched = self._makers.get(submit.order.maker)
+        if watched is not None:
+            self._add_order(submit.order.id, watched)
+            changes[submit.order.id] = OrderChange(watched, None, now_ms)
 
-    def _take(self, done: Committed, news: News) -> None:
-        """Look for orders of those who are watched."""
+    def _add_changes(self, done: Committed, changes: Changes) -> None:
+        """Add the events of a command that concern orders of watched makers."""
         owners, number, now_ms = self._owners, done.num_trades, done.command.now_ms
         assert not isinstance(done.outcome, RejectedError)
         for event in done.outcome:
@@ -222,60 +225,58 @@ class Users:
                 continue
             number += isinstance(event, Trade)
             for is_incoming, order_id in enumerate(orders_in(event)):
-                watch = owners.get(order_id)
-                if watch is None:
+                watched = owners.get(order_id)
+                if watched is None:
                     continue
-                if isinstance(event, Trade) and is_of(event, is_incoming=bool(is_incoming)):
-                    news[event.market, event.seq, is_incoming] = Filled(
-                        watch, event, number, bool(is_incoming), now_ms
+                if isinstance(event, Trade) and is_trade_of(event, is_incoming=bool(is_incoming)):
+                    changes[event.market, event.seq, is_incoming] = Filled(
+                        watched, event, number, bool(is_incoming), now_ms
                     )
-                news.pop(order_id, None)  # it goes to the end
-                news[order_id] = OrderChange(watch, event.seq, now_ms)
+                changes.pop(order_id, None)  # moves to the end
+                changes[order_id] = OrderChange(watched, event.seq, now_ms)
 
-    def _own(self, order_id: str | int, watch: WatchedMaker) -> None:
-        """Note whose an order is."""
-        self._owners[order_id] = watch
-        watch.order_ids.add(order_id)
+    def _add_order(self, order_id: str | int, watched: WatchedMaker) -> None:
+        self._owners[order_id] = watched
+        watched.order_ids.add(order_id)
 
-    def _disown(self, order_id: str | int) -> None:
-        """Forget an order that is final."""
+    def _remove_order(self, order_id: str | int) -> None:
         self._owners.pop(order_id).order_ids.discard(order_id)
 
-    # ----- telling ---------------------------------------------------------------------------
+    # ----- sending ---------------------------------------------------------------------------
 
-    def _tell(self, watch: WatchedMaker, told: list[tuple[str, bytes]], now: float) -> None:
-        """Tell those who watch a maker, each what he wants to hear."""
-        watch.told_at = now
-        for subscription in tuple(watch.subscriptions):
+    def _send(self, watched: WatchedMaker, encoded: list[tuple[str, bytes]], now: float) -> None:
+        """Send frames, each with its market, to the subscriptions of a maker."""
+        watched.sent_at = now
+        for subscription in tuple(watched.subscriptions):
             wanted = subscription.market
-            frames = b"".join(frame for market, frame in told if wanted in (None, market))
+            frames = b"".join(frame for market, frame in encoded if wanted in (None, market))
             if frames:
-                subscription.subscriber.push(frames)
+                subscription.client.send_frames(frames)
 
-    def _tell_all(self, watch: WatchedMaker, now_ms: int) -> None:
-        """Tell those who watch a maker all his open orders again."""
-        for subscription in tuple(watch.subscriptions):
-            subscriber = subscription.subscriber
+    def _send_orders(self, watched: WatchedMaker, now_ms: int) -> None:
+        """Send all open orders again to the subscriptions of a maker."""
+        for subscription in tuple(watched.subscriptions):
+            client = subscription.client
             try:
-                subscriber.say(self.orders(subscription, now_ms))
+                client.send(self.orders(subscription, now_ms))
             except TooManyOrdersError as error:
-                subscriber.end(POLICY, f"{error.code}: {error}")
+                client.close(POLICY, f"{error.code}: {error}")
 
     def _order(self, order_id: object, change: OrderChange) -> tuple[str, bytes]:
-        """Write an order as it stands.
+        """Encode the current state of an order.
 
         Raises:
-            UnknownOrderError: the engine knows it no longer.
+            UnknownOrderError: the engine already dropped the finished order.
         """
-        matcher = self._exchange.matcher
+        matcher = self._state.matcher
         assert isinstance(order_id, str | int)
         try:
             record = matcher.order(order_id)
         except UnknownOrderError:
-            self._disown(order_id)
+            self._remove_order(order_id)
             raise
         if record.status in _FINAL:
-            self._disown(order_id)
+            self._remove_order(order_id)
         message = OrderChanged(
             market_id=record.market,
             token_id=record.order.token,
@@ -283,13 +284,13 @@ class Users:
             timestamp=change.now_ms,
             data=self._body(record),
         )
-        return record.market, frame_of(message)
+        return record.market, message_frame(message)
 
     def _fill(self, filled: Filled) -> tuple[str, bytes]:
-        """Write a trade as the maker of one of its orders sees it."""
+        """Encode a trade from the view of the maker."""
         event, now_ms = filled.event, filled.now_ms
-        fate = PENDING if event.market in self._exchange.settles else NONE
-        body = trade_body(event, self._ids.trade(now_ms, filled.number), now_ms, fate)
+        status = PENDING if event.market in self._state.settles else NONE
+        body = trade_body(event, self._ids.trade(now_ms, filled.number), now_ms, status)
         order_id, role, side, remaining = (
             (event.incoming_order_id, "incoming", event.incoming_side, event.incoming_remaining)
             if filled.is_incoming
@@ -310,45 +311,44 @@ class Users:
         message = UserFill(
             market_id=event.market, token_id=event.token, seq=event.seq, timestamp=now_ms, data=data
         )
-        return event.market, frame_of(message)
+        return event.market, message_frame(message)
 
     def _body(self, record: OrderRecord) -> OrderBody:
-        """Describe an order."""
-        return order_body(record, self._exchange.registry.papers.get(record.order.id))
+        return order_body(record, self._state.registry.papers.get(record.order.id))
 
-    def beat(self, quiet_since: float, now: float, now_ms: int) -> None:
-        """Tell those who have heard nothing since a moment that nothing has happened."""
-        for watch in tuple(self._watches.values()):
-            if watch.told_at > quiet_since:
+    def send_heartbeats(self, quiet_since: float, now: float, now_ms: int) -> None:
+        """Send heartbeats to subscriptions without a message since a loop time."""
+        for watched in tuple(self._makers.values()):
+            if watched.sent_at > quiet_since:
                 continue
-            watch.told_at = now
-            for each in tuple(watch.subscriptions):
+            watched.sent_at = now
+            for each in tuple(watched.subscriptions):
                 if each.extended:
-                    seq = None if each.market is None else self._exchange.matcher.seq(each.market)
-                    each.subscriber.say(
+                    seq = None if each.market is None else self._state.matcher.seq(each.market)
+                    each.client.send(
                         Heartbeat(channel="user", market_id=each.market, seq=seq, timestamp=now_ms)
                     )
 
 
-def is_of(trade: Trade, *, is_incoming: bool) -> bool:
-    """Say whether a trade is that of an order; a mint or a merge has one for each."""
+def is_trade_of(trade: Trade, *, is_incoming: bool) -> bool:
+    """Return whether a trade belongs to this order; a mint or merge has one for each order."""
     return not isinstance(trade, PairedTrade) or trade.is_incoming is is_incoming
 
 
 def orders_in(event: Event) -> tuple[str | int, ...]:
-    """Give the orders that an event is about; of a trade the resting one first."""
+    """Return the ids of the orders of an event; of a trade, the resting one first."""
     if isinstance(event, Trade):
         return event.resting_order_id, event.incoming_order_id
     return (event.order_id,)
 
 
-def accepted(done: Committed) -> Iterator[Submit]:
-    """Give the orders that a command brought in."""
+def accepted_orders(done: Committed) -> Iterator[Submit]:
+    """Yield the accepted orders of a command."""
     command, outcome = done.command, done.outcome
     if isinstance(command, Submit):
         yield command
     elif isinstance(command, Batch) and not isinstance(outcome, RejectedError):
-        refused = {event.index for event in outcome if isinstance(event, Rejected)}
+        rejected = {event.index for event in outcome if isinstance(event, Rejected)}
         for index, each in enumerate(command.commands):
-            if isinstance(each, Submit) and index not in refused:
+            if isinstance(each, Submit) and index not in rejected:
                 yield each

@@ -1,5 +1,6 @@
-"""History: finished orders and all trades, a projection of the log that can be made again.
+"""History: finished orders and all trades in SQLite, derived from the command log.
 
-:mod:`~clob_server.history.history` is what the server asks, and
-:mod:`~clob_server.history.follower` the process that writes, which imports nothing of a server.
+:mod:`~clob_server.history.history` is the interface for the server;
+:mod:`~clob_server.history.follower` is the process that writes the file, and imports nothing of the
+server above the state.
 """

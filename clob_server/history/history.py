@@ -1,7 +1,7 @@
-"""History: finished orders and all trades, a projection of the log that can be made again.
+"""Queries of finished orders and past trades.
 
-What is asked here is answered from the file of history, by a thread that reads it. A miss is
-believed only once history is as far as the engine was when it was asked for.
+A thread reads the history file. The file may be behind the engine, so a miss counts only after
+history has caught up with the command that was the last one at the time of the query.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import apsw
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from clob import RejectedError, Trade
 from clob_server.api.problems import ApiError
 from clob_server.api.schemas import OrderBody, TradeSummary
+from clob_server.core.ids import Ids, order_hash_in
 from clob_server.core.sequencer import Committed, LogThread, Sequencer
 from clob_server.core.serialize import summaries
 from clob_server.core.settlement_status import (
@@ -28,80 +30,87 @@ from clob_server.core.settlement_status import (
     StatusChange,
     settled_as,
 )
-from clob_server.history.follower import catch_up, open_store, same_end
+from clob_server.core.state import ServerState
+from clob_server.history.follower import catch_up, ends_at, open_store
 from clob_server.history.store import (
     ForeignHistoryError,
     HistoryStore,
     StoreReader,
     TradeRow,
-    put_aside,
+    move_aside,
 )
 from clob_server.history.supervisor import Supervisor
-from clob_server.history.thread_writer import Scribe
+from clob_server.history.thread_writer import ThreadWriter
 from clob_server.log import SqliteLog
-from clob_server.orders.lookup import hash_in
+from clob_server.settings import Settings
+from clob_server.telemetry.metrics import Metrics
 
-if TYPE_CHECKING:
-    from clob_server.service import Service
+START_S: Final = 5.0
+"""Seconds a start waits for history; then the server opens without it."""
+WAIT_S: Final = 2.0
+"""Seconds a request waits for history to catch up."""
+
+_ORDER: Final = msgspec.json.Decoder(OrderBody)
+_T = TypeVar("_T")
 
 
-class Tape:
-    """The last trades of one market.
+class TradeTape:
+    """The most recent trades of one market.
 
     Args:
-        kept: how many.
-        filled: if what was before this process is on it, or there was nothing.
+        kept: number of trades.
+        filled: whether it includes the trades before this process, or there are none.
     """
 
     def __init__(self, kept: int, filled: bool) -> None:
         self._trades: deque[TradeRow] = deque(maxlen=kept)
         self.filled: bool = filled
-        """If what was before this process is on it."""
+        """Whether it includes the trades before this process."""
         self.whole: bool = filled
-        """If there was never a trade that is not on it."""
+        """Whether it has every trade of the market."""
         self.lock: Final = asyncio.Lock()
-        """Held by whoever fills it."""
+        """Held while it is filled from history."""
         self.pages: Final[dict[object, Any]] = {}
-        """What was made of it, to be used again until it changes."""
+        """Cached responses, cleared at each change."""
         self.version: int = 0
-        """How often it changed."""
-        self._ends: dict[int, Fate] = {}
+        """Number of changes."""
+        self._statuses: dict[int, Fate] = {}
 
-    def add(self, traded: TradeRow) -> None:
-        """Add a trade."""
+    def add(self, row: TradeRow) -> None:
+        """Add a new trade."""
         trades = self._trades
         if len(trades) == trades.maxlen:
             self.whole = False
-            self._ends.pop(trades[0].number, None)
-        trades.append(traded)
-        self.change()
+            self._statuses.pop(trades[0].number, None)
+        trades.append(row)
+        self.on_change()
 
-    def end(self, number: int, fate: Fate) -> None:
-        """Keep how a trade stands that came to an end, as long as it is on it.
+    def set_status(self, number: int, status: Fate) -> None:
+        """Store the final settlement status of a trade while the tape has it.
 
         Args:
-            number: which of all trades of the server it is.
-            fate: how it stands.
+            number: number of the trade in all markets.
+            status: settled or failed.
         """
         if self._trades and number >= self._trades[0].number:
-            self._ends[number] = fate
+            self._statuses[number] = status
 
-    def fate(self, number: int) -> Fate | None:
-        """Give how a trade on it stands that came to an end; None where that is not known here."""
-        return self._ends.get(number)
+    def status(self, number: int) -> Fate | None:
+        """Return the final settlement status of a trade; None if none is stored."""
+        return self._statuses.get(number)
 
-    def change(self) -> None:
-        """Hear that a trade is new, or stands differently."""
+    def on_change(self) -> None:
+        """Clear the cached responses after a new trade or status."""
         self.version += 1
         if self.pages:
             self.pages.clear()
 
     def fill(self, older: Sequence[TradeRow], *, whole: bool) -> None:
-        """Put trades before the first one.
+        """Add older trades.
 
         Args:
-            older: the newest first.
-            whole: if there were no others before them.
+            older: newest first.
+            whole: whether the market has no trades before them.
         """
         first = self._trades[0].event.seq if self._trades else None
         room = (self._trades.maxlen or 0) - len(self._trades)
@@ -109,41 +118,41 @@ class Tape:
         self._trades.extendleft(fitting[:room])
         self.whole = whole and len(fitting) <= room
         self.filled = True
-        self.change()
+        self.on_change()
 
     def newest(self, before: int | None = None, token: str | None = None) -> Iterator[TradeRow]:
-        """Give trades, the newest first.
+        """Yield trades, newest first.
 
         Args:
-            before: the ``seq`` that all of them are below; None is no bound.
-            token: which token's; None is both.
+            before: exclusive upper bound of ``seq``; None for no bound.
+            token: outcome token; None for both.
         """
-        for traded in reversed(self._trades):
-            event = traded.event
+        for row in reversed(self._trades):
+            event = row.event
             if (before is None or event.seq < before) and (token is None or event.token == token):
-                yield traded
+                yield row
 
     @property
     def first_seq(self) -> int | None:
-        """The ``seq`` of the oldest trade on it; None where there is none."""
+        """``seq`` of the oldest trade; None without trades."""
         return self._trades[0].event.seq if self._trades else None
 
 
-class Recent:
-    """The last trades of each market.
+class RecentTrades:
+    """The most recent trades of each market.
 
     Args:
-        kept: how many of each.
-        filled: if nothing was before this process.
+        kept: number of trades per market.
+        filled: whether there are no trades before this process.
     """
 
     def __init__(self, kept: int, *, filled: bool) -> None:
         self._kept = kept
         self._filled = filled
-        self._tapes: dict[str, Tape] = {}
+        self._tapes: dict[str, TradeTape] = {}
 
-    def listen(self, batch: Sequence[Committed]) -> None:
-        """Note the trades of a batch."""
+    def on_batch(self, batch: Sequence[Committed]) -> None:
+        """Add the trades of a batch."""
         for done in batch:
             outcome = done.outcome
             if isinstance(outcome, RejectedError):
@@ -154,344 +163,336 @@ class Recent:
                     number += 1
                     self.tape(event.market).add(TradeRow(event, done.command.now_ms, number))
 
-    def tape(self, market: str) -> Tape:
-        """Give the trades of a market."""
+    def tape(self, market: str) -> TradeTape:
+        """Return the trades of a market."""
         tape = self._tapes.get(market)
         if tape is None:
-            tape = self._tapes[market] = Tape(self._kept, self._filled)
+            tape = self._tapes[market] = TradeTape(self._kept, self._filled)
         return tape
 
 
-START_S: Final = 5.0
-"""How long a start waits for history; after that the server opens without it."""
-WAIT_S: Final = 2.0
-"""How long a request waits for history to have reached the place where the engine is."""
-
-_ORDER: Final = msgspec.json.Decoder(OrderBody)
-_T = TypeVar("_T")
-
-
 class History:
-    """What happened, for those who ask later.
+    """Finished orders, past trades and their settlement.
 
     Args:
-        service: whose history.
-        log: the log, which is open.
+        log: the open log.
+        folder: its folder, which also has the history file.
+        settings: the server's settings.
+        ids: source of trade ids.
+        metrics: shows the lag and the restarts of the follower.
     """
 
-    def __init__(self, service: "Service", log: SqliteLog) -> None:
-        settings = service.settings
-        self._service = service
+    def __init__(
+        self, log: SqliteLog, folder: Path, settings: Settings, ids: Ids, metrics: Metrics
+    ) -> None:
         self._log = log
-        self._reached = 0
-        self._awaited: list[tuple[int, asyncio.Future[None]]] = []
+        self._folder = folder
+        self._settings = settings
+        self._ids = ids
+        self._engine: Sequencer
+        self._state: ServerState
+        self._statuses: Fates
+        self._written = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reader: StoreReader | None = None
-        self._worker = LogThread("history reader")
-        self._recent = Recent(settings.trades_kept, filled=not log.tail.seq)
-        self._fates: Fates | None = None
+        self._reader_thread = LogThread("history reader")
+        self._recent = RecentTrades(settings.trades_kept, filled=not log.tail.seq)
         self._start_seq = log.tail.seq
-        self._scribe: Scribe | None = None
+        self._writer: ThreadWriter | None = None
         self._store: HistoryStore | None = None
         self._supervisor: Supervisor | None = None
         self._loop = asyncio.get_running_loop()
-        service.metrics.gauge(
-            "history_lag_commands", "How many commands history is behind.", lambda: self.lag
-        )
-        service.metrics.gauge(
-            "follower_deaths", "How often the follower died.", lambda: self.num_deaths
+        metrics.gauge("history_lag_commands", "Commands that history is behind.", lambda: self.lag)
+        metrics.gauge(
+            "follower_deaths", "Unexpected exits of the history follower.", lambda: self.num_deaths
         )
 
     @property
     def lag(self) -> int:
-        """How many commands history is behind."""
-        return max(0, self._log.tail.seq - self._reached)
+        """Number of commands that history is behind."""
+        return max(0, self._log.tail.seq - self._written)
 
     @property
     def num_deaths(self) -> int:
-        """How often the follower died."""
+        """Number of unexpected exits of the follower."""
         return 0 if self._supervisor is None else self._supervisor.num_deaths
 
-    # ----- from start to end -------------------------------------------------------------------
+    # ----- start and end -----------------------------------------------------------------------
 
-    async def begin(self) -> None:
-        """Start the follower; or, where a thread writes history, bring it up to the log."""
-        settings = self._service.settings
+    async def open(self) -> None:
+        """Start the follower or, with ``--history thread``, bring history up to the log."""
+        settings = self._settings
         if settings.history == "thread":
-            self._store = await asyncio.to_thread(self._caught_up)
+            self._store = await asyncio.to_thread(self._open_store)
             return
         self._supervisor = Supervisor(
             self._log,
-            self._service.folder,
+            self._folder,
             snapshot_commands=settings.snapshot_commands,
             days=settings.history_days,
-            reached=self._reach,
-            begun=self._renew,
+            on_written=self._on_written,
+            on_started=self._on_follower_started,
         )
-        self._supervisor.begin()
+        self._supervisor.start()
 
-    def _caught_up(self) -> HistoryStore:
-        """Open history, and bring it up to the end of the log."""
-        folder, log, days = self._service.folder, self._log, self._service.settings.history_days
+    def _open_store(self) -> HistoryStore:
+        """Open the history file, and bring it up to the end of the log."""
+        folder, log, days = self._folder, self._log, self._settings.history_days
         store = open_store(folder, days, log.tail)
         try:
             catch_up(store, folder, log)
         except ForeignHistoryError:
             store.close()
-            put_aside(folder)
+            move_aside(folder)
             store = HistoryStore(folder, days)
             catch_up(store, folder, log)
         return store
 
     async def start(self, engine: Sequencer) -> None:
-        """Follow an engine that is about to work, and wait for history, though not for long.
+        """Follow an engine that is about to run; wait for history up to ``START_S``.
 
-        What takes longer is a history that is made again: then the server opens, and what asks for
-        history is told to come again.
+        A rebuild takes longer: then the server opens, and queries that need history fail with
+        RECOVERING until it is complete.
         """
-        self._fates = Fates(engine.exchange.registry.settling)
+        self._engine = engine
+        self._state = engine.exchange
+        self._statuses = Fates(self._state.registry.settling)
         if self._store is not None:
-            self._scribe = Scribe(
+            self._writer = ThreadWriter(
                 self._store,
-                self._service.folder,
+                self._folder,
                 self._log,
                 engine,
-                snapshot_commands=self._service.settings.snapshot_commands,
-                reached=self._reach_soon,
+                snapshot_commands=self._settings.snapshot_commands,
+                on_written=self._on_written_by_thread,
             )
-            engine.listeners.append(self._scribe.listen)
-            self._reach(self._start_seq)
+            engine.listeners.append(self._writer.on_batch)
+            self._on_written(self._start_seq)
         elif self._supervisor is not None:
-            self._supervisor.feed(engine)
+            self._supervisor.connect(engine)
             with suppress(apsw.Error):
-                applied = await self._worker.ask(lambda: self._open().applied())
-                if same_end(applied, self._log.tail):
-                    self._reach(applied.seq)
+                applied = await self._reader_thread.ask(lambda: self._open_reader().applied())
+                if ends_at(applied, self._log.tail):
+                    self._on_written(applied.seq)
         with suppress(ApiError):
-            await self.reach(self._start_seq, START_S)
+            await self.wait_for(self._start_seq, START_S)
 
-    def listen(self, batch: Sequence[Committed]) -> None:
-        """Hear of a batch that is durable and done."""
-        self._recent.listen(batch)
-        if self._service.exchange.settles:
-            assert self._fates is not None
-            for change in self._fates.hear(batch):
-                self._note(change)
+    def on_batch(self, batch: Sequence[Committed]) -> None:
+        """Add the trades and statuses of a batch that was written and applied."""
+        self._recent.on_batch(batch)
+        if self._state.settles:
+            for change in self._statuses.hear(batch):
+                self._on_status(change)
 
-    def _note(self, change: StatusChange) -> None:
-        """Note how trades stand from now on."""
+    def _on_status(self, change: StatusChange) -> None:
         tape = self._recent.tape(change.held.market)
-        tape.change()
+        tape.on_change()
         if change.fate is not SUBMITTED:
             for half in change.held.halves:
-                tape.end(half.number, change.fate)
+                tape.set_status(half.number, change.fate)
 
     async def close(self) -> None:
-        """Have written what is left, within half of the grace."""
+        """Write the remaining rows, within half of the grace period."""
         if self._supervisor is not None:
-            await self._supervisor.close(self._service.settings.grace_s / 2)
-        if self._scribe is not None:
-            self._scribe.hand_over()
-        for last in (self._scribe, self._store if self._scribe is None else None):
-            if last is not None:
-                await asyncio.to_thread(last.close)
-        for _, waits in self._awaited:
-            waits.cancel()
-        self._worker.tell(self._close_reader)
-        await asyncio.to_thread(self._worker.close)
+            await self._supervisor.close(self._settings.grace_s / 2)
+        if self._writer is not None:
+            self._writer.flush()
+            await asyncio.to_thread(self._writer.close)
+        elif self._store is not None:
+            await asyncio.to_thread(self._store.close)
+        for _, future in self._waiting:
+            future.cancel()
+        self._reader_thread.tell(self._close_reader)
+        await asyncio.to_thread(self._reader_thread.close)
 
-    # ----- how far it is -----------------------------------------------------------------------
+    # ----- progress ----------------------------------------------------------------------------
 
-    def _reach(self, seq: int) -> None:
-        """Hear how far history is."""
-        self._reached = seq
-        if self._awaited:
-            waiting, self._awaited = self._awaited, []
-            for until, waits in waiting:
+    def _on_written(self, seq: int) -> None:
+        """Note the last command in the file, and resume the queries that wait for it."""
+        self._written = seq
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for until, future in waiting:
                 if until > seq:
-                    self._awaited.append((until, waits))
-                elif not waits.done():
-                    waits.set_result(None)
+                    self._waiting.append((until, future))
+                elif not future.done():
+                    future.set_result(None)
 
-    def _reach_soon(self, seq: int) -> None:
-        """Hear how far history is, from another thread."""
-        self._loop.call_soon_threadsafe(self._reach, seq)
+    def _on_written_by_thread(self, seq: int) -> None:
+        self._loop.call_soon_threadsafe(self._on_written, seq)
 
-    async def reach(self, seq: int, wait_s: float = WAIT_S) -> None:
-        """Wait until history has reached a command.
+    async def wait_for(self, seq: int, wait_s: float = WAIT_S) -> None:
+        """Wait until the file contains a command.
 
         Raises:
-            ApiError: RECOVERING, it takes too long.
+            ApiError: RECOVERING, it takes longer than ``wait_s``.
         """
-        if self._reached >= seq:
+        if self._written >= seq:
             return
-        if self._scribe is not None:
-            self._scribe.hand_over()
-        waits = self._loop.create_future()
-        self._awaited.append((seq, waits))
+        if self._writer is not None:
+            self._writer.flush()
+        future = self._loop.create_future()
+        self._waiting.append((seq, future))
         try:
             async with asyncio.timeout(wait_s):
-                await waits
+                await future
         except TimeoutError:
             raise ApiError(
                 "RECOVERING",
-                f"history is {seq - self._reached} commands behind; try again in a second",
+                f"history is {seq - self._written} commands behind; try again in a second",
             ) from None
 
-    # ----- reading -----------------------------------------------------------------------------
+    # ----- queries -----------------------------------------------------------------------------
 
     async def order(self, order_ref: str) -> OrderBody | None:
-        """Give an order that the engine knows no longer.
+        """Return an order that the engine no longer has; None if history has none either.
 
         Args:
-            order_ref: its id, or its hash in hexadecimal.
+            order_ref: order id, or order hash in hexadecimal.
 
         Raises:
-            ApiError: RECOVERING, history is too far behind to tell.
+            ApiError: RECOVERING, history is too far behind.
         """
-        hashed, seq = hash_in(order_ref), self._service.engine.seq
+        hashed, seq = order_hash_in(order_ref), self._engine.seq
 
-        def look(reader: StoreReader) -> bytes | None:
+        def find(reader: StoreReader) -> bytes | None:
             return reader.order(order_ref) if hashed is None else reader.order_by_hash(hashed)
 
-        body = await self._ask(look) if self._reached else None
-        if body is None and seq:  # before the first command there may be no file yet
-            await self.reach(seq)
-            body = await self._ask(look)
+        body = await self._read(find) if self._written else None
+        if body is None and seq:  # before the first command the file may not exist
+            await self.wait_for(seq)
+            body = await self._read(find)
         return None if body is None else _ORDER.decode(body)
 
     async def first_trades(self, order: OrderBody) -> list[TradeSummary]:
-        """Give the trades that an order made when it came in, the oldest first.
+        """Return the trades of an order at its entry, oldest first.
 
         Raises:
-            ApiError: RECOVERING, history is too far behind to tell.
+            ApiError: RECOVERING, history is too far behind.
         """
         tape = self._recent.tape(order.market_id)
-        found: list[TradeRow] = []
-        for traded in tape.newest():
-            if traded.now_ms < order.timestamp:
+        rows: list[TradeRow] = []
+        for row in tape.newest():
+            if row.now_ms < order.timestamp:
                 break
-            if traded.event.incoming_order_id == order.id and traded.now_ms == order.timestamp:
-                found.append(traded)
+            if row.event.incoming_order_id == order.id and row.now_ms == order.timestamp:
+                rows.append(row)
         else:
             if not tape.whole:
-                await self.reach(self._service.engine.seq)
-                found = await self._ask(
+                await self.wait_for(self._engine.seq)
+                rows = await self._read(
                     lambda reader: reader.first_trades(order.id, order.timestamp)[::-1]
                 )
-        ids, fates = self._service.ids, await self.fates(order.market_id, found)
+        statuses = await self.statuses(order.market_id, rows)
         return [
             summary
-            for (event, now_ms, number), fate in reversed(list(zip(found, fates, strict=True)))
-            for summary in summaries((event,), ids, now_ms, number - 1, fate.tx_hash)
+            for (event, now_ms, number), status in reversed(list(zip(rows, statuses, strict=True)))
+            for summary in summaries((event,), self._ids, now_ms, number - 1, status.tx_hash)
         ]
 
     async def trades(
         self, market: str, limit: int, before: int | None = None, token: str | None = None
     ) -> list[TradeRow]:
-        """Give trades of a market, the newest first.
+        """Return trades of a market, newest first.
 
         Args:
-            market: the market; there must be such a one.
-            limit: how many at most.
-            before: the ``seq`` that all of them are below; None is no bound.
-            token: which token's; None is both.
+            market: id of a market that exists.
+            limit: maximum number of trades.
+            before: exclusive upper bound of ``seq``; None for no bound.
+            token: outcome token; None for both.
 
         Raises:
-            ApiError: RECOVERING, history is too far behind to tell.
+            ApiError: RECOVERING, history is too far behind.
         """
         tape = await self.tape(market)
-        found = list(islice(tape.newest(before, token), limit))
-        if len(found) == limit or tape.whole:
-            return found
+        rows = list(islice(tape.newest(before, token), limit))
+        if len(rows) == limit or tape.whole:
+            return rows
         first = tape.first_seq
         bounds = [seq for seq in (first, before) if seq is not None]
-        below = min(bounds) if bounds else self._service.exchange.matcher.seq(market) + 1
-        await self.reach(self._service.engine.seq)
-        return found + await self._ask(
-            lambda reader: reader.trades(market, below, limit - len(found), token)
+        below = min(bounds) if bounds else self._state.matcher.seq(market) + 1
+        await self.wait_for(self._engine.seq)
+        return rows + await self._read(
+            lambda reader: reader.trades(market, below, limit - len(rows), token)
         )
 
-    async def fates(self, market: str, found: Sequence[TradeRow]) -> list[Fate]:
-        """Give how trades of a market stand, one for each.
+    async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[Fate]:
+        """Return the settlement status of each trade of a market.
 
         Raises:
-            ApiError: RECOVERING, history is too far behind to tell.
+            ApiError: RECOVERING, history is too far behind.
         """
-        assert self._fates is not None
-        if market not in self._service.exchange.settles:
-            return [NONE] * len(found)
-        tape, places = self._recent.tape(market), places_of(found)
-        stand = {
-            number: tape.fate(number) or self._fates.of(place) for number, place in places.items()
+        if market not in self._state.settles:
+            return [NONE] * len(rows)
+        tape, keys = self._recent.tape(market), settlement_keys(rows)
+        statuses = {
+            number: tape.status(number) or self._statuses.of(key) for number, key in keys.items()
         }
-        long_ago = [places[number] for number, fate in stand.items() if fate is None]
-        if long_ago:
-            await self.reach(self._service.engine.seq)
-            known = await self._ask(lambda reader: reader.fates(long_ago))
-            for number, place in places.items():
-                if stand[number] is None and place in known:
-                    stand[number] = known[place]
-                    tape.end(number, known[place])
-        return [stand[each.number] or PENDING for each in found]
+        missing = [keys[number] for number, status in statuses.items() if status is None]
+        if missing:
+            await self.wait_for(self._engine.seq)
+            stored = await self._read(lambda reader: reader.statuses(missing))
+            for number, key in keys.items():
+                if statuses[number] is None and key in stored:
+                    statuses[number] = stored[key]
+                    tape.set_status(number, stored[key])
+        return [statuses[each.number] or PENDING for each in rows]
 
-    async def tape(self, market: str) -> Tape:
-        """Give the last trades of a market, those before this process among them.
+    async def tape(self, market: str) -> TradeTape:
+        """Return the recent trades of a market, including those before this process.
 
         Raises:
-            ApiError: RECOVERING, history is too far behind to tell.
+            ApiError: RECOVERING, history is too far behind.
         """
         tape = self._recent.tape(market)
         if tape.filled:
             return tape
         async with tape.lock:
             if not tape.filled:
-                await self.reach(self._start_seq)
+                await self.wait_for(self._start_seq)
                 first = tape.first_seq
-                below = self._service.exchange.matcher.seq(market) + 1 if first is None else first
-                kept = self._service.settings.trades_kept
+                below = self._state.matcher.seq(market) + 1 if first is None else first
+                kept = self._settings.trades_kept
                 older: list[TradeRow] = []
-                if self._start_seq:  # else there was nothing before, and may be no file yet
-                    older = await self._ask(lambda reader: reader.trades(market, below, kept + 1))
+                if self._start_seq:  # else there are no older trades, and perhaps no file
+                    older = await self._read(lambda reader: reader.trades(market, below, kept + 1))
                 tape.fill(older[:kept], whole=len(older) <= kept)
-                if older and market in self._service.exchange.settles:
-                    await self._recall(tape, places_of(older[:kept]))
+                if older and market in self._state.settles:
+                    await self._read_statuses(tape, settlement_keys(older[:kept]))
         return tape
 
-    async def _recall(self, tape: Tape, places: Mapping[int, int]) -> None:
-        """Note how trades stand that were put on a tape, while history still has them."""
-        known = await self._ask(lambda reader: reader.fates(list(places.values())))
-        for number, place in places.items():
-            if place in known:
-                tape.end(number, known[place])
+    async def _read_statuses(self, tape: TradeTape, keys: Mapping[int, int]) -> None:
+        """Copy final statuses to a tape, so that they stay available after pruning."""
+        stored = await self._read(lambda reader: reader.statuses(list(keys.values())))
+        for number, key in keys.items():
+            if key in stored:
+                tape.set_status(number, stored[key])
 
-    # ----- the connection that reads -----------------------------------------------------------
+    # ----- the reading connection --------------------------------------------------------------
 
-    async def _ask(self, question: Callable[[StoreReader], _T]) -> _T:
-        """Ask the file, in the thread that reads it."""
-        answer: _T = await self._worker.ask(lambda: question(self._open()))
-        return answer
+    async def _read(self, query: Callable[[StoreReader], _T]) -> _T:
+        """Run a query in the reader thread."""
+        result: _T = await self._reader_thread.ask(lambda: query(self._open_reader()))
+        return result
 
-    def _open(self) -> StoreReader:
-        """Give the connection; runs in the thread that reads."""
+    def _open_reader(self) -> StoreReader:
+        """Return the connection; runs in the reader thread."""
         if self._reader is None:
-            self._reader = StoreReader(self._service.folder)
+            self._reader = StoreReader(self._folder)
         return self._reader
 
     def _close_reader(self) -> None:
-        """Let go of the connection; runs in the thread that reads."""
+        """Close the connection; runs in the reader thread."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
-    def _renew(self) -> None:
-        """Hear that a follower began: the file may be another one."""
-        self._reached = 0
-        self._worker.tell(self._close_reader)
+    def _on_follower_started(self) -> None:
+        """Reopen the file, which the new follower may have replaced."""
+        self._written = 0
+        self._reader_thread.tell(self._close_reader)
 
 
-def places_of(found: Sequence[TradeRow]) -> dict[int, int]:
-    """Give under which numbers trades are settled, by their own."""
-    return {each.number: settled_as(each.event, each.number) for each in found}
-
-
-# MERGED clob_server.history.history: The last trades of each market, at hand.
+def settlement_keys(rows: Sequence[TradeRow]) -> dict[int, int]:
+    """Return the number under which each trade settles, by its own number."""
+    return {each.number: settled_as(each.event, each.number) for each in rows}

@@ -1,4 +1,4 @@
-"""From what came of a command to the rows of history: trades, and what finished by it."""
+"""History rows of a command: its trades, and the orders that it finished."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,11 +32,11 @@ from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState
 from clob_server.history.store import Row, trade_row
 
-MANY: Final = frozenset({CancelAll, Expire, SetBalance, SetMode, SetNonce, SettleFailed})
-"""The commands that may finish any number of orders at once."""
+BULK_COMMANDS: Final = frozenset({CancelAll, Expire, SetBalance, SetMode, SetNonce, SettleFailed})
+"""Commands that may finish any number of orders."""
 
-Known: TypeAlias = dict[str | int, tuple[OrderRecord, SignatureRecord | None]]
-"""Resting orders as they were before a command, with their papers."""
+OrdersBefore: TypeAlias = dict[str | int, tuple[OrderRecord, SignatureRecord | None]]
+"""Resting orders before a command, with their signatures."""
 
 _REPLACED: Final = RemovalReason.REPLACED
 _encode: Final = msgspec.json.Encoder().encode
@@ -44,58 +44,59 @@ _LOG: Final = logging.getLogger("clob_server.history")
 
 
 class HistoryRows:
-    """Rows that wait to be written.
+    """Rows that are not written yet.
 
     Args:
-        exchange: what the commands change.
+        state: the state that the commands change.
     """
 
-    def __init__(self, exchange: ServerState) -> None:
-        self._exchange = exchange
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
         self.orders: list[Row] = []
-        """Rows of orders."""
+        """Finished orders."""
         self.trades: list[Row] = []
-        """Rows of trades."""
+        """Trades."""
         self.ends: list[Row] = []
-        """Rows of settlements that came to an end."""
+        """Final settlement statuses."""
 
     def __len__(self) -> int:
-        """How many rows wait."""
+        """Return the number of rows."""
         return len(self.orders) + len(self.trades) + len(self.ends)
 
     def clear(self) -> None:
-        """Let go of the rows."""
+        """Replace the rows by empty lists."""
         self.orders, self.trades, self.ends = [], [], []
 
-    def known(self, command: AnyCommand) -> Known:
-        """Note, before a command, the orders of which it may finish more than stay readable.
+    def orders_before(self, command: AnyCommand) -> OrdersBefore:
+        """Return the resting orders if the command may finish more than the engine keeps.
 
-        In most cases it is none. O(resting orders) where it is not.
+        Call it before the command. Usually it returns an empty dict in O(1), else it takes
+        O(resting orders).
         """
-        matcher, papers = self._exchange.matcher, self._exchange.registry.papers
-        if type(command) not in MANY or len(matcher) <= matcher.limits.finished_max:
+        matcher, papers = self._state.matcher, self._state.registry.papers
+        if type(command) not in BULK_COMMANDS or len(matcher) <= matcher.limits.finished_max:
             return {}
         return {
             record.order.id: (record, papers.get(record.order.id))
             for record in matcher.open_orders()
         }
 
-    def take(
+    def add(
         self,
         seq: int,
         command: AnyCommand,
         outcome: Outcome,
         num_trades: int,
-        known: Known | None = None,
+        before: OrdersBefore | None = None,
     ) -> None:
-        """Make the rows of a command that is done.
+        """Add the rows of a command that was applied.
 
         Args:
-            seq: its number.
+            seq: number of the command.
             command: the command.
-            outcome: what came of it.
-            num_trades: how many trades there were before it.
-            known: what was noted before it.
+            outcome: its events, or its rejection.
+            num_trades: number of trades in all markets before it.
+            before: result of :meth:`orders_before`.
         """
         if isinstance(outcome, RejectedError):
             return
@@ -108,39 +109,41 @@ class HistoryRows:
         for event in outcome:
             if isinstance(event, Trade):
                 num_trades += 1
-                settles = event.market in self._exchange.settles
+                settles = event.market in self._state.settles
                 self.trades.append(trade_row(event, seq, now_ms, num_trades, settles=settles))
-        for order_id, reason in finished_by(command, outcome):
-            found = self._record(order_id, reason, known or {})
-            if found is not None:
-                self.orders.append(order_row(*found, seq, now_ms))
+        for order_id, reason in finished_orders(command, outcome):
+            finished = self._record(order_id, reason, before or {})
+            if finished is not None:
+                self.orders.append(order_row(*finished, seq, now_ms))
 
     def _record(
-        self, order_id: str | int, reason: RemovalReason | None, known: Known
+        self, order_id: str | int, reason: RemovalReason | None, before: OrdersBefore
     ) -> tuple[OrderRecord, SignatureRecord | None] | None:
-        """Give all that is known of an order that was just finished.
+        """Return the record of a finished order.
 
-        None where one command made more trades than finished orders stay readable, so that the
-        engine has let go of this one already.
+        None if the engine already dropped it: one command made more trades than finished orders
+        are kept.
         """
         try:
-            record = self._exchange.matcher.order(order_id)
+            record = self._state.matcher.order(order_id)
         except UnknownOrderError:
-            if order_id not in known:
-                _LOG.warning("an order finished unseen", extra={"order_id": str(order_id)})
+            if order_id not in before:
+                _LOG.warning(
+                    "finished order missing from history", extra={"order_id": str(order_id)}
+                )
                 return None
-            record, papers = known[order_id]
+            record, signature = before[order_id]
             cancelled = msgspec.structs.replace(
                 record, status=OrderStatus.CANCELLED, remaining=0, removal=reason
             )
-            return cancelled, papers
-        return record, self._exchange.registry.papers.get(order_id)
+            return cancelled, signature
+        return record, self._state.registry.papers.get(order_id)
 
 
-def finished_by(
+def finished_orders(
     command: AnyCommand, events: Sequence[Event | Rejected]
 ) -> Iterator[tuple[str | int, RemovalReason | None]]:
-    """Name the orders that a command finished, each with why it left the book, if it was in one."""
+    """Yield the ids of finished orders, each with its removal reason if it rested."""
     if type(command) is Submit and len(events) == 1 and type(events[0]) is OrderAdded:
         return
     rested: set[str | int] = set()
@@ -154,29 +157,29 @@ def finished_by(
                 moved[event.order_id] = None
             else:
                 yield event.order_id, event.reason
-    for order_id in submitted(command, events):
+    for order_id in accepted_ids(command, events):
         if order_id not in rested:
             yield order_id, None
     for order_id in moved:
         yield order_id, None
 
 
-def submitted(command: AnyCommand, events: Sequence[Event | Rejected]) -> Iterable[str | int]:
-    """Name the orders that a command brought in and that were accepted."""
+def accepted_ids(command: AnyCommand, events: Sequence[Event | Rejected]) -> Iterable[str | int]:
+    """Return the ids of the command's accepted orders."""
     if type(command) is Submit:
         return (command.order.id,)
     if type(command) is not Batch:
         return ()
-    refused = {event.index for event in events if type(event) is Rejected}
+    rejected = {event.index for event in events if type(event) is Rejected}
     return [
         each.order.id
         for index, each in enumerate(command.commands)
-        if type(each) is Submit and index not in refused
+        if type(each) is Submit and index not in rejected
     ]
 
 
-def order_row(record: OrderRecord, papers: SignatureRecord | None, seq: int, now_ms: int) -> Row:
-    """Write a finished order as a row."""
+def order_row(record: OrderRecord, signature: SignatureRecord | None, seq: int, now_ms: int) -> Row:
+    """Return the row of a finished order."""
     order = record.order
     return (
         str(order.id),
@@ -187,5 +190,5 @@ def order_row(record: OrderRecord, papers: SignatureRecord | None, seq: int, now
         record.status.value,
         seq,
         now_ms,
-        _encode(order_body(record, papers)),
+        _encode(order_body(record, signature)),
     )

@@ -1,8 +1,7 @@
-"""The file of history: finished orders, all trades, what came of them, and how far they reach.
+"""The history file: finished orders, all trades and their settlement, in SQLite.
 
-One connection writes, each time a whole number of frames with the place they reach to, in one
-transaction: what is there is exactly what the log led to up to that place. It can be deleted; it
-is made again from the log.
+Each transaction writes the rows of whole frames together with the position in the log, so that
+the file always matches the log up to that position. A deleted file is rebuilt from the log.
 """
 
 import fcntl
@@ -20,25 +19,24 @@ from clob_server.core.settlement_status import Fate, fate_at, settled_as
 from clob_server.log.files import make_file
 
 FILE: Final = "history.db"
-"""The file, in the folder of the log."""
+"""File name, in the folder of the log."""
 LOCK: Final = "history.lock"
-"""Whoever writes history has this file locked: of two writers the second waits for the first."""
+"""Lock file of the writer; a second writer waits for the first."""
 ASIDE: Final = "history.db.aside"
-"""What a history is called that belongs to another log."""
+"""Name for a history file of another log."""
 DAY_MS: Final = 86_400_000
-"""A day."""
 
 BUSY_MS: Final = 10_000
-"""How long a connection waits for another that sets the file up."""
-ASKED_MAX: Final = 1_000
-"""How many settlements are asked for at once."""
+"""Milliseconds a connection waits for another one that creates the tables."""
+PARAMETERS_MAX: Final = 1_000
+"""Parameters of one query."""
 
 _VERSION: Final = 3
 _PRAGMAS: Final = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=NORMAL",
-    # A checkpoint syncs all it moves on, and the log's commit waits for that disk, too: 2 ms for
-    # the thousand pages that are SQLite's own choice, 12 for eight thousand, hardly for these.
+    # A checkpoint syncs all pages it moves, and delays the log's commits on the same disk: by 12 ms
+    # for 8,000 pages, 2 ms for SQLite's default of 1,000, and hardly for these.
     "PRAGMA wal_autocheckpoint=100",
 )
 _SCHEMA: Final = f"""
@@ -72,12 +70,14 @@ CREATE INDEX IF NOT EXISTS trades_time ON trades(traded_ms);
 """
 _ORDER: Final = f"INSERT OR REPLACE INTO orders VALUES({','.join('?' * 9)})"
 _TRADE: Final = f"INSERT INTO trades VALUES({','.join('?' * 19)})"
-# Only of a trade that settles, and only the first end of it: as the registry has it.
+# Only the first end of a trade that settles counts, as in the registry.
 _IS_TRADE: Final = "EXISTS(SELECT 1 FROM trades WHERE trades.settled_as={} AND trades.settled_as>0)"
 _END: Final = (
     f"INSERT OR IGNORE INTO settlements SELECT ?1,?2,?3,?4,?5 WHERE {_IS_TRADE.format('?1')}"
 )
-_FORGET: Final = f"DELETE FROM settlements WHERE NOT {_IS_TRADE.format('settlements.settled_as')}"
+_PRUNE_ENDS: Final = (
+    f"DELETE FROM settlements WHERE NOT {_IS_TRADE.format('settlements.settled_as')}"
+)
 _APPLIED: Final = "UPDATE applied SET seq=?, chain_hash=?, event_hash=?"
 
 Row: TypeAlias = tuple[Any, ...]
@@ -85,39 +85,39 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class ForeignHistoryError(ClobError):
-    """The file is the history of another log, or of another version; it has to be made again."""
+    """The file belongs to another log or version and must be rebuilt."""
 
     code = "HISTORY_FOREIGN"
 
 
 class Applied(NamedTuple):
-    """How far history reaches."""
+    """Position of history in the log."""
 
     seq: int = 0
-    """The last command that is in it, the last of its frame."""
+    """Last command in the file, the last of its frame."""
     chain_hash: bytes = ZERO_HASH
-    """The chain hash of that frame."""
+    """Chain hash of that frame."""
     event_hash: bytes = ZERO_HASH
-    """The event hash after that command."""
+    """Event hash after that command."""
 
 
 class TradeRow(NamedTuple):
-    """A trade, and what its id is made of."""
+    """A trade, and the parts of its id."""
 
     event: Trade
     """The trade."""
     now_ms: int
-    """When, Unix milliseconds."""
+    """Time of the trade, Unix milliseconds."""
     number: int
-    """Which of all trades of the server it is, counted from 1."""
+    """Number of the trade in all markets, from 1."""
 
 
 class HistoryStore:
-    """The connection that writes.
+    """The writing connection.
 
     Args:
         folder: the folder of the log.
-        days: how many days orders and trades stay, by the time of the last command; 0 is for ever.
+        days: days to keep orders and trades, by the time of the last command; 0 for ever.
 
     Raises:
         ForeignHistoryError: another version of this package wrote the file.
@@ -125,7 +125,6 @@ class HistoryStore:
 
     def __init__(self, folder: Path, days: int = 0) -> None:
         self.folder: Final = folder
-        """The folder."""
         self._days = days
         self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -138,20 +137,22 @@ class HistoryStore:
             raise
 
     def _open(self) -> None:
-        """Set the file up, or find out how far it reaches."""
+        """Create the tables if needed, and read the position."""
         self._db.set_busy_timeout(BUSY_MS)
         for pragma in _PRAGMAS:
             self._db.execute(pragma).fetchall()
         with self._db:
             ((version,),) = self._db.execute("PRAGMA user_version").fetchall()
             if version not in (0, _VERSION):
-                raise ForeignHistoryError(f"{FILE} is of version {version}, not {_VERSION}")
+                raise ForeignHistoryError(
+                    f"unsupported version {version} of {FILE} (expected {_VERSION})"
+                )
             if not version:
                 self._db.execute(_SCHEMA)
             if self._days:
                 self._db.execute(_TIMES)
             self.applied: Applied = applied_in(self._db)
-            """How far it reaches."""
+            """Position in the log."""
         self._pruned_ms = 0
 
     def write(
@@ -162,14 +163,14 @@ class HistoryStore:
         applied: Applied,
         now_ms: int,
     ) -> None:
-        """Add rows, and how far they reach, in one transaction.
+        """Add rows and the new position in one transaction.
 
         Args:
-            orders: rows of orders, each finished since the last call.
-            trades: rows of trades since then.
-            ends: rows of settlements that came to an end since then.
-            applied: how far history reaches with them.
-            now_ms: the time of the last command, Unix milliseconds.
+            orders: orders that finished since the last call.
+            trades: trades since then.
+            ends: final settlement statuses since then.
+            applied: the new position.
+            now_ms: time of the last command, Unix milliseconds.
         """
         with self._db:
             self._db.executemany(_ORDER, orders)
@@ -180,28 +181,28 @@ class HistoryStore:
         self.applied = applied
 
     def _prune(self, now_ms: int) -> None:
-        """Let go of what is too old, by whole days, so that it is the same however it is made."""
+        """Delete old rows by whole days, so that a rebuild leaves the same rows."""
         before_ms = (now_ms // DAY_MS - self._days) * DAY_MS
         if self._days and before_ms > self._pruned_ms:
             self._db.execute("DELETE FROM orders WHERE finished_ms<?", (before_ms,))
             self._db.execute("DELETE FROM trades WHERE traded_ms<?", (before_ms,))
-            self._db.execute(_FORGET)
+            self._db.execute(_PRUNE_ENDS)
             self._pruned_ms = before_ms
 
     def close(self) -> None:
-        """Let it go; another may write."""
+        """Close the file, and release the lock."""
         self._db.close(True)
         os.close(self._lock)
 
 
 class StoreReader:
-    """A connection that reads, in any thread, one at a time.
+    """A reading connection, for any thread but one at a time.
 
     Args:
         folder: the folder of the log.
 
     Raises:
-        apsw.Error: there is no history yet.
+        apsw.Error: the file does not exist yet.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -209,69 +210,69 @@ class StoreReader:
         self._db.set_busy_timeout(BUSY_MS)
 
     def applied(self) -> Applied:
-        """Tell how far history reaches."""
+        """Return the position in the log."""
         return applied_in(self._db)
 
     def order(self, order_id: str) -> bytes | None:
-        """Give a finished order in JSON, by its id."""
+        """Return a finished order as JSON, by id; None if it is not there."""
         return self._body("SELECT body FROM orders WHERE id=?", order_id)
 
     def order_by_hash(self, order_hash: bytes) -> bytes | None:
-        """Give a finished order in JSON, by the hash that was signed."""
+        """Return a finished order as JSON, by order hash; None if it is not there."""
         return self._body("SELECT body FROM orders WHERE hash=?", order_hash)
 
     def trades(
         self, market: str, before: int, limit: int, token: str | None = None
     ) -> list[TradeRow]:
-        """Give trades of a market, the newest first.
+        """Return trades of a market, newest first.
 
         Args:
-            market: the market.
-            before: the ``seq`` that all of them are below.
-            limit: how many at most.
-            token: which token's; None is both.
+            market: market id.
+            before: exclusive upper bound of ``seq``.
+            limit: maximum number of trades.
+            token: outcome token; None for both.
         """
-        which, given = ("", (market, before)) if token is None else (" AND token=?", None)
+        condition, tokens = ("", ()) if token is None else (" AND token=?", (token,))
         return self._trades(
-            f"SELECT * FROM trades WHERE market=? AND seq<?{which} ORDER BY seq DESC LIMIT ?",
-            *(given or (market, before, token)),
+            f"SELECT * FROM trades WHERE market=? AND seq<?{condition} ORDER BY seq DESC LIMIT ?",
+            market,
+            before,
+            *tokens,
             limit,
         )
 
     def first_trades(self, order_id: str, now_ms: int) -> list[TradeRow]:
-        """Give the trades that an order made when it came in at some time, the oldest first."""
+        """Return the trades of an order at its entry, oldest first."""
         return self._trades(
             "SELECT * FROM trades WHERE incoming_order_id=? AND traded_ms=? ORDER BY number",
             order_id,
             now_ms,
         )
 
-    def fates(self, numbers: Sequence[int]) -> dict[int, Fate]:
-        """Give how trades stand that came to an end, by the numbers they are settled as."""
-        found: dict[int, Fate] = {}
-        for start in range(0, len(numbers), ASKED_MAX):
-            part = tuple(numbers[start : start + ASKED_MAX])
+    def statuses(self, numbers: Sequence[int]) -> dict[int, Fate]:
+        """Return the final settlement statuses by settlement number."""
+        statuses: dict[int, Fate] = {}
+        for start in range(0, len(numbers), PARAMETERS_MAX):
+            part = tuple(numbers[start : start + PARAMETERS_MAX])
             query = f"SELECT * FROM settlements WHERE settled_as IN ({','.join('?' * len(part))})"
             rows: list[Any] = self._db.execute(query, part).fetchall()
-            found.update((number, fate_at(tx, reason)) for number, tx, reason, *_ in rows)
-        return found
+            statuses.update((number, fate_at(tx, reason)) for number, tx, reason, *_ in rows)
+        return statuses
 
     def _body(self, query: str, name: object) -> bytes | None:
-        """Give the body that a query finds."""
         rows: list[Any] = self._db.execute(query, (name,)).fetchall()
         return rows[-1][0] if rows else None
 
     def _trades(self, query: str, *arguments: Any) -> list[TradeRow]:
-        """Give the trades that a query finds."""
-        return [traded(row) for row in self._db.execute(query, arguments).fetchall()]
+        return [trade_from_row(row) for row in self._db.execute(query, arguments).fetchall()]
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the file."""
         self._db.close(True)
 
 
 def applied_in(connection: apsw.Connection) -> Applied:
-    """Read how far history reaches."""
+    """Read the position in the log."""
     row: Any
     (row,) = connection.execute("SELECT * FROM applied").fetchall()
     return Applied(*row)
@@ -280,7 +281,7 @@ def applied_in(connection: apsw.Connection) -> Applied:
 def trade_row(
     trade: Trade, command_seq: int, now_ms: int, number: int, *, settles: bool = False
 ) -> Row:
-    """Write a trade as a row; what it is settled as is 0 where it settles nowhere."""
+    """Return the row of a trade; its settlement number is 0 if it does not settle."""
     return (
         trade.market,
         trade.seq,
@@ -304,8 +305,8 @@ def trade_row(
     )
 
 
-def traded(row: Row) -> TradeRow:
-    """Read a trade from its row."""
+def trade_from_row(row: Row) -> TradeRow:
+    """Return the trade of a row."""
     market, seq, token, resting, incoming, price, size, buyer, seller, *rest = row
     resting_left, incoming_left, side, buyer_fee, seller_fee, match_type, *_, now_ms, number = rest
     event = Trade(
@@ -330,10 +331,10 @@ def traded(row: Row) -> TradeRow:
     return TradeRow(event, now_ms, number)
 
 
-def put_aside(folder: Path) -> None:
-    """Put a history that is another log's under another name, so that a new one begins.
+def move_aside(folder: Path) -> None:
+    """Rename the history file, so that the next writer creates a new one.
 
-    Nobody may have it open.
+    No connection to it may be open.
     """
     for ending in ("-wal", "-shm"):
         (folder / f"{FILE}{ending}").unlink(missing_ok=True)

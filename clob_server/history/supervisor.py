@@ -1,4 +1,10 @@
-"""The follower as the server has it: started, fed, listened to, and started again when it dies."""
+"""The follower seen from the server: starting it, sending it frames, and restarting it.
+
+The frames are not queued. After each batch the log thread reads the new rows, which SQLite still
+has in its cache, and writes them to a pipe. If the pipe is full it stops, and continues from the
+same position once there is room. So catching up and keeping up are the same code, and memory is
+bounded.
+"""
 
 import asyncio
 import logging
@@ -17,105 +23,103 @@ from typing import Final
 from clob_server.core.sequencer import Sequencer
 from clob_server.log import LogError, SqliteLog
 
+MODULE: Final = "clob_server.history.follower"
+"""Module that the process runs."""
 NUMBER: Final = struct.Struct("<Q")
-"""How the follower writes a number."""
-PIECE_BYTES: Final = 65_536
-"""How much goes the way at once: what a pipe holds."""
+"""Encoding of a number written by the follower."""
+READ_BYTES: Final = 65_536
+"""Bytes per read from the log and from the pipe: the capacity of a pipe."""
+REPORT_BYTES: Final = 4096
+"""Bytes per read of the follower's numbers."""
+PAUSE_S: Final = 0.2
+"""Seconds until the first restart of a follower; doubled with each further one."""
+PAUSE_MAX_S: Final = 30.0
+"""Upper limit of the pause."""
+
+_LOG: Final = logging.getLogger("clob_server.history")
 
 
 class Pipe:
-    """The way to one follower.
+    """Sends frames to one follower.
 
     Args:
-        log: whose frames are sent.
-        target: the descriptor they are written to; it is closed here.
-        after: the command after which the follower begins, the last of its frame.
-        full: called, in the thread that pumps, where the pipe takes nothing more for now.
+        log: the log.
+        target: file descriptor of the pipe; closed by this object.
+        after: last command that the follower has, the last of its frame.
+        on_full: called in the sending thread when the pipe is full.
     """
 
     def __init__(
-        self, log: SqliteLog, target: int, after: int, full: Callable[["Pipe"], None]
+        self, log: SqliteLog, target: int, after: int, on_full: Callable[["Pipe"], None]
     ) -> None:
         self._log = log
         self._after = after
-        self._full = full
-        self._left = memoryview(b"")
+        self._on_full = on_full
+        self._unsent = memoryview(b"")
         self._lock = threading.Lock()
         self._open = True
         self.is_full: bool = False
-        """If it took nothing more, and nobody has seen room since."""
+        """Whether the pipe was full at the last write and has not become writable since."""
         self.target: Final = target
-        """The descriptor."""
+        """File descriptor of the pipe."""
         os.set_blocking(target, False)
 
-    def pump(self) -> bool:
-        """Send what there is, as far as it is taken; by whoever has the log.
+    def send(self) -> bool:
+        """Send all new frames; call it only in the thread that owns the log.
 
         Returns:
-            False where the pipe is full.
+            False if the pipe is full.
         """
         with self._lock:
             try:
-                while self._open and (self._left or self._read()):
-                    self._left = self._left[os.write(self.target, self._left) :]
+                while self._open and (self._unsent or self._read()):
+                    self._unsent = self._unsent[os.write(self.target, self._unsent) :]
             except BlockingIOError:
                 self.is_full = True
-                self._full(self)
+                self._on_full(self)
                 return False
             except BrokenPipeError:
-                self._left, self._open = memoryview(b""), False
+                self._unsent, self._open = memoryview(b""), False
                 os.close(self.target)
         return True
 
     def _read(self) -> bool:
-        """Read on in the log; False where there is nothing new."""
-        found = self._log.frames(self._after, PIECE_BYTES)
-        if found:
-            self._after = found[-1][0]
-            self._left = memoryview(b"".join([frame for _, frame in found]))
-        return bool(found)
+        """Read the next frames of the log; return False if there are none."""
+        frames = self._log.frames(self._after, READ_BYTES)
+        if frames:
+            self._after = frames[-1][0]
+            self._unsent = memoryview(b"".join([frame for _, frame in frames]))
+        return bool(frames)
 
     def finish(self, wait_s: float) -> None:
-        """Send all there is, for so long at most, and close."""
+        """Send all frames within a time, and close the pipe."""
         deadline = time.monotonic() + wait_s
-        room = select.poll()
-        room.register(self.target, select.POLLOUT)
+        poll = select.poll()
+        poll.register(self.target, select.POLLOUT)
         try:
-            while not self.pump() and (left_s := deadline - time.monotonic()) > 0:
-                room.poll(left_s * 1000)
+            while not self.send() and (left_s := deadline - time.monotonic()) > 0:
+                poll.poll(left_s * 1000)
         finally:
             self.close()
 
     def close(self) -> None:
-        """Send nothing more, which ends the follower."""
+        """Close the pipe, which ends the follower."""
         with self._lock:
             if self._open:
                 self._open = False
                 os.close(self.target)
 
 
-MODULE: Final = "clob_server.history.follower"
-"""What the process runs."""
-PAUSE_S: Final = 0.2
-"""How long until a follower that died is started again, at first; twice as long each time."""
-PAUSE_MAX_S: Final = 30.0
-"""How long at most."""
-HEARD_BYTES: Final = 4096
-"""How much is heard at once."""
-
-_LOG: Final = logging.getLogger("clob_server.history")
-
-
 class Supervisor:
-    """Keeps a follower running.
+    """Runs a follower, and restarts it after an exit.
 
     Args:
-        log: the log that is followed.
+        log: the log.
         folder: its folder.
-        snapshot_commands: after how many commands the follower takes a snapshot.
-        days: how many days history stays; 0 is for ever.
-        reached: told of the last command in history, each time that is written.
-        begun: called each time a follower has opened history, before it is told how far that is.
+        snapshot_commands: commands between snapshots.
+        days: days to keep history; 0 for ever.
+        on_written: called with the last command in history after each write.
+        on_started: called when a follower has opened history, before ``on_written``.
     """
 
     def __init__(
@@ -125,48 +129,48 @@ class Supervisor:
         *,
         snapshot_commands: int,
         days: int,
-        reached: Callable[[int], None],
-        begun: Callable[[], None],
+        on_written: Callable[[int], None],
+        on_started: Callable[[], None],
     ) -> None:
         self._log = log
         self._folder = folder
         self._options = [str(snapshot_commands), str(days)]
-        self._reached = reached
-        self._begun = begun
+        self._on_written = on_written
+        self._on_started = on_started
         self._engine: Sequencer | None = None
         self._pipe: Pipe | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._ended = asyncio.Event()
+        self._exited = asyncio.Event()
         self._connected = asyncio.Event()
-        self._heard = b""
+        self._unparsed = b""
         self._pause_s = PAUSE_S
         self._furthest = 0
         self.num_deaths: int = 0
-        """How often a follower died."""
+        """Number of unexpected exits."""
 
-    def begin(self) -> None:
-        """Start the follower. It is sent nothing before :meth:`feed`."""
+    def start(self) -> None:
+        """Start the follower; it receives frames from :meth:`connect` on."""
         self._task = asyncio.create_task(self._keep_running())
 
-    def feed(self, engine: Sequencer) -> None:
-        """Send what the log holds, and from now on what an engine appends.
+    def connect(self, engine: Sequencer) -> None:
+        """Send the frames of the log, and those that an engine appends from now on.
 
         Args:
-            engine: it must be about to work, or at it.
+            engine: a sequencer that runs or is about to.
         """
         self._engine = engine
-        engine.afterwards.append(self._pump)
-        engine.tell(self._pump)
+        engine.afterwards.append(self._send)
+        engine.tell(self._send)
 
     async def close(self, wait_s: float) -> None:
-        """Have the follower take what the log holds, and end; nobody may append any more.
+        """Send the remaining frames, and end the follower; the log must not grow any more.
 
         Args:
-            wait_s: how long at most, seconds. What is missing then is made up for by the next one.
+            wait_s: time limit in seconds. The next follower writes the missing rows.
         """
         begin = time.monotonic()
-        if self._process is not None:  # it may be about to say where it begins
+        if self._process is not None:  # it may not have sent its start position yet
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._connected.wait()
@@ -174,113 +178,110 @@ class Supervisor:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        pipe, process = self._forget(), self._process
+        pipe, process = self._disconnect(), self._process
         if process is not None:
             left_s = max(0.0, wait_s - (time.monotonic() - begin))
             await asyncio.to_thread(finish, process, pipe, left_s)
 
-    # ----- a follower ------------------------------------------------------------------------
+    # ----- one process -----------------------------------------------------------------------
 
     async def _keep_running(self) -> None:
-        """Start a follower, and another when it has died."""
         while True:
             code: int | str
             try:
-                code = await self._one()
-            except OSError as error:  # there is no room for another process at the moment
+                code = await self._run_once()
+            except OSError as error:  # the process could not be started
                 code = str(error)
             self.num_deaths += 1
-            more = {"exit_code": code, "again_s": self._pause_s}
-            _LOG.error("the follower died", extra=more)
+            fields = {"exit_code": code, "again_s": self._pause_s}
+            _LOG.error("the history follower exited", extra=fields)
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
 
-    async def _one(self) -> int:
-        """Go with one follower through its life, and give its exit code."""
+    async def _run_once(self) -> int:
+        """Run a follower until it exits; return its exit code."""
         process = self._start()
-        await self._ended.wait()
-        pipe, self._process = self._forget(), None
+        await self._exited.wait()
+        pipe, self._process = self._disconnect(), None
         if pipe is not None:
             pipe.close()
         return await asyncio.to_thread(wait, process, PAUSE_S)
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        """Start a follower, and listen to it. Some milliseconds."""
-        self._ended.clear()
+        """Start the process; takes some milliseconds."""
+        self._exited.clear()
         self._connected.clear()
-        self._heard = b""
+        self._unparsed = b""
         tail = self._log.tail
-        places = [str(self._log.origin.seq), str(tail.seq), tail.chain_hash.hex()]
+        positions = [str(self._log.origin.seq), str(tail.seq), tail.chain_hash.hex()]
         self._process = process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, str(self._folder), *places, *self._options],
+            [sys.executable, "-m", MODULE, str(self._folder), *positions, *self._options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
         )
         assert process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
-        asyncio.get_running_loop().add_reader(process.stdout.fileno(), self._listen, process)
+        asyncio.get_running_loop().add_reader(process.stdout.fileno(), self._on_output, process)
         return process
 
-    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
-        """Hear how far the follower is; the first number is where it wants to begin."""
+    def _on_output(self, process: "subprocess.Popen[bytes]") -> None:
+        """Read numbers of the follower; the first is its start position."""
         assert process.stdout is not None
         try:
-            data = os.read(process.stdout.fileno(), HEARD_BYTES)
+            data = os.read(process.stdout.fileno(), REPORT_BYTES)
         except BlockingIOError:
             return
         if not data:
             asyncio.get_running_loop().remove_reader(process.stdout.fileno())
-            self._ended.set()
-            self._connected.set()  # nobody needs to wait for it
+            self._exited.set()
+            self._connected.set()  # close() must not wait for it
             return
-        data = self._heard + data
+        data = self._unparsed + data
         end = len(data) - len(data) % NUMBER.size
         numbers = [number for (number,) in NUMBER.iter_unpack(data[:end])]
-        self._heard = data[end:]
+        self._unparsed = data[end:]
         if numbers and self._pipe is None:
-            self._begun()
-            self._connect(process, numbers.pop(0))
+            self._on_started()
+            self._open_pipe(process, numbers.pop(0))
         if numbers:
             if numbers[-1] > self._furthest:
                 self._furthest, self._pause_s = numbers[-1], PAUSE_S
-            self._reached(numbers[-1])
+            self._on_written(numbers[-1])
 
-    def _connect(self, process: "subprocess.Popen[bytes]", after: int) -> None:
-        """Begin to send."""
+    def _open_pipe(self, process: "subprocess.Popen[bytes]", after: int) -> None:
+        """Start to send frames."""
         assert process.stdin is not None
         loop = asyncio.get_running_loop()
 
-        def full(pipe: Pipe) -> None:
-            with suppress(RuntimeError):  # the loop is closed, and so is the server
-                loop.call_soon_threadsafe(self._wait_for_room, pipe)
+        def on_full(pipe: Pipe) -> None:
+            with suppress(RuntimeError):  # the loop is closed: the server has ended
+                loop.call_soon_threadsafe(self._wait_until_writable, pipe)
 
-        self._pipe = Pipe(self._log, os.dup(process.stdin.fileno()), after, full)
+        self._pipe = Pipe(self._log, os.dup(process.stdin.fileno()), after, on_full)
         process.stdin.close()
         self._connected.set()
         if self._engine is not None:
-            self._engine.tell(self._pump)
+            self._engine.tell(self._send)
 
-    def _pump(self) -> None:
-        """Send what there is, in the thread of the log."""
+    def _send(self) -> None:
+        """Send new frames; runs in the log thread."""
         pipe = self._pipe
         if pipe is not None and not pipe.is_full:
-            pipe.pump()
+            pipe.send()
 
-    def _wait_for_room(self, pipe: Pipe) -> None:
-        """Go on once the pipe takes more."""
+    def _wait_until_writable(self, pipe: Pipe) -> None:
         if pipe is self._pipe:
-            asyncio.get_running_loop().add_writer(pipe.target, self._room, pipe)
+            asyncio.get_running_loop().add_writer(pipe.target, self._on_writable, pipe)
 
-    def _room(self, pipe: Pipe) -> None:
-        """Have more sent."""
+    def _on_writable(self, pipe: Pipe) -> None:
         asyncio.get_running_loop().remove_writer(pipe.target)
         pipe.is_full = False
         if self._engine is not None:
-            self._engine.tell(self._pump)
+            self._engine.tell(self._send)
 
-    def _forget(self) -> Pipe | None:
-        """Hear of a follower no more, and give the way to it, which is to be closed."""
+    def _disconnect(self) -> Pipe | None:
+        """Stop reading and writing; return the pipe, which the caller must close."""
         pipe, self._pipe = self._pipe, None
         loop = asyncio.get_running_loop()
         if pipe is not None:
@@ -291,16 +292,16 @@ class Supervisor:
 
 
 def finish(process: "subprocess.Popen[bytes]", pipe: Pipe | None, wait_s: float) -> None:
-    """Have a follower take the rest and end, within a time."""
+    """Send the remaining frames, and wait for the exit, within a time."""
     begin = time.monotonic()
     if pipe is not None:
-        with suppress(LogError):  # a log that has failed gives nothing more
+        with suppress(LogError):  # a failed log cannot be read
             pipe.finish(wait_s)
     wait(process, max(0.0, wait_s - (time.monotonic() - begin)))
 
 
 def wait(process: "subprocess.Popen[bytes]", wait_s: float) -> int:
-    """Wait until a follower has ended, kill it after a time, and give its exit code."""
+    """Wait for the exit of a follower; kill it after a time; return its exit code."""
     if process.stdin is not None:
         process.stdin.close()
     try:
@@ -310,10 +311,3 @@ def wait(process: "subprocess.Popen[bytes]", wait_s: float) -> int:
     if process.stdout is not None:
         process.stdout.close()
     return process.wait()
-
-
-# MERGED clob_server.history.supervisor: What the follower is sent: the frames of the log, read where they are kept, as far as it takes.
-#
-# There is no queue. After each batch the thread of the log reads the rows that were just committed,
-# out of SQLite's cache, and writes them to a pipe; where the pipe is full it stops, and goes on where
-# it was once there is room. So catching up and keeping up are the same, and memory is bounded.

@@ -1,8 +1,8 @@
-"""History written by a thread of the server itself, for those who want no second process.
+"""History written by a thread of the server process (``--history thread``).
 
-Rows are made on the loop, out of the server's own exchange, and snapshots are taken there too, so
-that either holds the loop up; the thread only writes. Rows of several batches are written together,
-since a transaction costs what the rows of a batch do.
+It needs no second process and no second copy of the state, for machines with little memory. Rows
+and snapshots are made on the event loop, which delays requests; the thread only writes. Rows of
+several batches share a transaction.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from clob_server.log import Folder, SqliteLog
 from clob_server.log.files import newest_seq
 
 WRITE_AFTER_S: Final = 0.05
-"""How long rows wait for others, unless somebody asks for them."""
-PARTS_MAX: Final = 1_000
-"""How often rows may have been handed over that are not written; then the loop waits."""
+"""Seconds that rows wait for more, unless a query needs them."""
+WRITES_MAX: Final = 1_000
+"""Writes that may be queued; beyond it the event loop waits."""
 
 _LOG: Final = logging.getLogger("clob_server.history")
 
 
-class Scribe:
-    """Writes what an engine does.
+class ThreadWriter:
+    """Writes the history of an engine.
 
     Args:
-        store: the history, which reaches to the end of the log.
+        store: the history file, which must reach to the end of the log.
         folder: the folder of the log.
         log: the log.
-        engine: what works over it.
-        snapshot_commands: after how many commands a snapshot is taken; 0 is never.
-        reached: told of the last command in history, each time, in the thread that writes.
+        engine: the sequencer over the log.
+        snapshot_commands: commands between snapshots; 0 for no snapshots.
+        on_written: called in the thread with the last command in the file, after each write.
     """
 
     def __init__(
@@ -48,62 +48,61 @@ class Scribe:
         engine: Sequencer,
         *,
         snapshot_commands: int,
-        reached: Callable[[int], None],
+        on_written: Callable[[int], None],
     ) -> None:
         self._store = store
         self._log = log
         self._engine = engine
-        self._every = snapshot_commands
-        self._reached = reached
-        self._snapped = newest_seq(Folder(folder))
+        self._snapshot_commands = snapshot_commands
+        self._on_written = on_written
+        self._snapshot_seq = newest_seq(Folder(folder))
         self._rows = HistoryRows(engine.exchange)
-        self._place = store.applied
+        self._applied = store.applied
         self._now_ms = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._room = threading.Semaphore(PARTS_MAX)
+        self._slots = threading.Semaphore(WRITES_MAX)
         self._failed = False
-        self._worker = LogThread("history")
+        self._thread = LogThread("history")
 
-    def listen(self, batch: Sequence[Committed]) -> None:
-        """Make the rows of a batch, and have them written soon."""
+    def on_batch(self, batch: Sequence[Committed]) -> None:
+        """Make the rows of a batch; they are written within ``WRITE_AFTER_S``."""
         for done in batch:
-            self._rows.take(done.seq, done.command, done.outcome, done.num_trades)
-        place = Applied(batch[-1].seq, self._log.tail.chain_hash, self._engine.event_hash)
-        self._place, self._now_ms = place, batch[-1].now_ms
+            self._rows.add(done.seq, done.command, done.outcome, done.num_trades)
+        applied = Applied(batch[-1].seq, self._log.tail.chain_hash, self._engine.event_hash)
+        self._applied, self._now_ms = applied, batch[-1].now_ms
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(WRITE_AFTER_S, self.hand_over)
-        if 0 < self._every <= place.seq - self._snapped:
-            self.hand_over()
-            take_snapshot(self._log, self._engine.exchange, place.event_hash)
-            self._snapped = place.seq
+            self._timer = asyncio.get_running_loop().call_later(WRITE_AFTER_S, self.flush)
+        if 0 < self._snapshot_commands <= applied.seq - self._snapshot_seq:
+            self.flush()
+            take_snapshot(self._log, self._engine.exchange, applied.event_hash)
+            self._snapshot_seq = applied.seq
 
-    def hand_over(self) -> None:
-        """Have what waits written now."""
+    def flush(self) -> None:
+        """Pass the waiting rows to the thread now."""
         if self._timer is None:
             return
         self._timer.cancel()
         self._timer = None
-        rows = self._rows
-        found = rows.orders, rows.trades, rows.ends
-        rows.clear()
-        self._room.acquire()
-        self._worker.tell(partial(self._write, found, self._place, self._now_ms))
+        rows = self._rows.orders, self._rows.trades, self._rows.ends
+        self._rows.clear()
+        self._slots.acquire()
+        self._thread.tell(partial(self._write, rows, self._applied, self._now_ms))
 
     def _write(
-        self, rows: tuple[list[Row], list[Row], list[Row]], place: Applied, now_ms: int
+        self, rows: tuple[list[Row], list[Row], list[Row]], applied: Applied, now_ms: int
     ) -> None:
-        """Write rows; once that has failed nothing more, since there would be a gap."""
+        """Write rows, unless an earlier write failed: the file must have no gap."""
         try:
             if not self._failed:
-                self._store.write(*rows, place, now_ms)
-                self._reached(place.seq)
+                self._store.write(*rows, applied, now_ms)
+                self._on_written(applied.seq)
         except Exception:
             self._failed = True
             _LOG.exception("history stops until the next start")
         finally:
-            self._room.release()
+            self._slots.release()
 
     def close(self) -> None:
-        """Write what was handed over."""
-        self._worker.close()
+        """Write the queued rows, and close the file."""
+        self._thread.close()
         self._store.close()

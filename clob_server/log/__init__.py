@@ -1,7 +1,7 @@
-"""The command log: what was asked, in sequence, durable before anybody hears of it.
+"""The durable log of commands.
 
-A :class:`Log` is the only seam for durability. :class:`SqliteLog` keeps it in a folder,
-:class:`MemoryLog` keeps it nowhere.
+:class:`Log` is the interface; :class:`SqliteLog` stores the log in a folder, :class:`MemoryLog` in
+memory.
 """
 
 from clob_server.log.base import (

@@ -1,4 +1,7 @@
-"""What a log is: frames of numbered commands, appended where the last one ended, and snapshots."""
+"""The interface of logs, its errors and values, and a log in memory.
+
+A log is a sequence of frames of numbered commands, with snapshots of the state.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -11,13 +14,13 @@ from clob.journal import ZERO_HASH, Frame, encode_frame, frame_hash, read_frames
 
 
 class LogError(ClobError):
-    """What every error of a log derives from."""
+    """Base class of log errors."""
 
     code = "LOG_ERROR"
 
 
 class LogLockedError(LogError):
-    """Another process has the log open; one at a time."""
+    """Another process has the log open."""
 
     code = "LOG_LOCKED"
 
@@ -29,63 +32,63 @@ class LogNewerError(LogError):
 
 
 class LogDamagedError(LogError):
-    """What is stored is not what was written; it says where."""
+    """The stored data differs from the written data; the message says where."""
 
     code = "LOG_DAMAGED"
 
 
 class LogFailedError(LogError):
-    """A commit failed, so that nobody knows what of it is durable: the process has to end.
+    """A commit failed and may or may not be durable; the process must end.
 
-    A new one reads what is there. To try again in the same process is wrong: after a failed sync
-    the system may have thrown away what it could not write.
+    A new process reads the durable part. A retry in the same process would be wrong: after a failed
+    sync the system may have dropped the data that it could not write.
     """
 
     code = "LOG_FAILED"
 
 
 class FencedError(LogError):
-    """Somebody else has appended since; whoever appends here now is not the owner any more."""
+    """The log does not end with the expected command: another owner has appended to it."""
 
     code = "LOG_FENCED"
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """Where a log ends."""
+    """The end of a log."""
 
     seq: int = 0
-    """The number of the last command, 0 where there is none."""
+    """Number of the last command; 0 for an empty log."""
     chain_hash: bytes = ZERO_HASH
-    """The chain hash of the last frame."""
+    """Chain hash of the last frame."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The state after a command: what is before it need not be read again."""
+    """The state after a command, from which recovery starts."""
 
     seq: int
-    """The number of that command, the last of its frame."""
+    """Number of the command, the last of its frame."""
     chain_hash: bytes
-    """The chain hash of that frame."""
+    """Chain hash of that frame."""
     event_hash: bytes
-    """The event hash after that command."""
+    """Event hash after the command."""
     state: bytes
-    """The state, in the bytes of whoever made it."""
+    """The encoded state."""
 
 
 class Log(Protocol):
-    """Commands in sequence. What :meth:`append` has returned from is there for good.
+    """A log of commands. Frames are durable when :meth:`append` returns.
 
-    One owner appends. ``after`` is the whole of its fencing: who does not know where the log ends
-    may not go on with it.
+    Only one owner may append. ``after`` detects a second one: an append that does not continue the
+    log is rejected.
     """
 
     @property
     def origin(self) -> Tail:
-        """The end of what was dropped, where it begins."""
+        """End of the dropped frames, where the log begins."""
 
     @property
     def tail(self) -> Tail:
-        """Where it ends."""
+        """End of the log."""
 
     def append(
         self,
@@ -95,63 +98,63 @@ class Log(Protocol):
         event_hash: bytes | None = None,
         state_hash: bytes | None = None,
     ) -> int:
-        """Add a frame, and return once it is durable.
+        """Append a frame, and return when it is durable.
 
         Args:
-            commands: the canonical bytes of each, as ``clob.codec.encode`` writes them, or of
-                the embedder's own kinds; at least one.
-            after: the number of the command that it follows, which must be the last one.
-            event_hash: the event hash before the first command, to be stated in the frame.
-            state_hash: the state hash before the first command, to be stated in the frame.
+            commands: at least one command in canonical bytes, as from ``clob.codec.encode`` or of
+                the embedder's own kinds.
+            after: number of the last command in the log.
+            event_hash: event hash before the first command, stored in the frame.
+            state_hash: state hash before the first command, stored in the frame.
 
         Returns:
-            The number of its last command.
+            The number of the frame's last command.
 
         Raises:
             FencedError: the log does not end with ``after``.
-            LogFailedError: it cannot be said to be durable; nothing may be appended any more.
-            ValueError: there is no command, or what is given is no command or no hash.
+            LogFailedError: the commit failed; the log accepts no more frames.
+            ValueError: no commands, or a command or hash is invalid.
         """
 
     def tidy(self) -> None:
-        """Do what can wait until the acknowledgements are out; cheap where there is nothing."""
+        """Do deferred maintenance; call it after the callers got their results. Usually cheap."""
 
     def read(self, after: int = 0) -> Iterator[Frame]:
-        """Give the frames from the one with command ``after + 1`` on, each checked.
+        """Yield the checked frames from the one with command ``after + 1`` on.
 
         Args:
-            after: the last command that one has; 0 is none.
+            after: the last command already read; 0 for none.
 
         Raises:
-            LogDamagedError: a frame is not what was written, or was dropped.
+            LogDamagedError: a frame is damaged or was dropped.
         """
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, durably, and let go of all but it and the one before.
+        """Store a snapshot durably, and delete all but it and the one before.
 
         Raises:
-            ValueError: it is of a command that the log has not, or of another history.
+            ValueError: no frame of this log ends with its command and chain hash.
         """
 
     def get_snapshot(self) -> Snapshot | None:
-        """Give the newest snapshot, checked; None where there is none.
+        """Return the newest snapshot, checked; None if there are none.
 
         Raises:
-            LogDamagedError: it is not what was written.
+            LogDamagedError: it is damaged.
         """
 
     def drop(self, up_to: int) -> int:
-        """Let go of the frames whose commands end with or before ``up_to``.
+        """Delete the frames that end with or before command ``up_to``.
 
         Returns:
-            How many frames were let go.
+            The number of deleted frames.
 
         Raises:
             ValueError: no snapshot covers them.
         """
 
     def close(self) -> None:
-        """Let it go; another may open it."""
+        """Close the log, and release its lock."""
 
 
 def next_frame(
@@ -161,16 +164,16 @@ def next_frame(
     event_hash: bytes | None,
     state_hash: bytes | None,
 ) -> tuple[bytes, Tail]:
-    """Write the frame that follows where a log ends, and say where it ends then.
+    """Return the next frame of a log, and the end of the log with it.
 
     Raises:
-        FencedError: it does not end with ``after``.
-        ValueError: there is no command, or what is given is no command or no hash.
+        FencedError: the log does not end with ``after``.
+        ValueError: no commands, or a command or hash is invalid.
     """
     if after != tail.seq:
-        raise FencedError(f"the log ends with command {tail.seq}, not with {after}")
+        raise FencedError(f"the log ends with command {tail.seq}, not {after}")
     if not commands:
-        raise ValueError("a frame of a log has at least one command")
+        raise ValueError("a frame must have at least one command")
     frame = encode_frame(
         commands, after + 1, tail.chain_hash, event_hash=event_hash, state_hash=state_hash
     )
@@ -178,22 +181,22 @@ def next_frame(
 
 
 def check_read(after: int, origin: Tail) -> None:
-    """Refuse to begin where the frames were dropped."""
+    """Raise if the frames after a command were dropped."""
     if after < origin.seq:
         raise LogDamagedError(
-            f"the commands up to {origin.seq} were dropped, so that there is none after {after}"
+            f"commands up to {origin.seq} were dropped; cannot read from command {after + 1}"
         )
 
 
 def check_drop(up_to: int, snapshot: Snapshot | None) -> None:
-    """Refuse to let go of what no snapshot covers."""
+    """Raise if the newest snapshot does not cover a command."""
     covered = 0 if snapshot is None else snapshot.seq
     if up_to > covered:
-        raise ValueError(f"the newest snapshot covers the commands up to {covered}, not {up_to}")
+        raise ValueError(f"the newest snapshot covers commands up to {covered}, not {up_to}")
 
 
 class MemoryLog:
-    """A log that goes with its process. It does all that a durable one does but last."""
+    """A log in memory, for tests and for servers that need no durability."""
 
     def __init__(self) -> None:
         self._frames: list[bytes] = []
@@ -203,12 +206,12 @@ class MemoryLog:
 
     @property
     def origin(self) -> Tail:
-        """The end of what was dropped, where it begins."""
+        """End of the dropped frames, where the log begins."""
         return self._origin
 
     @property
     def tail(self) -> Tail:
-        """Where it ends."""
+        """End of the log."""
         return self._tail
 
     def append(
@@ -219,7 +222,7 @@ class MemoryLog:
         event_hash: bytes | None = None,
         state_hash: bytes | None = None,
     ) -> int:
-        """Add a frame; see :meth:`Log.append`."""
+        """Append a frame; see :meth:`Log.append`."""
         frame, self._tail = next_frame(self._tail, commands, after, event_hash, state_hash)
         self._frames.append(frame)
         self._ends.append(self._tail.seq)
@@ -229,7 +232,7 @@ class MemoryLog:
         """Do nothing."""
 
     def read(self, after: int = 0) -> Iterator[Frame]:
-        """Give the frames from the one with command ``after + 1`` on."""
+        """Yield the frames from the one with command ``after + 1`` on."""
         check_read(after, self._origin)
         start = bisect_left(self._ends, after + 1)
         before = self._origin
@@ -238,22 +241,22 @@ class MemoryLog:
         return read_frames(self._frames[start:], before.chain_hash, before.seq + 1)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot, unless there is a newer one."""
+        """Store a snapshot, unless there is a newer one."""
         index = bisect_left(self._ends, snapshot.seq)
-        here = self._origin
-        if snapshot.seq != here.seq and index < len(self._ends):
-            here = Tail(self._ends[index], frame_hash(self._frames[index]))
-        if here != Tail(snapshot.seq, snapshot.chain_hash):
+        end = self._origin
+        if snapshot.seq != end.seq and index < len(self._ends):
+            end = Tail(self._ends[index], frame_hash(self._frames[index]))
+        if end != Tail(snapshot.seq, snapshot.chain_hash):
             raise ValueError(f"no frame ends with command {snapshot.seq} and that chain hash")
         if self._snapshot is None or self._snapshot.seq <= snapshot.seq:
             self._snapshot = snapshot
 
     def get_snapshot(self) -> Snapshot | None:
-        """Give the newest snapshot; None where there is none."""
+        """Return the newest snapshot; None if there are none."""
         return self._snapshot
 
     def drop(self, up_to: int) -> int:
-        """Let go of the frames that end with or before ``up_to``."""
+        """Delete the frames that end with or before ``up_to``."""
         check_drop(up_to, self._snapshot)
         count = bisect_left(self._ends, up_to + 1)
         if count:
@@ -263,8 +266,3 @@ class MemoryLog:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-# MERGED clob_server.log.base: What can go wrong with a log.
-
-# MERGED clob_server.log.base: A log that is kept in memory, for tests and for those who need no more.

@@ -1,4 +1,12 @@
-"""The small files beside a log: whole and durable, or overwritten in place and not."""
+"""Small files next to the log database: the tip and the snapshots.
+
+The **tip** is the end of the log at the last commit, in 48 bytes: command number, chain hash, and
+the first 8 bytes of the hash of both. It is overwritten after each commit without a sync, so it
+costs almost nothing and is never ahead of the log. SQLite treats the first damaged page of its
+write-ahead log as the end; a tip beyond that end reveals the damage.
+
+A **snapshot** is a header of 89 bytes, the state, and the hash of both.
+"""
 
 import contextlib
 import hashlib
@@ -9,34 +17,34 @@ from typing import Final, Protocol
 
 from clob_server.log.base import Snapshot, Tail
 
-ASIDE = ".new"
-"""What the name of a file ends with that is not in place yet."""
+NEW_SUFFIX: Final = ".new"
+"""Suffix of a file that is still being written."""
 
 
 class Files(Protocol):
     """A flat folder of small files."""
 
     def read(self, name: str) -> bytes | None:
-        """Give what a file holds; None where there is none."""
+        """Return the content of a file; None if it does not exist."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Put a file in place of the one of that name, whole and durable, or not at all."""
+        """Replace or create a file, durably and atomically."""
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write over a file, without making it durable. It must be there, and be as long."""
+        """Overwrite an existing file of the same size, without a sync."""
 
     def remove(self, name: str) -> None:
         """Remove a file, durably."""
 
     def names(self) -> list[str]:
-        """Name the files, what a death in the middle of :meth:`replace` has left among them."""
+        """Return the file names, including those left by an interrupted :meth:`replace`."""
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close the open files."""
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, durably, for its owner alone."""
+    """Create a folder and its parents durably, with mode 0700."""
     missing = []
     while not path.is_dir():
         missing.append(path)
@@ -47,17 +55,17 @@ def make_folder(path: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file for its owner alone, if it is not there.
+    """Create an empty file with mode 0600 unless it exists.
 
-    One that is there is not opened: to close it would let go of every lock that this process has
-    on it, wherever it was taken.
+    An existing file is not opened: closing it would release every POSIX lock that this process
+    holds on it.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
+    """Sync the directory entries of a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -69,7 +77,7 @@ class Folder:
     """A folder of the file system.
 
     Args:
-        path: the folder; it must be there.
+        path: the folder, which must exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,16 +85,16 @@ class Folder:
         self._open: dict[str, int] = {}
 
     def read(self, name: str) -> bytes | None:
-        """Give what a file holds; None where there is none."""
+        """Return the content of a file; None if it does not exist."""
         try:
             return (self._path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def replace(self, name: str, data: bytes) -> None:
-        """Put a file in place of the one of that name: written aside, synced, renamed."""
-        aside = self._path / f"{name}{ASIDE}"
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        """Replace or create a file: write a new one, sync it, rename it."""
+        new = self._path / f"{name}{NEW_SUFFIX}"
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             with memoryview(data) as left:
                 done = 0
@@ -95,45 +103,44 @@ class Folder:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self._forget(name)
-        os.replace(aside, self._path / name)
+        self._close(name)
+        os.replace(new, self._path / name)
         sync_folder(self._path)
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write over a file, in one call and without a sync."""
+        """Overwrite an existing file in one call, without a sync."""
         descriptor = self._open.get(name)
         if descriptor is None:
             descriptor = self._open[name] = os.open(self._path / name, os.O_WRONLY)
         if os.pwrite(descriptor, data, 0) != len(data):
-            raise OSError(f"{self._path / name} could not be written whole")
+            raise OSError(f"{self._path / name} was written only in part")
 
     def remove(self, name: str) -> None:
         """Remove a file, durably."""
-        self._forget(name)
+        self._close(name)
         (self._path / name).unlink(missing_ok=True)
         sync_folder(self._path)
 
     def names(self) -> list[str]:
-        """Name the files."""
+        """Return the file names."""
         return sorted(each.name for each in self._path.iterdir() if each.is_file())
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close the open files."""
         for name in list(self._open):
-            self._forget(name)
+            self._close(name)
 
-    def _forget(self, name: str) -> None:
-        """Close a file that was overwritten."""
+    def _close(self, name: str) -> None:
         descriptor = self._open.pop(name, None)
         if descriptor is not None:
             os.close(descriptor)
 
 
 TIP: Final = "tip"
-"""The file of the tip."""
+"""File name of the tip."""
 
 SNAPSHOTS_KEPT: Final = 2
-"""How many snapshots stay; the older one is for the day on which the newer is damaged."""
+"""Number of snapshots; the older one is a fallback for a damaged newer one."""
 
 _TIP = struct.Struct("<Q32s8s")
 _HEAD = struct.Struct("<8sBQ32s32sQ")
@@ -144,18 +151,18 @@ _PREFIX, _SUFFIX = "snapshot-", ".bin"
 
 
 def hash_of(data: bytes | memoryview) -> bytes:
-    """Hash bytes, BLAKE2b of 32 bytes."""
+    """Return the 32-byte BLAKE2b hash."""
     return hashlib.blake2b(data, digest_size=_HASH_BYTES).digest()
 
 
 def encode_tip(tail: Tail) -> bytes:
-    """Write the tip."""
+    """Return the bytes of the tip file."""
     body = _TIP.pack(tail.seq, tail.chain_hash, b"")[:-8]
     return body + hash_of(body)[:8]
 
 
 def decode_tip(data: bytes) -> Tail | None:
-    """Read the tip; None where it is damaged."""
+    """Return the end of the log from the bytes of the tip file; None if they are damaged."""
     if len(data) != _TIP.size or hash_of(data[:-8])[:8] != data[-8:]:
         return None
     seq, chain_hash, _ = _TIP.unpack(data)
@@ -163,19 +170,19 @@ def decode_tip(data: bytes) -> Tail | None:
 
 
 def snapshot_name(seq: int) -> str:
-    """Name the file of a snapshot; names sort as numbers do."""
+    """Return the file name of a snapshot; names sort by number."""
     return f"{_PREFIX}{seq:020d}{_SUFFIX}"
 
 
 def snapshot_seq(name: str) -> int | None:
-    """Tell of which command the file is a snapshot; None where it is none."""
+    """Return the command number in a snapshot's file name; None for other files."""
     digits = name.removeprefix(_PREFIX).removesuffix(_SUFFIX)
     fits = len(digits) == 20 and digits.isascii() and digits.isdecimal()
     return int(digits) if fits and name == f"{_PREFIX}{digits}{_SUFFIX}" else None
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """Write a snapshot."""
+    """Return the bytes of a snapshot file."""
     head = _HEAD.pack(
         _MAGIC,
         _VERSION,
@@ -189,49 +196,39 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> Snapshot | str:
-    """Read a snapshot, or say what is wrong with it."""
+    """Return the snapshot of a file, or a description of its damage."""
     if len(data) < _HEAD.size + _HASH_BYTES or data[:8] != _MAGIC:
-        return "it does not begin as a snapshot does, or is cut short"
+        return "not a snapshot, or truncated"
     _, version, seq, chain_hash, event_hash, length = _HEAD.unpack_from(data)
     with memoryview(data) as view:
         if hash_of(view[:-_HASH_BYTES]) != data[-_HASH_BYTES:]:
-            return "its hash is another one"
+            return "wrong hash"
     if version != _VERSION:
-        return f"its version must be {_VERSION}, not {version}"
+        return f"unsupported version {version} (expected {_VERSION})"
     state = data[_HEAD.size : -_HASH_BYTES]
     if len(state) != length:
-        return f"its state has {len(state)} bytes, not {length}"
+        return f"the state has {len(state)} bytes, the header says {length}"
     return Snapshot(seq=seq, chain_hash=chain_hash, event_hash=event_hash, state=state)
 
 
 def snapshot_names(files: Files) -> list[str]:
-    """Name the snapshots, the oldest first."""
+    """Return the file names of the snapshots, oldest first."""
     return [name for name in files.names() if snapshot_seq(name) is not None]
 
 
 def newest_seq(files: Files) -> int:
-    """Tell of which command the newest snapshot is; 0 where there is none."""
+    """Return the command number of the newest snapshot; 0 if there are none."""
     names = snapshot_names(files)
     return (snapshot_seq(names[-1]) or 0) if names else 0
 
 
 def keep_snapshot(files: Files, snapshot: Snapshot) -> None:
-    """Keep a snapshot as a file, durably, and remove all but it and the one before.
+    """Store a snapshot durably, and delete all but it and the one before.
 
     Args:
         files: the folder of the log.
-        snapshot: it must be of a frame that is durable in that log.
+        snapshot: a snapshot after a durable frame of that log.
     """
     files.replace(snapshot_name(snapshot.seq), encode_snapshot(snapshot))
     for old in snapshot_names(files)[:-SNAPSHOTS_KEPT]:
         files.remove(old)
-
-
-# MERGED clob_server.log.files: What stands beside the frames, byte by byte: the tip, and a snapshot as a file.
-#
-# The **tip** is where the log ended when it was last written, 48 bytes: number, chain hash, and the
-# first 8 bytes of the hash of both. It is written over after each commit without a sync, so that it
-# costs nothing; it is never ahead of the log. SQLite takes the first damaged page of its write-ahead
-# log for the end of it. A tip beyond that end gives the damage away.
-#
-# A **snapshot** is a head of 89 bytes, the state, and the hash of both.

@@ -1,1 +1,1 @@
-"""Logging and metrics."""
+"""Log lines and Prometheus metrics."""

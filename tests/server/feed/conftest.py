@@ -1,4 +1,4 @@
-"""A server for the tests of a module."""
+"""Fixture: a running server for each module."""
 
 import pytest
 

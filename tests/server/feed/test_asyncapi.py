@@ -1,4 +1,4 @@
-"""The description of the WebSocket is true: every message that is sent or read is as it says."""
+"""Every sent and received message matches the AsyncAPI description."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from clob import AddMarket, Limits, Reduce, SetLimits
 from clob_server.feed.asyncapi import document
 from clob_server.feed.messages import EVERY, PLAIN
 from tests.matchers import buy, market, sell
-from tests.server.feed.stage import Stage, played, until
+from tests.server.feed.harness import FeedHarness, run_test, until
 from tests.server.settled import ALICE, BOB, YES, ended, opening, sent, settling
 
 FILE = Path(clob_server.__file__).parent / "web" / "asyncapi.json"
@@ -19,7 +19,7 @@ MAKER = "0x" + "1" * 40
 
 
 def strict(schema):
-    """Allow nothing that is not described."""
+    """Reject fields that are not described."""
     if isinstance(schema, dict):
         schema = {name: strict(part) for name, part in schema.items()}
         if schema.get("type") == "object":
@@ -29,7 +29,7 @@ def strict(schema):
 
 
 def validator(kind):
-    """Give what checks messages of a type, as strictly as can be."""
+    """Return a strict validator for a message type."""
     described = document()
     names = {
         message["name"]: message["payload"]["$ref"]
@@ -40,17 +40,17 @@ def validator(kind):
 
 
 def every_message():
-    """Have each kind of message sent."""
-    told = []
+    """Return messages of every type: those of a plain and those of an extended client."""
+    messages = []
 
-    async def story():
-        async with Stage(ws_heartbeat_s=1) as stage:
-            await stage.do(AddMarket(market=market(), now_ms=1))
-            await stage.do(SetLimits(limits=Limits(), now_ms=1), *opening(settling("n")))
-            plain, extended = await stage.client(), await stage.client()
+    async def main():
+        async with FeedHarness(ws_heartbeat_s=1) as harness:
+            await harness.apply(AddMarket(market=market(), now_ms=1))
+            await harness.apply(SetLimits(limits=Limits(), now_ms=1), *opening(settling("n")))
+            plain, extended = await harness.client(), await harness.client()
             await plain.subscribe()
             for channel in ("orderbook", "user"):
-                await extended.say(
+                await extended.send(
                     type="subscribe",
                     channel=channel,
                     marketId="m",
@@ -58,44 +58,44 @@ def every_message():
                     extended=True,
                     id=1,
                 )
-            await extended.say(type="subscribe", channel="user", maker=MAKER, extended=True)
-            await stage.do(
+            await extended.send(type="subscribe", channel="user", maker=MAKER, extended=True)
+            await harness.apply(
                 sell("a", 60, 9, maker=MAKER, now_ms=2, client_id="mine"),
                 sell("b", 61, 9, maker=MAKER, now_ms=2, order_hash=bytes(32)),
                 buy("c", 60, 4, maker=MAKER, now_ms=2),
                 Reduce(order_id="a", size=1, now_ms=2),
                 buy("d", 60, 9, now_ms=2),
             )
-            await extended.say(type="ping")
-            await extended.say(type="subscribe", channel="settlement", id="x")
-            await extended.say(type="subscribe", channel="settlement", maker=ALICE)
+            await extended.send(type="ping")
+            await extended.send(type="subscribe", channel="settlement", id="x")
+            await extended.send(type="subscribe", channel="settlement", maker=ALICE)
             fields = {"market": "n", "token": YES, "now_ms": 3}
-            await stage.do(
+            await harness.apply(
                 sell("e", 60, 100, maker=ALICE, **fields), buy("f", 60, 100, maker=BOB, **fields)
             )
-            await stage.do(sent(3, now_ms=4))
-            await stage.do(ended(3, reason="nothing is left", now_ms=5))
+            await harness.apply(sent(3, now_ms=4))
+            await harness.apply(ended(3, reason="nothing is left", now_ms=5))
 
-            def beats():
+            def heartbeats():
                 return {m["channel"] for m in extended.messages if m["type"] == "heartbeat"}
 
-            await until(lambda: beats() == {"orderbook", "user"})
-            await extended.say(type="unsubscribe", channel="orderbook", marketId="m")
-            told.extend((plain.taken(), extended.taken()))
+            await until(lambda: heartbeats() == {"orderbook", "user"})
+            await extended.send(type="unsubscribe", channel="orderbook", marketId="m")
+            messages.extend((plain.received(), extended.received()))
 
-    played(story())
-    return told
+    run_test(main())
+    return messages
 
 
 @pytest.fixture(scope="module")
-def told():
+def messages():
     return every_message()
 
 
-def test_every_message_that_is_sent_is_as_described(told):
+def test_sent_messages_match_the_description(messages):
     checks = {str(kind.__struct_config__.tag): None for kind in EVERY}
     checks = {kind: validator(kind) for kind in checks}
-    plain, extended = told
+    plain, extended = messages
     for message in plain + extended:
         checks[message["type"]].validate(message)
     assert {message["type"] for message in plain} == {
@@ -104,15 +104,15 @@ def test_every_message_that_is_sent_is_as_described(told):
     assert {message["type"] for message in plain + extended} == checks.keys()
 
 
-def test_the_check_is_one(told):
-    message = next(each for each in told[0] if each["type"] == "trade")
+def test_validator_rejects_wrong_messages(messages):
+    message = next(each for each in messages[0] if each["type"] == "trade")
     check = validator("trade")
     for wrong in ({**message, "seq": "1"}, {**message, "more": 1}, {"type": "trade"}):
         assert not check.is_valid(wrong)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "request_body",
     [
         {"type": "subscribe", "channel": "orderbook", "marketId": "m"},
         {"type": "subscribe", "channel": "orderbook", "marketId": "m", "extended": True, "id": 1,
@@ -123,16 +123,16 @@ def test_the_check_is_one(told):
         {"type": "ping"},
     ],
 )  # fmt: skip
-def test_what_a_client_may_say_is_as_described(said):
-    validator(said["type"]).validate(said)
+def test_client_messages_match_the_description(request_body):
+    validator(request_body["type"]).validate(request_body)
 
 
-def test_the_file_is_the_description():
+def test_published_file_is_up_to_date():
     wanted = msgspec.json.format(msgspec.json.encode(document())) + b"\n"
-    assert FILE.read_bytes() == wanted, "write document() into it, in this format"
+    assert FILE.read_bytes() == wanted, "write document() to the file in this format"
 
 
-def test_every_reference_leads_somewhere():
+def test_every_reference_resolves():
     described = document()
     text = msgspec.json.encode(described).decode()
     for part in text.split('"$ref":"#/')[1:]:

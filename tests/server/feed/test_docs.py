@@ -1,4 +1,4 @@
-"""The reference has every message with every field, as the description has them."""
+"""The reference page lists every message and field as in the AsyncAPI description."""
 
 import re
 from pathlib import Path
@@ -9,11 +9,11 @@ from clob_server.feed.asyncapi import document
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "feed.md"
 NAMES = {"string": "text", "integer": "integer", "boolean": "true or false", "null": "null"}
-pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="not here: the docs are not beside them")
+pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="docs are not part of this installation")
 
 
 def type_text(schema):
-    """Say what a value is."""
+    """Return the type of a value in words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -27,29 +27,29 @@ def type_text(schema):
 
 
 def section(name, schema):
-    """Write what the page has to say of a struct."""
+    """Return the section of a struct."""
     needed = schema.get("required", ())
     rows = [
         f"| `{field}` | {type_text(each)}{'' if field in needed else ', optional'} | "
-        f"{each.get('description', 'The type of the message.')} |"
+        f"{each.get('description', 'Message type.')} |"
         for field, each in schema["properties"].items()
     ]
     head = f"### {name}\n\n{schema['description'].partition(chr(10))[0]}\n"
-    return "\n".join([head, "| Field | Is | What it is |", "|---|---|---|", *rows])
+    return "\n".join([head, "| field | type | meaning |", "|---|---|---|", *rows])
 
 
 def sections():
-    """Write all of them."""
+    """Return all sections."""
     schemas = document()["components"]["schemas"]
     return [section(name, schema) for name, schema in schemas.items()]
 
 
 @pytest.mark.parametrize("wanted", sections(), ids=lambda text: text.split()[1])
-def test_the_reference_has_each_message_as_it_is(wanted):
+def test_reference_has_each_message(wanted):
     assert wanted in PAGE.read_text()
 
 
-def test_the_reference_has_nothing_else():
+def test_reference_has_no_other_sections():
     found = re.findall(r"^### (\w+)$", PAGE.read_text(), re.MULTILINE)
     assert set(found) == set(document()["components"]["schemas"])
     assert len(found) == len(set(found))

@@ -1,23 +1,23 @@
-"""The specification's "Events", each sentence against a server that runs (decisions 37, 38)."""
+"""Each sentence of the specification's "Events", against a running server (decisions 37, 38)."""
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.server.feed.readers import BookReader, book_in
-from tests.server.feed.talk import BUY, MAKER, OTHER, SELL, Market, Talk
+from tests.server.feed.book_reader import BookReader, book_in
+from tests.server.feed.connection import BUY, MAKER, OTHER, SELL, Connection, Market
 
 
 @pytest.fixture
 def market(live):
-    """A market in which one order of ten tokens is for sale at 60."""
+    """A market with one sell order of ten tokens at 60."""
     made = Market(live)
     made.first = made.order(SELL, 60, 10)["orderId"]
     return made
 
 
 @pytest.fixture
-def talk(live):
-    with Talk(live) as client:
+def connection(live):
+    with Connection(live) as client:
         yield client
 
 
@@ -25,193 +25,193 @@ def kinds(messages):
     return [message["type"] for message in messages]
 
 
-def test_real_time_updates_use_a_websocket_connection_to_ws_url(live, talk, market):
+def test_real_time_updates_use_a_websocket_connection_to_ws_url(live, connection, market):
     assert live.ws_url.endswith("/ws")
-    talk.subscribe(market)
-    assert talk.hear()["type"] == "orderbook"
+    connection.subscribe(market)
+    assert connection.receive()["type"] == "orderbook"
 
 
-def test_subscribe_is_a_json_text_message_with_type_channel_and_market_id(talk, market):
-    talk.say_text(f'{{"type":"subscribe","channel":"orderbook","marketId":"{market.id}"}}')
-    told = talk.hear()
-    assert (told["channel"], told["marketId"], told["tokenId"]) == (
+def test_subscribe_is_a_json_text_message_with_type_channel_and_market_id(connection, market):
+    connection.send_text(f'{{"type":"subscribe","channel":"orderbook","marketId":"{market.id}"}}')
+    message = connection.receive()
+    assert (message["channel"], message["marketId"], message["tokenId"]) == (
         "orderbook", market.id, market.yes,
     )  # fmt: skip
 
 
-def test_each_server_message_is_json_text_of_one_of_four_types(talk, market):
-    talk.subscribe(market)
-    talk.hear()
+def test_each_server_message_is_json_text_of_one_of_four_types(connection, market):
+    connection.subscribe(market)
+    connection.receive()
     market.order(BUY, 60, 4)
     market.order(BUY, 60, 6)
     market.cancel(market.order(BUY, 40, 3)["orderId"])
     market.order(SELL, 41, 5, token=market.no)
-    told = talk.hears_nothing_but("order_added", tokenId=market.no)
-    assert all(isinstance(message["seq"], int) for message in told)
-    # The second token has a book from its first order on.
-    assert kinds(told) == [
+    messages = connection.receive_until("order_added", tokenId=market.no)
+    assert all(isinstance(message["seq"], int) for message in messages)
+    # the second token's book opens with its first order
+    assert kinds(messages) == [
         "trade", "trade", "order_removed", "order_added", "order_removed", "orderbook",
         "order_added",
     ]  # fmt: skip
 
 
-def test_orderbook_is_a_full_snapshot(talk, market):
+def test_orderbook_is_a_full_snapshot(connection, market):
     market.order(BUY, 40, 7)
     market.order(BUY, 40, 8)
-    talk.subscribe(market)
-    told, answer = talk.hear(), market.book()
-    assert told["data"] == {name: answer[name] for name in ("bids", "asks", "lastUpdate")}
-    assert told["seq"] == answer["seq"] == 3
+    connection.subscribe(market)
+    message, answer = connection.receive(), market.book()
+    assert message["data"] == {name: answer[name] for name in ("bids", "asks", "lastUpdate")}
+    assert message["seq"] == answer["seq"] == 3
     level = {"price": 40, "size": "15", "numOrders": 2, "orders": 2}
-    assert told["data"]["bids"] == [level]
+    assert message["data"]["bids"] == [level]
 
 
-def test_order_added_is_a_new_order_in_the_book(talk, market):
-    talk.subscribe(market)
-    talk.hear()
+def test_order_added_is_a_new_order_in_the_book(connection, market):
+    connection.subscribe(market)
+    connection.receive()
     made = market.order(BUY, 40, 7)
-    told = talk.hear()
-    assert told["type"] == "order_added"
-    assert told["data"] == {"orderId": made["orderId"], "side": 0, "price": 40, "size": "7"}
+    message = connection.receive()
+    assert message["type"] == "order_added"
+    assert message["data"] == {"orderId": made["orderId"], "side": 0, "price": 40, "size": "7"}
 
 
-def test_order_added_has_what_is_left_after_its_trades(talk, market):
-    talk.subscribe(market)
-    talk.hear()
+def test_order_added_has_the_remainder_after_its_trades(connection, market):
+    connection.subscribe(market)
+    connection.receive()
     made = market.order(BUY, 61, 25)
-    told = talk.hear(3)
-    assert kinds(told) == ["trade", "order_removed", "order_added"]
-    assert told[2]["data"] == {"orderId": made["orderId"], "side": 0, "price": 61, "size": "15"}
+    messages = connection.receive(3)
+    assert kinds(messages) == ["trade", "order_removed", "order_added"]
+    assert messages[2]["data"] == {"orderId": made["orderId"], "side": 0, "price": 61, "size": "15"}
 
 
-def test_order_removed_is_an_order_cancelled(talk, market):
-    talk.subscribe(market)
-    talk.hear()
+def test_order_removed_is_an_order_cancelled(connection, market):
+    connection.subscribe(market)
+    connection.receive()
     market.cancel(market.first)
-    told = talk.hear()
-    assert told["type"] == "order_removed"
-    assert told["data"] == {
+    message = connection.receive()
+    assert message["type"] == "order_removed"
+    assert message["data"] == {
         "orderId": market.first, "side": 1, "price": 60, "size": "10", "reason": "cancelled",
     }  # fmt: skip
 
 
-def test_order_removed_is_an_order_filled(talk, market):
-    talk.subscribe(market)
-    talk.hear()
+def test_order_removed_is_an_order_filled(connection, market):
+    connection.subscribe(market)
+    connection.receive()
     market.order(BUY, 60, 10)
-    _, told = talk.hear(2)
-    assert told["type"] == "order_removed"
-    assert told["data"] == {
+    _, message = connection.receive(2)
+    assert message["type"] == "order_removed"
+    assert message["data"] == {
         "orderId": market.first, "side": 1, "price": 60, "size": "0", "reason": "filled",
     }  # fmt: skip
 
 
-def test_trade_is_a_trade_executed(live, talk, market):
-    talk.subscribe(market)
-    talk.hear()
+def test_trade_is_a_trade_executed(live, connection, market):
+    connection.subscribe(market)
+    connection.receive()
     made = market.order(BUY, 65, 4, maker=OTHER)
-    told = talk.hear()
+    message = connection.receive()
     [trade] = live.http.get(f"/api/markets/{market.id}/trades").json()
-    assert told["type"] == "trade"
-    assert told["data"].items() >= trade.items()
+    assert message["type"] == "trade"
+    assert message["data"].items() >= trade.items()
     assert (trade["id"], trade["price"]) == (made["trades"][0]["id"], 60)
     assert (trade["buyer"], trade["seller"]) == (OTHER, MAKER)
-    assert told["data"]["restingOrderId"] == market.first
-    assert told["data"]["incomingOrderId"] == made["orderId"]
-    assert (told["data"]["restingRemaining"], told["data"]["incomingRemaining"]) == ("6", "0")
+    assert message["data"]["restingOrderId"] == market.first
+    assert message["data"]["incomingOrderId"] == made["orderId"]
+    assert (message["data"]["restingRemaining"], message["data"]["incomingRemaining"]) == ("6", "0")
 
 
-def test_every_message_has_the_fields_of_decision_37_and_seq_rises_by_one(talk, market):
-    talk.subscribe(market)
-    first = talk.hear()
+def test_every_message_has_the_fields_of_decision_37_and_seq_increases_by_one(connection, market):
+    connection.subscribe(market)
+    first = connection.receive()
     for number in range(5):
         market.order(BUY, 40, 5 + number)
-    told = [first, *talk.hear(5)]
+    messages = [first, *connection.receive(5)]
     fields = ["type", "channel", "marketId", "tokenId", "seq", "timestamp", "data"]
-    assert all(list(message) == fields for message in told)
-    assert [message["seq"] for message in told] == [1, 2, 3, 4, 5, 6]
+    assert all(list(message) == fields for message in messages)
+    assert [message["seq"] for message in messages] == [1, 2, 3, 4, 5, 6]
 
 
-def test_nothing_is_told_of_another_market(live, talk, market):
+def test_other_markets_are_not_sent(live, connection, market):
     other = Market(live)
     other.order(SELL, 60, 5)
-    talk.subscribe(market)
-    talk.hear()
+    connection.subscribe(market)
+    connection.receive()
     other.order(SELL, 61, 5)
     market.order(BUY, 40, 5)
-    assert talk.hear()["marketId"] == market.id
+    assert connection.receive()["marketId"] == market.id
 
 
-def test_one_connection_may_have_several_subscriptions(live, talk, market):
+def test_one_connection_may_have_several_subscriptions(live, connection, market):
     other = Market(live)
     other.order(SELL, 60, 5)
     for each in (market, other):
-        talk.subscribe(each)
-        talk.hear()
+        connection.subscribe(each)
+        connection.receive()
     other.order(SELL, 61, 5)
     market.order(BUY, 40, 5)
-    assert [message["marketId"] for message in talk.hear(2)] == [other.id, market.id]
+    assert [message["marketId"] for message in connection.receive(2)] == [other.id, market.id]
 
 
-def test_unsubscribe_heartbeat_and_errors_are_told_to_an_extended_client(talk, market):
-    talk.subscribe(market, extended=True)
-    assert kinds(talk.hear(2)) == ["subscribed", "orderbook"]
-    beat = talk.hear()
+def test_extended_client_receives_unsubscribed_heartbeat_and_error(connection, market):
+    connection.subscribe(market, extended=True)
+    assert kinds(connection.receive(2)) == ["subscribed", "orderbook"]
+    beat = connection.receive()
     assert (beat["type"], beat["marketId"], beat["seq"]) == ("heartbeat", market.id, 1)
-    talk.say(type="subscribe", channel="settlement")
-    assert talk.hears_nothing_but("error")[-1]["code"] == "CHAIN_NOT_CONFIGURED"
-    talk.say(type="unsubscribe", channel="orderbook", marketId=market.id)
-    talk.hears_nothing_but("unsubscribed")
-    talk.say_text("PING")
-    assert talk.hear_text() == "PONG"
+    connection.send(type="subscribe", channel="settlement")
+    assert connection.receive_until("error")[-1]["code"] == "CHAIN_NOT_CONFIGURED"
+    connection.send(type="unsubscribe", channel="orderbook", marketId=market.id)
+    connection.receive_until("unsubscribed")
+    connection.send_text("PING")
+    assert connection.receive_text() == "PONG"
 
 
-def test_a_client_goes_on_where_he_was(live, talk, market):
-    talk.subscribe(market)
-    seq = talk.hear()["seq"]
+def test_client_resumes_without_a_gap(live, connection, market):
+    connection.subscribe(market)
+    seq = connection.receive()["seq"]
     market.order(BUY, 40, 5)
     market.order(BUY, 41, 5)
-    with Talk(live) as again:
+    with Connection(live) as again:
         again.subscribe(market, extended=True, resume={"seq": seq})
-        subscribed, *told = again.hear(3)
+        subscribed, *messages = again.receive(3)
         assert subscribed["resumed"] is True
-        assert told == talk.hear(2)
+        assert messages == connection.receive(2)
 
 
-def test_the_user_channel_tells_a_maker_of_his_orders_and_fills(talk, market):
-    talk.say(type="subscribe", channel="user", maker=MAKER, marketId=market.id)
-    orders = talk.hear()
+def test_user_channel_sends_orders_and_fills(connection, market):
+    connection.send(type="subscribe", channel="user", maker=MAKER, marketId=market.id)
+    orders = connection.receive()
     assert [order["id"] for order in orders["data"]] == [market.first]
     market.order(BUY, 60, 4, maker=OTHER)
-    fill, order = talk.hear(2)
+    fill, order = connection.receive(2)
     assert (fill["type"], fill["data"]["remaining"]) == ("fill", "6")
     assert (order["type"], order["data"]["status"]) == ("order", "partial")
 
 
-def test_what_cannot_be_understood_closes_a_plain_client_with_1008(talk):
-    talk.say_text("what?")
+def test_invalid_message_closes_a_plain_client_with_1008(connection):
+    connection.send_text("what?")
     with pytest.raises(ConnectionClosed) as closed:
-        talk.hear()
+        connection.receive()
     assert closed.value.rcvd.code == 1008
 
 
-def test_a_message_that_is_too_big_closes_with_1009(talk):
-    talk.say(type="ping", id="x" * 20_000)
+def test_oversized_message_closes_with_1009(connection):
+    connection.send(type="ping", id="x" * 20_000)
     with pytest.raises(ConnectionClosed) as closed:
-        talk.hear()
+        connection.receive()
     assert closed.value.rcvd.code == 1009
 
 
-def test_books_kept_from_the_stream_are_those_of_the_orderbook_endpoint(live, talk, market):
-    talk.subscribe(market)
+def test_rebuilt_books_equal_the_orderbook_endpoint(live, connection, market):
+    connection.subscribe(market)
     reader = BookReader()
-    reader.take([talk.hear()])
+    reader.apply([connection.receive()])
     for number in range(60):
         made = market.order(number % 2, 45 + number * 7 % 11, 5 + number % 5)
         if number % 4 == 0 and not made["matched"]:
             market.cancel(made["orderId"])
-        told = market.book()
-        while reader.seq < told["seq"]:
-            reader.take([talk.hear()])
-        assert reader.book(market.yes) == book_in(told)
+        book = market.book()
+        while reader.seq < book["seq"]:
+            reader.apply([connection.receive()])
+        assert reader.book(market.yes) == book_in(book)
     assert min(reader.counts[kind] for kind in ("trade", "order_removed")) > 5

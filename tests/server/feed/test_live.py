@@ -1,4 +1,4 @@
-"""The feed of a server that runs: clients who stall, who come with keys, and its end."""
+"""The feed of a running server: stalled clients, API keys and shutdown."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from tests.server.feed.readers import BookReader, book_in
-from tests.server.feed.talk import BUY, MAKER, SELL, Market, Talk
+from tests.server.feed.book_reader import BookReader, book_in
+from tests.server.feed.connection import BUY, MAKER, SELL, Connection, Market
 from tests.server.live import live_server
 
 NUM_CLIENTS = 200
@@ -20,7 +20,7 @@ NUM_ORDERS = 60
 
 
 class Stalled:
-    """A client who subscribes and then reads nothing, until he is asked to."""
+    """A client that subscribes and reads nothing before :meth:`frames`."""
 
     def __init__(self, live, market):
         host, port = live.url.rpartition("//")[2].split(":")
@@ -37,34 +37,34 @@ class Stalled:
         text = json.dumps({"type": "subscribe", "channel": "orderbook", "marketId": market.id})
         head = bytes((0x81, 0x80 | len(text), 0, 0, 0, 0))
         self.socket.sendall(head + text.encode())
-        self.left = b""
+        self.data = b""
 
     def frames(self):
-        """Read, and give the first byte and the payload of each frame."""
+        """Read, and yield the first byte and the payload of each frame."""
         while True:
             while (size := self.size()) is None:
-                got = self.socket.recv(1 << 16)
-                if not got:
+                data = self.socket.recv(1 << 16)
+                if not data:
                     return
-                self.left += got
-            head, payload = self.left[0], self.left[size[0] : size[0] + size[1]]
-            self.left = self.left[sum(size) :]
+                self.data += data
+            head, payload = self.data[0], self.data[size[0] : size[0] + size[1]]
+            self.data = self.data[sum(size) :]
             yield head, payload
 
     def size(self):
-        """Give the sizes of head and payload of the next frame, if all of it is there."""
-        if len(self.left) < 10:
+        """Return the sizes of header and payload of the next frame; None if it is incomplete."""
+        if len(self.data) < 10:
             return None
-        size, head = self.left[1], 2
+        size, head = self.data[1], 2
         if size == 126:
-            size, head = int.from_bytes(self.left[2:4]), 4
+            size, head = int.from_bytes(self.data[2:4]), 4
         elif size == 127:
-            size, head = int.from_bytes(self.left[2:10]), 10
-        return (head, size) if len(self.left) >= head + size else None
+            size, head = int.from_bytes(self.data[2:10]), 10
+        return (head, size) if len(self.data) >= head + size else None
 
 
-def stir(market, count, first=0):
-    """Have orders come in, each of which trades with the one before."""
+def trade(market, count, first=0):
+    """Place orders, each second of which trades with the one before."""
     for number in range(first, first + count):
         market.order(SELL if number % 2 else BUY, 50, 10**18)
 
@@ -77,7 +77,7 @@ def market(live):
 
 
 def metric(live, name):
-    """Read one number of the metrics."""
+    """Return the value of a metric."""
     [line] = [
         line for line in live.http.get("/metrics").text.splitlines() if line.startswith(f"{name} ")
     ]
@@ -85,35 +85,35 @@ def metric(live, name):
 
 
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory):
-    """A server that allows little to wait."""
-    folder = tmp_path_factory.mktemp("narrow")
+def small_buffers(tmp_path_factory):
+    """A server with small buffers."""
+    folder = tmp_path_factory.mktemp("small")
     with live_server(
         folder, rate_limits=False, ws_soft_bytes=2_000, ws_stall_timeout_s=3
     ) as server:
         yield server
 
 
-def test_a_stalled_client_is_told_afresh_and_delays_nobody(narrow):
-    market = Market(narrow)
+def test_stalled_client_receives_a_snapshot_and_does_not_delay_others(small_buffers):
+    market = Market(small_buffers)
     market.order(SELL, 90, 10)
-    stalled = Stalled(narrow, market)
-    with Talk(narrow) as talk:
-        talk.subscribe(market)
+    stalled = Stalled(small_buffers, market)
+    with Connection(small_buffers) as connection:
+        connection.subscribe(market)
         whole, count = BookReader(), 0
-        while not metric(narrow, "clob_websockets_behind"):
-            stir(market, 200, count)
+        while not metric(small_buffers, "clob_websockets_behind"):
+            trade(market, 200, count)
             count += 200
         seq = market.book()["seq"]
         while whole.seq != seq:
-            whole.take([talk.hear()])
+            whole.apply([connection.receive()])
         assert whole.book(market.yes) == book_in(market.book())
     reader, skipped = BookReader(gapless=False), 0
     for head, payload in stalled.frames():
         if head == 0x81:
             message = msgspec.json.decode(payload)
             skipped += message["type"] == "orderbook"
-            reader.take([message])
+            reader.apply([message])
             if reader.seq == seq:
                 break
     assert skipped > 1
@@ -121,15 +121,15 @@ def test_a_stalled_client_is_told_afresh_and_delays_nobody(narrow):
     stalled.socket.close()
 
 
-def test_a_client_who_stalls_for_long_is_dropped(narrow):
-    market = Market(narrow)
+def test_client_that_stalls_for_long_is_closed(small_buffers):
+    market = Market(small_buffers)
     market.order(SELL, 90, 10)
-    stalled = Stalled(narrow, market)
+    stalled = Stalled(small_buffers, market)
     count = 0
-    while not metric(narrow, "clob_websockets_behind"):
-        stir(market, 200, count)
+    while not metric(small_buffers, "clob_websockets_behind"):
+        trade(market, 200, count)
         count += 200
-    while metric(narrow, "clob_websockets_behind"):  # he reads nothing of it
+    while metric(small_buffers, "clob_websockets_behind"):  # until the server closes it
         time.sleep(0.05)
     with contextlib.suppress(ConnectionResetError):
         for head, payload in stalled.frames():
@@ -139,38 +139,38 @@ def test_a_client_who_stalls_for_long_is_dropped(narrow):
     stalled.socket.close()
 
 
-def test_two_hundred_clients_lose_nothing_beside_one_who_stalls(live, market):
-    wish = json.dumps({"type": "subscribe", "channel": "orderbook", "marketId": market.id})
+def test_two_hundred_clients_miss_nothing_while_one_stalls(live, market):
+    request = json.dumps({"type": "subscribe", "channel": "orderbook", "marketId": market.id})
 
-    async def story():
+    async def main():
         stalled = Stalled(live, market)
         async with contextlib.AsyncExitStack() as stack:
             clients = [
                 await stack.enter_async_context(connect(live.ws_url)) for _ in range(NUM_CLIENTS)
             ]
             for client in clients:
-                await client.send(wish)
+                await client.send(request)
             first = [await client.recv() for client in clients]
-            tasks = [asyncio.create_task(told(client)) for client in clients]
-            await asyncio.to_thread(stir, market, NUM_ORDERS)
+            tasks = [asyncio.create_task(read_until_last_trade(client)) for client in clients]
+            await asyncio.to_thread(trade, market, NUM_ORDERS)
             for snapshot, task in zip(first, tasks, strict=True):
                 reader = BookReader()
-                reader.take([msgspec.json.decode(snapshot), *await task])
+                reader.apply([msgspec.json.decode(snapshot), *await task])
                 assert reader.book(market.yes) == book_in(market.book())
         stalled.socket.close()
 
-    async def told(client):
-        """Read until the last order has traded."""
+    async def read_until_last_trade(client):
+        """Return the messages up to the last trade."""
         messages, count = [], 0
         while count < NUM_ORDERS // 2:
             messages.append(msgspec.json.decode(await asyncio.wait_for(client.recv(), 30)))
             count += messages[-1]["type"] == "order_removed"
         return messages
 
-    asyncio.run(story())
+    asyncio.run(main())
 
 
-def test_a_key_that_is_bad_is_refused_at_the_handshake(live):
+def test_invalid_key_is_rejected_in_the_handshake(live):
     answer = live.http.get(
         "/ws",
         headers={
@@ -184,35 +184,35 @@ def test_a_key_that_is_bad_is_refused_at_the_handshake(live):
     assert (answer.status_code, answer.json()["code"]) == (401, "INVALID_API_KEY")
 
 
-def test_the_number_of_websockets_is_among_the_metrics(live, market):
+def test_metrics_count_websockets(live, market):
     before = metric(live, "clob_websockets")
-    with Talk(live) as talk:
-        talk.subscribe(market)
-        talk.hear()
+    with Connection(live) as connection:
+        connection.subscribe(market)
+        connection.receive()
         assert metric(live, "clob_websockets") == before + 1
 
 
-def test_a_server_that_ends_closes_with_1012(tmp_path):
-    with live_server(tmp_path, rate_limits=False) as live, Talk(live) as talk:
-        talk.say(type="subscribe", channel="user", maker=MAKER)
-        talk.hear()
+def test_shutdown_closes_with_1012(tmp_path):
+    with live_server(tmp_path, rate_limits=False) as live, Connection(live) as connection:
+        connection.send(type="subscribe", channel="user", maker=MAKER)
+        connection.receive()
         assert live.stop() == 0
         with pytest.raises(ConnectionClosed) as closed:
-            talk.hear()
+            connection.receive()
         assert closed.value.rcvd.code == 1012
 
 
-def test_after_a_restart_the_numbers_go_on(tmp_path):
+def test_sequence_numbers_continue_after_a_restart(tmp_path):
     with live_server(tmp_path, rate_limits=False) as live:
         market = Market(live)
         market.order(SELL, 60, 10)
         kept = market.order(SELL, 61, 10)["orderId"]
         live.kill()
-    with live_server(tmp_path, rate_limits=False) as live, Talk(live) as talk:
+    with live_server(tmp_path, rate_limits=False) as live, Connection(live) as connection:
         market.live = live
-        talk.subscribe(market, extended=True, resume={"seq": 1})
-        subscribed, snapshot = talk.hear(2)
+        connection.subscribe(market, extended=True, resume={"seq": 1})
+        subscribed, snapshot = connection.receive(2)
         assert (subscribed["resumed"], subscribed["seq"], snapshot["seq"]) == (False, 2, 2)
         market.cancel(kept)
-        removed = talk.hear()
+        removed = connection.receive()
         assert (removed["seq"], removed["data"]["price"], removed["data"]["size"]) == (3, 61, "10")

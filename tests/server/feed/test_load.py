@@ -1,4 +1,4 @@
-"""A thousand subscribers of a server that runs: none loses anything, and memory stays flat."""
+"""A thousand subscribers of a running server miss nothing, and its memory stays flat."""
 
 import select
 import socket
@@ -10,19 +10,19 @@ import msgspec
 import pytest
 
 from clob_server.feed.broadcast import texts_in
-from tests.server.feed.readers import BookReader, book_in
-from tests.server.feed.talk import BUY, SELL, Market
+from tests.server.feed.book_reader import BookReader, book_in
+from tests.server.feed.connection import BUY, SELL, Market
 from tests.server.live import live_server
 
 NUM_CLIENTS = 1_000
 NUM_ORDERS = 600
 GROWTH_BYTES_MAX = 20_000_000
 PING, PONG = b"\x89\x04", b"\x8a\x84\0\0\0\0"
-"""What is before the four bytes of a ping, and of its answer, masked with zeros."""
+"""Headers of a ping with four bytes, and of the pong, masked with zeros."""
 
 
 class Crowd:
-    """Many clients, read by a thread of their own."""
+    """Many clients, read by a thread."""
 
     def __init__(self, live, market, count):
         address = live.url.rpartition("//")[2].split(":")
@@ -38,8 +38,8 @@ class Crowd:
             head = b""
             while not head.endswith(b"\r\n\r\n"):
                 head += client.recv(1)
-            wish = {"type": "subscribe", "channel": "orderbook", "marketId": market.id}
-            text = msgspec.json.encode(wish)
+            request = {"type": "subscribe", "channel": "orderbook", "marketId": market.id}
+            text = msgspec.json.encode(request)
             client.sendall(bytes((0x81, 0x80 | len(text), 0, 0, 0, 0)) + text)
             self.clients[client.fileno()], self.got[client.fileno()] = client, bytearray()
             self.poll.register(client, select.EPOLLIN)
@@ -56,7 +56,7 @@ class Crowd:
                 self.answer(self.clients[number], data)
 
     def answer(self, client, data):
-        """Answer a ping: where much else is done here, this takes longer than one may be silent."""
+        """Answer a ping: on a busy machine the test may exceed the ping timeout."""
         if (place := data.find(PING)) >= 0:
             client.sendall(PONG + data[place + len(PING) :][:4])
 
@@ -69,7 +69,7 @@ class Crowd:
 
 
 def resident_bytes(live):
-    """How much memory the server has."""
+    """Return the resident memory of the server."""
     for line in Path(f"/proc/{live.process.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) * 1024
@@ -77,44 +77,44 @@ def resident_bytes(live):
 
 
 def trade(market, count):
-    """Have orders come in, each second of which trades with the one before."""
+    """Place orders, each second of which trades with the one before."""
     for number in range(count):
         market.order(SELL if number % 2 else BUY, 50, 10**18)
 
 
 @pytest.mark.long
-def test_a_thousand_subscribers_lose_nothing_and_memory_stays_flat(tmp_path):
+def test_a_thousand_subscribers_miss_nothing_and_memory_stays_flat(tmp_path):
     with live_server(tmp_path, rate_limits=False) as live:
         market = Market(live)
         market.order(SELL, 90, 10)
         crowd = Crowd(live, market, NUM_CLIENTS)
-        trade(market, NUM_ORDERS)  # what grows only once has grown
+        trade(market, NUM_ORDERS)  # one-time growth
         before = resident_bytes(live)
         trade(market, NUM_ORDERS)
-        told = market.book()
+        book = market.book()
         try:
-            wait_until_told(crowd, told["seq"])
+            wait_until_received(crowd, book["seq"])
             assert resident_bytes(live) < before + GROWTH_BYTES_MAX
         finally:
             crowd.close()
         first, *others = [without_pings(bytes(got)) for got in crowd.got.values()]
         assert all(other == first for other in others)
         reader = BookReader()
-        reader.take(msgspec.json.decode(text) for text in texts_in(first))
-        assert reader.seq == told["seq"]
-        assert reader.book(market.yes) == book_in(told)
+        reader.apply(msgspec.json.decode(text) for text in texts_in(first))
+        assert reader.seq == book["seq"]
+        assert reader.book(market.yes) == book_in(book)
 
 
-def wait_until_told(crowd, seq):
-    """Wait until everybody has heard of an event."""
-    deadline, sign = time.monotonic() + 120, b'"seq":%d,' % seq
-    while not all(sign in got[-2_000:] for got in crowd.got.values()):
+def wait_until_received(crowd, seq):
+    """Wait until every client has received an event."""
+    deadline, marker = time.monotonic() + 120, b'"seq":%d,' % seq
+    while not all(marker in got[-2_000:] for got in crowd.got.values()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def without_pings(frames):
-    """Leave out the frames of four bytes by which the server asks if somebody is there."""
+    """Remove the ping frames."""
     kept, place = [], 0
     while place < len(frames):
         size, head = frames[place + 1], 2

@@ -1,4 +1,4 @@
-"""Whoever rebuilds the books from the stream has, at every number, the books of the engine."""
+"""Books rebuilt from the stream equal the engine's books at every sequence number."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 from collections import Counter
@@ -11,8 +11,8 @@ from clob_server.core.commands import ENGINE
 from clob_server.feed import broadcast
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
-from tests.server.feed.readers import BookReader, book_of
-from tests.server.feed.stage import TURNS, Stage, played, turns
+from tests.server.feed.book_reader import BookReader, book_of
+from tests.server.feed.harness import ITERATIONS, FeedHarness, run_loop, run_test
 
 NUM_COMMANDS = 4_000
 EVENTS = (
@@ -23,24 +23,24 @@ EVENTS = (
     "trade",
     "resumed",
     "not resumed",
-    "left out",
+    "skipped",
 )
 WORLDS = {"small": SMALL, "tight": TIGHT, "paired": PAIRED}
 
 
 class Books:
-    """What the books of a market were after each command, by a matcher of its own."""
+    """Books of each market after each command, from a second matcher."""
 
     def __init__(self):
         self.matcher = Matcher()
         self.seen = {}
 
-    def listen(self, batch):
+    def on_batch(self, batch):
         for done in batch:
             if type(done.command) in ENGINE:
-                self.step(done.command)
+                self.apply(done.command)
 
-    def step(self, command):
+    def apply(self, command):
         try:
             self.matcher.apply(command)
         except RejectedError:
@@ -54,13 +54,12 @@ class Books:
                 }
 
     def check(self, market, reader, message):
-        """Compare a reader's books; within a command nobody knows what they are."""
+        """Compare a reader's books, unless it is between two events of a command."""
         for named in (False, True):
             books = self.seen.get((market, reader.seq, named))
             if books is None or reader.reduced is not None:
                 continue
-            # Of two snapshots the second is still to come, and where both tokens meet, what the
-            # other book has to be told.
+            # the other token's snapshot, or its part of a complementary event, may still follow
             alone = message["type"] == "orderbook" or self.matcher.market(market).complementary
             tokens = [message["tokenId"]] if alone else list(books)
             for token in tokens:
@@ -68,10 +67,10 @@ class Books:
 
 
 class Follower:
-    """A client that follows a market, as well as his connection lets him."""
+    """A client that follows a market over a fast or slow connection."""
 
-    def __init__(self, story, market, *, extended, slow, rng):
-        self.story, self.market, self.extended = story, market, extended
+    def __init__(self, simulation, market, *, extended, slow, rng):
+        self.simulation, self.market, self.extended = simulation, market, extended
         self.slow, self.rng = slow, rng
         self.client = None
         self.reader = None
@@ -79,8 +78,8 @@ class Follower:
         self.counts = Counter()
 
     async def connect(self):
-        """Come, or come back; with a number, if he knows any."""
-        self.client = await self.story.stage.client(reads=not self.slow, high=3_000)
+        """Connect or reconnect; sometimes resume."""
+        self.client = await self.simulation.harness.client(reads=not self.slow, high=3_000)
         resume = {}
         if self.reader is not None and self.extended and self.rng.random() < 0.8:
             resume = {"resume": {"seq": self.reader.seq}} if self.reader.seq is not None else {}
@@ -91,36 +90,36 @@ class Follower:
         await self.client.subscribe(self.market, extended=self.extended, **resume)
         if resume:
             self.client.read(2_000)
-            told = [m for m in self.client.messages if m["type"] == "subscribed"]
-            self.counts["resumed" if told[0]["resumed"] else "not resumed"] += 1
-            if not told[0]["resumed"]:
+            messages = [m for m in self.client.messages if m["type"] == "subscribed"]
+            self.counts["resumed" if messages[0]["resumed"] else "not resumed"] += 1
+            if not messages[0]["resumed"]:
                 self.reader = BookReader(self.check, gapless=not self.slow)
 
     def check(self, reader, message):
         self.compared += 1
         kind = message["type"]
-        self.counts["left out"] += reader.has_jumped
+        self.counts["skipped"] += reader.has_gap
         self.counts[message["data"]["reason"] if kind == "order_removed" else kind] += 1
-        self.story.books.check(self.market, reader, message)
+        self.simulation.books.check(self.market, reader, message)
 
-    async def live(self):
-        """Read something; now and then lose the connection, and stay away for a while."""
+    async def step(self):
+        """Read some messages; sometimes disconnect for a while."""
         if self.client is None:
             if self.rng.random() < 0.8:
                 return
             await self.connect()
         if self.slow:
             self.client.read(self.rng.choice((0, 0, 0, 0, 300, 2_000)))
-        self.reader.take(self.client.taken())
+        self.reader.apply(self.client.received())
         if self.rng.random() < 0.02:
-            self.client.go_away()
+            self.client.disconnect()
             self.client = None
 
     def finish(self):
-        """Read everything, and compare with how it ended."""
+        """Read all messages, and compare with the final books."""
         self.client.read_all()
-        self.reader.take(self.client.taken())
-        matcher = self.story.stage.exchange.matcher
+        self.reader.apply(self.client.received())
+        matcher = self.simulation.harness.exchange.matcher
         assert self.reader.seq == matcher.seq(self.market)
         market = matcher.market(self.market)
         for token in (market.yes, market.no):
@@ -128,26 +127,26 @@ class Follower:
                 assert self.reader.book(token) == book_of(matcher.depth(self.market, token))
 
 
-class Story:
+class Simulation:
     """Random commands in random batches, and clients of every kind."""
 
     def __init__(self, world, seed):
         self.rng = random.Random(seed)
         self.world = msgspec.structs.replace(world, broken=0)
         self.books = Books()
-        self.stage = Stage(ws_soft_bytes=3_000, ws_resume_events=12)
+        self.harness = FeedHarness(ws_soft_bytes=3_000, ws_resume_events=12)
 
-    async def tell(self):
-        self.stage.engine.listeners.append(self.books.listen)
-        async with self.stage as stage:
-            flow = Flow(self.rng, self.world, stage.exchange.matcher)
-            early = Follower(self, "bare", extended=False, slow=False, rng=self.rng)
-            followers = [early] if self.world.markets[0].id == "bare" else []
+    async def run(self):
+        self.harness.engine.listeners.append(self.books.on_batch)
+        async with self.harness as harness:
+            flow = Flow(self.rng, self.world, harness.exchange.matcher)
+            pending = Follower(self, "bare", extended=False, slow=False, rng=self.rng)
+            followers = [pending] if self.world.markets[0].id == "bare" else []
             for each in followers:
-                await each.connect()  # before there is any market
+                await each.connect()  # before the market exists
             opening = list(flow.opening())
-            await stage.do(*(c for c in opening if type(c) is AddMarket))
-            await stage.do(*(c for c in opening if type(c) is not AddMarket))
+            await harness.apply(*(c for c in opening if type(c) is AddMarket))
+            await harness.apply(*(c for c in opening if type(c) is not AddMarket))
             followers += [
                 Follower(self, market.id, extended=extended, slow=slow, rng=self.rng)
                 for market in self.world.markets
@@ -157,20 +156,22 @@ class Story:
             done = 0
             while done < NUM_COMMANDS:
                 count = self.rng.choice((1, 1, 2, 5, 40))
-                # Some come and go while what was told before is still on its way.
-                num_turns = self.rng.choice((0, 0, 1, TURNS))
-                await stage.do(*(flow.command() for _ in range(count)), num_turns=num_turns)
+                # some clients connect and disconnect while deliveries are queued
+                num_iterations = self.rng.choice((0, 0, 1, ITERATIONS))
+                await harness.apply(
+                    *(flow.command() for _ in range(count)), num_iterations=num_iterations
+                )
                 done += count
                 for each in followers:
-                    await each.live()
-            for market in stage.exchange.matcher.markets:
+                    await each.step()
+            for market in harness.exchange.matcher.markets:
                 end = SetMode(market=market.id, mode=Mode.RESOLVED, now_ms=flow.now_ms)
-                await stage.do(end, num_turns=0)
+                await harness.apply(end, num_iterations=0)
             counts = Counter()
             for each in followers:
                 if each.client is None:
                     await each.connect()
-                await turns()
+                await run_loop()
                 each.finish()
                 counts += each.counts
             return counts
@@ -178,9 +179,7 @@ class Story:
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("writes_max", [1, 3, 128])
-def test_books_rebuilt_from_the_stream_are_the_engines_at_every_number(
-    world, writes_max, monkeypatch
-):
+def test_rebuilt_books_equal_the_engines_at_every_number(world, writes_max, monkeypatch):
     monkeypatch.setattr(broadcast, "WRITES_MAX", writes_max)
-    counts = played(Story(WORLDS[world], writes_max).tell())
+    counts = run_test(Simulation(WORLDS[world], writes_max).run())
     assert counts.keys() >= {*EVENTS, *RemovalReason}

@@ -1,4 +1,4 @@
-"""Logs to be followed, told by a random flow, and what a history holds."""
+"""Helpers: logs of random commands, and the rows of a history file."""
 
 import random  # noqa: TID251 - seeded
 from contextlib import closing
@@ -23,7 +23,7 @@ WORLD = msgspec.structs.replace(
 
 
 def flow_of(seed, count):
-    """Draw commands, signed orders among them."""
+    """Yield random commands, with signature records."""
     exchange = ServerState()
     flow = Flow(random.Random(seed), WORLD, exchange.matcher)
     for command in (*flow.opening(), *(None,) * count):
@@ -34,13 +34,13 @@ def flow_of(seed, count):
         yield command
 
 
-def told(folder, seed=1, count=600, per_frame=7):
-    """Make a log of a random flow."""
-    return logged(folder, flow_of(seed, count), per_frame)
+def random_log(folder, seed=1, count=600, per_frame=7):
+    """Write a log of random commands; return the number of commands."""
+    return write_log(folder, flow_of(seed, count), per_frame)
 
 
-def logged(folder, commands, per_frame=1):
-    """Make a log of commands; give how many there are."""
+def write_log(folder, commands, per_frame=1):
+    """Write a log of commands; return their number."""
     exchange, hashed, seq = ServerState(), ZERO_HASH, 0
     commands = list(commands)
     with closing(SqliteLog(folder)) as log:
@@ -56,8 +56,8 @@ def logged(folder, commands, per_frame=1):
     return seq
 
 
-def followed(folder, *, days=0, stop=None, snapshot_commands=0):
-    """Follow a log to its end, or until so many commands; give the place."""
+def follow_log(folder, *, days=0, stop=None, snapshot_commands=0):
+    """Follow a log to its end, or past a command; return the position."""
     with closing(SqliteLog(folder)) as log, closing(HistoryStore(folder, days)) as store:
         replica = Replica(
             folder,
@@ -69,7 +69,7 @@ def followed(folder, *, days=0, stop=None, snapshot_commands=0):
         for frame in log.read(replica.at.seq):
             if stop is not None and frame.first_seq > stop:
                 break
-            replica.take(frame)
+            replica.apply(frame)
             if replica.snapshot_due:
                 replica.snapshot()
         replica.write()
@@ -77,7 +77,7 @@ def followed(folder, *, days=0, stop=None, snapshot_commands=0):
 
 
 def dump(folder):
-    """Give all that a history holds."""
+    """Return all rows of a history file by table."""
     with closing(apsw.Connection(str(folder / FILE))) as db:
         return {
             table: db.execute(f"SELECT * FROM {table}").fetchall()

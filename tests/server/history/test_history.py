@@ -1,4 +1,4 @@
-"""History over HTTP, of real servers: what was is found, and the follower is in nobody's way."""
+"""History over HTTP: paging, restarts, and failures of the follower."""
 
 import contextlib
 import os
@@ -23,12 +23,12 @@ SETTINGS = {"rate_limits": False, "trades_kept": 20, "snapshot_commands": 100}
 
 
 def token_of(market):
-    """Name the YES token of a market; no two markets have the same."""
+    """Return the YES token of a market, unique per market."""
     return str(zlib.crc32(market.encode()))
 
 
 def gasless(live, market, maker, side, size=TOKEN, price=50):
-    """Place an order that nobody signs."""
+    """Place an unsigned order."""
     answer = live.http.post(
         "/api/orders/gasless",
         json={
@@ -44,8 +44,8 @@ def gasless(live, market, maker, side, size=TOKEN, price=50):
     return answer.json()
 
 
-def traded(live, market, count):
-    """Make so many trades, and give the answers of the orders that came in."""
+def make_trades(live, market, count):
+    """Make trades; return the responses of the incoming orders."""
     made = []
     for _ in range(count):
         gasless(live, market, SELLER, 1)
@@ -54,14 +54,14 @@ def traded(live, market, count):
 
 
 def trades(live, market, **params):
-    """Get one page of trades."""
+    """Request one page of trades."""
     answer = live.http.get(f"/api/markets/{market}/trades", params=params)
     assert answer.status_code == 200, answer.text
     return answer
 
 
 def all_trades(live, market, **params):
-    """Follow the cursors to the end."""
+    """Request all pages of trades."""
     found, cursor = [], {}
     while True:
         answer = trades(live, market, **params, **cursor)
@@ -75,7 +75,7 @@ def all_trades(live, market, **params):
 
 
 def eventually(condition):
-    """Wait until something holds."""
+    """Wait until a condition is true; return its value."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := condition()):
         assert time.monotonic() < deadline
@@ -84,7 +84,7 @@ def eventually(condition):
 
 
 def is_gone(pid):
-    """Say whether a process has ended."""
+    """Return whether a process has exited."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, 0)
         return False
@@ -93,15 +93,15 @@ def is_gone(pid):
 
 @pytest.fixture(scope="module", params=["process", "thread"])
 def live(request, tmp_path_factory):
-    """A server that lets go of finished orders soon."""
+    """A server that keeps few finished orders in memory."""
     folder = tmp_path_factory.mktemp(request.param)
     prepared(folder)
     with live_server(folder, history=request.param, **SETTINGS) as running:
         yield running
 
 
-def test_trades_are_a_bare_array_newest_first_fifty_unless_told_otherwise(live):
-    made = traded(live, "default", 60)
+def test_trades_are_an_array_of_fifty_newest_first_by_default(live):
+    made = make_trades(live, "default", 60)
     names = [each["trades"][0]["id"] for each in made][::-1]
     assert [each["id"] for each in trades(live, "default").json()] == names[:50]
     for limit in (1, 49, 100):
@@ -112,15 +112,15 @@ def test_trades_are_a_bare_array_newest_first_fifty_unless_told_otherwise(live):
         assert (answer.status_code, answer.json()["code"]) == (422, "INVALID_FIELD")
 
 
-def test_trades_are_wrapped_where_that_is_asked_for(live):
-    traded(live, "wrapped", 2)
+def test_trades_are_wrapped_on_request(live):
+    make_trades(live, "wrapped", 2)
     bare = trades(live, "wrapped").json()
     assert trades(live, "wrapped", wrapped="true").json() == {"trades": bare}
     assert trades(live, "wrapped", wrapped="false").json() == bare
 
 
-def test_cursors_lead_through_all_trades_into_history_once_each(live):
-    made = traded(live, "paged", 45)  # more than twice of what is kept at hand
+def test_cursors_page_through_memory_and_history_without_duplicates(live):
+    made = make_trades(live, "paged", 45)  # more than twice the trades in memory
     names = [each["trades"][0]["id"] for each in made][::-1]
     for limit in (7, 20, 45, 100):
         assert [each["id"] for each in all_trades(live, "paged", limit=limit)] == names
@@ -130,15 +130,15 @@ def test_cursors_lead_through_all_trades_into_history_once_each(live):
     ] == names
 
 
-def test_a_trade_is_seen_at_once_though_pages_are_kept(live):
-    traded(live, "fresh", 1)
+def test_new_trade_invalidates_cached_pages(live):
+    make_trades(live, "fresh", 1)
     assert len(trades(live, "fresh").json()) == 1
     assert len(trades(live, "fresh").json()) == 1
-    traded(live, "fresh", 1)
+    make_trades(live, "fresh", 1)
     assert len(trades(live, "fresh").json()) == 2
 
 
-def test_trades_of_no_market_and_of_a_foreign_token_are_refused(live):
+def test_unknown_market_or_token_is_rejected(live):
     answer = live.http.get("/api/markets/none/trades")
     assert (answer.status_code, answer.json()["code"]) == (404, "UNKNOWN_MARKET")
     gasless(live, "token", SELLER, 1)
@@ -147,18 +147,18 @@ def test_trades_of_no_market_and_of_a_foreign_token_are_refused(live):
     assert trades(live, "token").json() == []
 
 
-def test_an_order_is_found_when_the_engine_has_let_go_of_it(live):
+def test_finished_order_is_found_after_the_engine_dropped_it(live):
     first = gasless(live, "gone", SELLER, 1, 2 * TOKEN)["orderId"]
     gasless(live, "gone", BUYER, 0, 2 * TOKEN)
     before = live.http.get(f"/api/orders/{first}").json()
     assert before["status"] == "filled"
-    traded(live, "gone", 40)  # 50 stay readable
+    make_trades(live, "gone", 40)  # the engine keeps 50 finished orders
     assert live.http.get(f"/api/orders/{first}").json() == before
     answer = live.http.get("/api/orders/ord_1_nobody")
     assert (answer.status_code, answer.json()["code"]) == (404, "UNKNOWN_ORDER")
 
 
-def test_markets_are_listed_a_page_at_a_time(live):
+def test_markets_are_paged(live):
     for number in range(5):
         gasless(live, f"listed-{number}", SELLER, 1, price=40 + number)
     whole = live.http.get("/api/markets", params={"limit": 500}).json()
@@ -182,11 +182,11 @@ def test_markets_are_listed_a_page_at_a_time(live):
 @pytest.mark.parametrize(
     ("mode", "how"), [("process", "kill"), ("thread", "kill"), ("process", "stop")]
 )
-def test_after_a_restart_the_same_trades_are_there_at_once(tmp_path, mode, how):
+def test_trades_are_available_after_a_restart(tmp_path, mode, how):
     prepared(tmp_path)
     with live_server(tmp_path, history=mode, **SETTINGS) as live:
         first = gasless(live, "m", SELLER, 1)["orderId"]
-        traded(live, "m", 30)
+        make_trades(live, "m", 30)
         page, whole = trades(live, "m").json(), all_trades(live, "m", limit=9)
         assert len(whole) == 30
         assert live.kill() is None if how == "kill" else live.stop() == 0
@@ -194,7 +194,7 @@ def test_after_a_restart_the_same_trades_are_there_at_once(tmp_path, mode, how):
         assert trades(live, "m").json() == page
         assert all_trades(live, "m", limit=9) == whole
         assert live.http.get(f"/api/orders/{first}").json()["status"] == "filled"
-        again = traded(live, "m", 1)[0]["trades"][0]["id"]
+        again = make_trades(live, "m", 1)[0]["trades"][0]["id"]
         assert [each["id"] for each in all_trades(live, "m")] == [
             again,
             *[each["id"] for each in whole],
@@ -202,9 +202,9 @@ def test_after_a_restart_the_same_trades_are_there_at_once(tmp_path, mode, how):
         assert live.stop() == 0
 
 
-def test_history_that_was_deleted_is_made_again_to_the_last_row(tmp_path):
+def test_deleted_history_is_rebuilt_identically(tmp_path):
     with live_server(tmp_path, **SETTINGS) as live:
-        traded(live, "m", 30)
+        make_trades(live, "m", 30)
         assert live.stop() == 0
     before = dump(tmp_path)
     assert len(before["trades"]) == 30
@@ -215,33 +215,33 @@ def test_history_that_was_deleted_is_made_again_to_the_last_row(tmp_path):
     assert dump(tmp_path) == before
     (tmp_path / "history.db").unlink()
     with closing(SqliteLog(tmp_path)) as log, closing(HistoryStore(tmp_path)) as store:
-        catch_up(store, tmp_path, log)  # as a server does that writes history in a thread
+        catch_up(store, tmp_path, log)  # as with --history thread
     assert dump(tmp_path) == before
 
 
-def test_a_follower_that_dies_is_started_again_and_misses_nothing(tmp_path):
+def test_killed_follower_is_restarted_and_misses_nothing(tmp_path):
     with live_server(tmp_path, **SETTINGS, log_level="error") as live:
-        traded(live, "m", 5)
+        make_trades(live, "m", 5)
         for _ in range(2):
             pid = eventually(lambda: follower_of(live))
             os.kill(pid, signal.SIGKILL)
             eventually(lambda pid=pid: is_gone(pid) or follower_of(live) not in (pid, None))
-            traded(live, "m", 5)
+            make_trades(live, "m", 5)
         eventually(lambda: "\nclob_follower_deaths 2.0" in live.http.get("/metrics").text)
         eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
         assert live.stop() == 0
     assert len(dump(tmp_path)["trades"]) == 15
 
 
-def test_a_follower_that_stands_still_is_in_nobodys_way(tmp_path):
-    """What history would have to tell is told to come again; all else goes on."""
+def test_stopped_follower_delays_only_queries_of_history(tmp_path):
+    """Queries that need history fail with RECOVERING; all others succeed."""
     prepared(tmp_path)
     with live_server(tmp_path, **SETTINGS) as live:
         pid = eventually(lambda: follower_of(live))
         first = gasless(live, "m", SELLER, 1)["orderId"]
         os.kill(pid, signal.SIGSTOP)
         try:
-            traded(live, "m", 150)  # more than a pipe holds
+            make_trades(live, "m", 150)  # more than the capacity of a pipe
             answer = live.http.get(f"/api/orders/{first}")
             assert (answer.status_code, answer.json()["code"]) == (503, "RECOVERING")
             assert answer.headers["retry-after"]
@@ -253,8 +253,8 @@ def test_a_follower_that_stands_still_is_in_nobodys_way(tmp_path):
     assert len(dump(tmp_path)["trades"]) == 150
 
 
-def test_where_nothing_has_happened_yet_nothing_is_found_whatever_the_follower_does(tmp_path):
-    """It makes the file of history, and may take its time."""
+def test_empty_server_answers_without_a_history_file(tmp_path):
+    """The follower creates the file, perhaps late."""
     with live_server(tmp_path, **SETTINGS) as live:
         pid = eventually(lambda: follower_of(live))
         os.kill(pid, signal.SIGSTOP)
@@ -268,12 +268,12 @@ def test_where_nothing_has_happened_yet_nothing_is_found_whatever_the_follower_d
             os.kill(pid, signal.SIGCONT)
 
 
-def test_a_follower_ends_with_its_server_and_writes_what_it_was_sent(tmp_path):
+def test_follower_of_a_killed_server_writes_the_received_frames_and_exits(tmp_path):
     with live_server(tmp_path, **SETTINGS) as live:
-        traded(live, "m", 1)
+        make_trades(live, "m", 1)
         eventually(lambda: "\nclob_history_lag_commands 0.0" in live.http.get("/metrics").text)
         pid = follower_of(live)
-        traded(live, "m", 20)
+        make_trades(live, "m", 20)
         live.kill()
     eventually(lambda: is_gone(pid))
     with closing(HistoryStore(tmp_path)) as store:
@@ -282,10 +282,10 @@ def test_a_follower_ends_with_its_server_and_writes_what_it_was_sent(tmp_path):
     assert max(row[-3] for row in dump(tmp_path)["trades"]) <= reached
 
 
-def test_a_start_that_is_broken_off_leaves_no_process(tmp_path):
+def test_interrupted_start_leaves_no_process(tmp_path):
     process = begun(tmp_path)
     eventually(lambda: (tmp_path / "history.lock").exists())
     process.kill()
     process.wait()
-    with closing(HistoryStore(tmp_path)) as store:  # comes through only once the follower is gone
+    with closing(HistoryStore(tmp_path)) as store:  # waits until the follower has exited
         assert store.applied.seq == 0

@@ -1,56 +1,56 @@
-"""What a killed process left, damaged in some place, and how a log takes it."""
+"""Folders of killed writers, damaged at one place, and the reaction of the log."""
 
 import itertools
 import shutil
 from typing import NamedTuple
 
 from clob_server.log import LogDamagedError, LogNewerError, Snapshot, SqliteLog, Tail
-from tests.server.log.writer import Habits, history, left_by, snapshot_of
+from tests.server.log.writer import Settings, all_frames, left_by, snapshot_of
 
 KILLED = {
-    "all of it in the write-ahead log": Habits(frames=25),
-    "some of it moved on": Habits(frames=60, checkpoint_pages=20),
-    "some of it dropped": Habits(frames=45, checkpoint_pages=20, snapshot_each=8, drop_each=20),
-    "all of it dropped": Habits(frames=40, checkpoint_pages=20, snapshot_each=10, drop_each=20),
+    "all in the write-ahead log": Settings(frames=25),
+    "some after a checkpoint": Settings(frames=60, checkpoint_pages=20),
+    "some dropped": Settings(frames=45, checkpoint_pages=20, snapshot_each=8, drop_each=20),
+    "all dropped": Settings(frames=40, checkpoint_pages=20, snapshot_each=10, drop_each=20),
 }
-"""Writers, by what their folders look like when they have killed themselves."""
+"""Writers, by the state of their folders after they killed themselves."""
 PLACES = ("log.db", "tip", "snapshot-", "frame", "command", "SQLite")
 
 
 class SilentError(AssertionError):
-    """A log did not refuse what is not what was written."""
+    """A log accepted damaged data."""
 
 
 class Left(NamedTuple):
-    """A folder that a killed process left, and what was acknowledged in it."""
+    """The folder of a killed writer, and the acknowledged data."""
 
     folder: object
     frames: list
-    """What has to be read: the first number, the commands and the tail of each frame."""
+    """Expected frames: first number, commands and tail."""
     floor: int
     tail: Tail
     snapshot: Snapshot | None
 
 
-def leave(folder, habits):
-    """Let a writer work and kill itself; give what it left."""
-    last = left_by(folder, habits)
-    frames = list(itertools.islice(history(), habits.frames))
+def run_writer(folder, settings):
+    """Run a writer until it kills itself; return its folder and the expected data."""
+    last = left_by(folder, settings)
+    frames = list(itertools.islice(all_frames(), settings.frames))
     tail = frames[-1][2]
     assert tail.seq == last
     floor = covered = 0
     snapshot = None
     for count, (_, _, end) in enumerate(frames, 1):
-        if habits.snapshot_each and count % habits.snapshot_each == 0:
+        if settings.snapshot_each and count % settings.snapshot_each == 0:
             snapshot, covered = snapshot_of(end), end.seq
-        if habits.drop_each and count % habits.drop_each == 0:
+        if settings.drop_each and count % settings.drop_each == 0:
             floor = covered
     rest = [frame for frame in frames if frame[0] > floor]
     return Left(folder, rest, floor, tail, snapshot)
 
 
-def copied(left, folder):
-    """Copy a folder, without what an earlier copy left there."""
+def copy_folder(left, folder):
+    """Copy a folder over an earlier copy."""
     shutil.rmtree(folder, ignore_errors=True)
     return shutil.copytree(left.folder, folder)
 
@@ -63,7 +63,7 @@ def flip(path, bit):
 
 
 def any_bit(rng, folder):
-    """Draw a file and a bit of it; the heads of pages, where SQLite looks first, more often."""
+    """Return a random file and bit; page headers, which SQLite reads first, are more likely."""
     paths = sorted(folder.iterdir())
     weights = [{"log.db": 4, "log.db-wal": 4}.get(path.name, 1) for path in paths]
     (path,) = rng.choices(paths, weights)
@@ -74,21 +74,21 @@ def any_bit(rng, folder):
     return path, byte * 8 + rng.randrange(8)
 
 
-def taken(left, folder, make=SqliteLog):
-    """Open a damaged folder, and say how it is taken.
+def reaction(left, folder, make=SqliteLog):
+    """Open a damaged folder, and return the reaction.
 
     Returns:
-        ``refused``; or ``harmless`` where all is there, and stays there when it is appended to.
+        ``rejected``, or ``harmless`` if all data is there, also after an append.
 
     Raises:
-        SilentError: something is missing, or other than it was.
+        SilentError: data is missing or changed.
     """
     try:
         log = make(folder)
     except LogDamagedError as error:
         return _named(error)
     except LogNewerError:
-        return "refused"  # the number of the version is what is damaged
+        return "rejected"  # the version number is damaged
     try:
         _compare(left, log, [])
         more = (log.tail.seq + 1, (b"\x80",), None)
@@ -107,20 +107,20 @@ def taken(left, folder, make=SqliteLog):
 
 
 def _named(error):
-    assert any(place in str(error) for place in PLACES), f"it names no place: {error}"
-    return "refused"
+    assert any(place in str(error) for place in PLACES), f"the error names no location: {error}"
+    return "rejected"
 
 
 def _compare(left, log, more):
-    """Find all that was acknowledged, from the beginning and from the middle."""
+    """Check that all acknowledged data is there, reading from several commands on."""
     expected = [*left.frames, *more]
     tail = expected[-1][2] if expected else left.tail
     if log.tail != tail:
-        raise SilentError(f"it ends with {log.tail}, not with {tail}")
+        raise SilentError(f"it ends with {log.tail}, not {tail}")
     starts = [frame[0] for frame in expected] or [left.floor + 1]
     for start in (starts[0], starts[len(starts) // 2], starts[-1]):
         found = [(frame.first_seq, frame.raw) for frame in log.read(start - 1)]
         if found != [frame[:2] for frame in expected if frame[0] >= start]:
-            raise SilentError(f"from command {start} on there are other frames than were appended")
+            raise SilentError(f"wrong frames from command {start} on")
     if log.get_snapshot() != left.snapshot:
-        raise SilentError("its snapshot is another one")
+        raise SilentError("wrong snapshot")

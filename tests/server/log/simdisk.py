@@ -1,22 +1,21 @@
-"""A simulated disk: page cache, platter, and every way to die; ``simvfs`` puts it under a log.
+"""A simulated disk with a page cache and faults; ``simvfs`` connects it to a log.
 
-What is written goes to the page cache, and every sector of it remembers what it has been since the
-last sync. At a power loss each such sector turns out to be any of these, or torn; each name in the
-folder is there or not. A process death keeps the page cache, and what was not synced stays so.
+Writes go to the page cache, which remembers every version of a sector since the last sync. At a
+power loss each sector becomes one of them, or torn, and each unsynced file name is there or not. A
+process death keeps the page cache, without making it durable.
 
-The model is as hard as what SQLite and the tip ask of a disk, and no harder:
+The model is as strict as the assumptions of SQLite and the tip, and no stricter:
 
 - The first sync of a journal or write-ahead log makes the whole folder durable. SQLite does so on
   Unix for each that it opens to make it, were it there already or not.
 - With powersafe overwrite a torn sector holds rubbish only in the bytes that were being written.
   Without it, and with sectors of 4 KiB, all of the sector may be rubbish.
-- What is overwritten through ``SimFiles`` lies in one page, so that a dying process has written it
-  or not; and in one sector, which is old or new, but where the weather says that it may tear.
-- A sync that fails leaves any mixture on the platter, and the pages marked clean: the next sync
-  says that all is well.
+- A write through ``SimFiles.overwrite`` is within one page, so a dying process has done all of it
+  or nothing, and within one sector, which is old or new unless ``Weather.torn_tip`` is set.
+- A failed sync leaves a mixture on the platter, and marks the pages clean: the next sync succeeds.
 
-Nothing that is drawn depends on the bytes, as the salts of SQLite are never the same: a seed gives
-the same run each time.
+Random choices do not depend on the bytes, since SQLite's salts differ each time: a seed always
+gives the same run.
 """
 
 from dataclasses import dataclass
@@ -28,18 +27,18 @@ POWER, PROCESS, SYNC, FULL = "power loss", "process death", "failed sync", "disk
 
 @dataclass(frozen=True)
 class Weather:
-    """What the disk is like."""
+    """Properties of the disk."""
 
     sector: int = 512
     powersafe: bool = True
     lying: bool = False
-    """Whether a sync does nothing, and says that it did."""
+    """Whether a sync succeeds without effect."""
     torn_tip: bool = False
     """Whether a sector that is overwritten through the files may be torn."""
 
 
 class Inode:
-    """A file: what the page cache has of it, and what the platter has."""
+    """A file: its content in the page cache and on the platter."""
 
     def __init__(self, weather):
         self.weather = weather
@@ -48,13 +47,13 @@ class Inode:
         self.versions = {}
         self.sizes = []
         self.in_one_page = False
-        """Whether it is written in one call within one page, which the system does not part."""
+        """Whether each write is one call within one page, which the system does not split."""
         self.whole_sectors = False
         self.lost = False
-        """Whether a sync failed, so that pages marked clean are not on the platter."""
+        """Whether a sync failed, so that clean pages may not be on the platter."""
 
     def write(self, offset, data):
-        """Put bytes into the page cache."""
+        """Write bytes to the page cache."""
         end = offset + len(data)
         if end > len(self.data):
             self.data.extend(bytes(end - len(self.data)))
@@ -66,12 +65,12 @@ class Inode:
             self.versions.setdefault(number, []).append(content)
 
     def truncate(self, size):
-        """Cut it in the page cache."""
+        """Truncate the file in the page cache."""
         del self.data[size:]
         self.sizes.append(len(self.data))
 
     def sync(self):
-        """Bring all of it to the platter."""
+        """Copy the page cache to the platter."""
         size, sector = len(self.data), self.weather.sector
         _resize(self.platter, size)
         for at in (number * sector for number in self.versions):
@@ -79,8 +78,8 @@ class Inode:
                 self.platter[at : at + sector] = self.data[at : at + sector]
         self._all_clean()
 
-    def settle(self, rng):
-        """Bring to the platter what chance has brought there."""
+    def write_back(self, rng):
+        """Copy random versions of the unsynced sectors to the platter."""
         before, sector = bytes(self.platter), self.weather.sector
         size = rng.choice([len(before), *self.sizes])
         kept, torn = rng.choice((0, 0.2, 0.5, 0.8, 1)), rng.choice((0, 0, 0.3))
@@ -98,7 +97,7 @@ class Inode:
         self._all_clean()
 
     def _torn(self, old, new, rng):
-        """Give what is left of a sector that was being written."""
+        """Return a random torn sector."""
         sector = self.weather.sector
         cut, rubbish, mixed = rng.randrange(sector), rng.randbytes(sector), rng.random() < 0.5
         if not self.weather.powersafe:
@@ -107,15 +106,15 @@ class Inode:
             return new[:cut] + old[cut:]
         return bytes(
             o if o == n else r for o, n, r in zip(old, new, rubbish, strict=True)
-        )  # what was not being written stays
+        )  # unwritten bytes stay
 
     def fail(self, rng):
-        """Let a sync fail: chance decides what is on the platter, and nothing is dirty."""
-        self.settle(rng)
+        """Fail a sync: random sectors reach the platter, and none stays dirty."""
+        self.write_back(rng)
         self.lost = True
 
     def evict(self):
-        """Read again from the platter what a failed sync had left in the page cache."""
+        """Reload the page cache from the platter after a failed sync."""
         size = len(self.data)
         self.data[:] = self.platter
         _resize(self.data, size)
@@ -127,24 +126,24 @@ class Inode:
 
 
 def error_of(code, words):
-    """Give what apsw raises for a code of SQLite, with words."""
+    """Return the apsw exception for an SQLite code, with a message."""
     error = apsw.exception_for(code)
     error.args = (words,)
     return error
 
 
 def _resize(data, size):
-    """Cut bytes, or fill them up with zeros."""
+    """Truncate, or pad with zeros."""
     del data[size:]
     data.extend(bytes(size - len(data)))
 
 
 class Disk:
-    """A folder on a disk, one life of the process after the other.
+    """A folder on a disk, through several lives of a process.
 
     Args:
-        rng: what chance is drawn from.
-        weather: what the disk is like.
+        rng: source of random choices.
+        weather: properties of the disk.
     """
 
     def __init__(self, rng, weather=None):
@@ -154,28 +153,28 @@ class Disk:
         self.platter_names = {}
         self.life = 0
         self.struck = None
-        """The fault that has struck in this life."""
+        """The fault of this life."""
         self.operations = 0
         self._planned, self._left = None, 0
 
     @property
     def dead(self):
-        """Whether the process, or the machine, is dead."""
+        """Whether the process or the machine is dead."""
         return self.struck in (POWER, PROCESS)
 
     def plan(self, fault, operations):
-        """Let a fault strike after so many operations, or at the first fit one after them."""
+        """Plan a fault after a number of operations, or at the first suitable one after them."""
         self._planned, self._left = fault, operations
 
     def strike(self, fault):
-        """Let a fault strike now, between two operations."""
+        """Trigger a fault now, between two operations."""
         if not self.dead:
             self.struck = fault
 
     def revive(self):
-        """Begin the next life, with what the last one has left."""
+        """Start the next life with the data that the last one left."""
         if self.struck == POWER:
-            self._settle()
+            self._lose_power()
         else:
             for inode in self.names.values():
                 if inode.lost and self.rng.random() < 0.5:
@@ -183,8 +182,8 @@ class Disk:
         self._planned = self.struck = None
         self.life += 1
 
-    def _settle(self):
-        """Lose power: what is on the platter is all there is."""
+    def _lose_power(self):
+        """Lose power: only the platter remains."""
         either = dict.fromkeys([*self.platter_names, *self.names])
         for name in either:
             kept = self.names if self.rng.random() < 0.5 else self.platter_names
@@ -192,19 +191,19 @@ class Disk:
         self.names = {name: inode for name, inode in either.items() if inode is not None}
         self.platter_names = dict(self.names)
         for inode in dict.fromkeys(self.names.values()):
-            inode.settle(self.rng)
+            inode.write_back(self.rng)
             inode.data[:] = inode.platter
             inode.lost = False
 
     # ----- operations ------------------------------------------------------------------------
 
     def alive(self, life):
-        """Refuse whoever is dead; what a dead process left open goes nowhere."""
+        """Raise if the process is dead, or the file was opened in an earlier life."""
         if self.dead or life != self.life:
             raise error_of(apsw.SQLITE_IOERR, "dead")
 
     def _step(self):
-        """Count an operation; tell whether death strikes in the middle of it."""
+        """Count an operation; return whether the process dies within it."""
         self.operations += 1
         self._left -= 1
         return self._planned in (POWER, PROCESS) and self._left <= 0
@@ -214,7 +213,7 @@ class Disk:
         raise error_of(apsw.SQLITE_IOERR, "dead")
 
     def write(self, inode, offset, data):
-        """Write, or die having written some of it, or find the disk full."""
+        """Write; or write a part and die; or fail because the disk is full."""
         if self._step():
             done = self.rng.randrange(len(data) + 1)
             if inode.in_one_page:
@@ -229,7 +228,7 @@ class Disk:
         inode.write(offset, data)
 
     def truncate(self, inode, size):
-        """Cut a file, or die before or after."""
+        """Truncate a file; or die before or after."""
         dies = self._step()
         if not dies or self.rng.random() < 0.5:
             inode.truncate(size)
@@ -237,7 +236,7 @@ class Disk:
             self._die()
 
     def sync(self, inode, names=False):
-        """Make a file durable, and all names with it; or die before or after; or fail."""
+        """Sync a file, and optionally all names; or die before or after; or fail."""
         dies = self._step()
         if dies and self.rng.random() < 0.5:
             self._die()
@@ -253,7 +252,7 @@ class Disk:
             self._die()
 
     def sync_names(self):
-        """Make the names durable, or die before or after."""
+        """Sync the names; or die before or after."""
         dies = self._step()
         if not self.weather.lying and (not dies or self.rng.random() < 0.5):
             self.platter_names = dict(self.names)
@@ -261,7 +260,7 @@ class Disk:
             self._die()
 
     def name(self, name, inode):
-        """Give a name to a file, or take it away with None; or die before or after."""
+        """Set a name, or remove it with None; or die before or after."""
         dies = self._step()
         if not dies or self.rng.random() < 0.5:
             if inode is None:

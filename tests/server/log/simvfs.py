@@ -1,4 +1,4 @@
-"""The simulated disk as a log sees it: a VFS for SQLite, and ``Files`` for tip and snapshots."""
+"""Adapters of the simulated disk: a VFS for SQLite, and ``Files`` for tip and snapshots."""
 
 import errno
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from tests.server.log.simdisk import Inode, error_of
 
 
 class SimVfs(apsw.VFS):
-    """The disk as SQLite sees it, in one life. The folder of a path plays no part."""
+    """SQLite VFS over the disk, for one life; folders of paths are ignored."""
 
     def __init__(self, disk):
         self.name = f"simulated disk {id(disk)}, life {disk.life}"
@@ -17,7 +17,7 @@ class SimVfs(apsw.VFS):
         super().__init__(self.name, maxpathname=1024)
 
     def excepthook(self, kind, error, trace):
-        """Hush an error of the disk where SQLite has nobody to tell; nothing else."""
+        """Suppress disk errors that SQLite cannot report."""
         struck = self.disk.struck or self.disk.life != self.life
         if struck and isinstance(error, apsw.IOError | apsw.FullError):
             return True
@@ -67,12 +67,12 @@ class SimVfs(apsw.VFS):
 
 
 def _last(path):
-    """Give the name of a file in its folder."""
+    """Return the file name of a path."""
     return path.rpartition("/")[2]
 
 
 class SimFile:
-    """An open file as SQLite sees it."""
+    """An open file of the VFS."""
 
     def __init__(self, vfs, inode, sync_names):
         self._disk, self._life, self._inode = vfs.disk, vfs.life, inode
@@ -126,7 +126,7 @@ class SimFile:
 
 
 class SimFiles:
-    """The disk as the log's ``Files``, in one life; each step is one that ``Folder`` makes."""
+    """``Files`` over the disk, for one life, with the same steps as ``Folder``."""
 
     def __init__(self, disk):
         self._disk, self._life = disk, disk.life
@@ -169,7 +169,7 @@ class SimFiles:
 
     @contextmanager
     def _errors_of_the_system(self):
-        """Refuse the dead; say what went wrong as the system says it."""
+        """Raise if the process is dead; convert errors to OSError."""
         try:
             self._disk.alive(self._life)
             yield

@@ -1,4 +1,4 @@
-"""A process that appends as fast as it can is killed, again and again: all it said is there."""
+"""A writer is killed repeatedly; all frames that it acknowledged are there."""
 
 import contextlib
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -8,15 +8,15 @@ from itertools import takewhile
 import pytest
 
 from clob_server.log import LogLockedError, SqliteLog
-from tests.server.log.writer import Habits, batch, history, snapshot_of, start
+from tests.server.log.writer import Settings, all_frames, batch, snapshot_of, start
 
-HABITS = Habits(checkpoint_pages=40, snapshot_each=50, drop_each=150)
+SETTINGS = Settings(checkpoint_pages=40, snapshot_each=50, drop_each=150)
 CYCLES, CYCLES_LONG = 20, 200
 
 
 def killed(folder, lines, meanwhile=lambda: None):
-    """Let a writer append until it has acknowledged so often, and kill it; give what was heard."""
-    with start(folder, HABITS) as process:
+    """Kill a writer after a number of acknowledgements; return the acknowledged numbers."""
+    with start(folder, SETTINGS) as process:
         try:
             heard = [process.stdout.readline() for _ in range(lines)]
             meanwhile()
@@ -24,7 +24,7 @@ def killed(folder, lines, meanwhile=lambda: None):
             heard += process.stdout.readlines()
         finally:
             process.kill()
-    # A line that was cut was not heard.
+    # an incomplete line is not an acknowledgement
     return [int(line) for line in heard if line.endswith(b"\n")]
 
 
@@ -39,7 +39,7 @@ def find(folder, copy, last):
         assert log.tail.seq in (last, last + len(batch(last + 1)))
         snapshot = log.get_snapshot()
         after = snapshot.seq if snapshot else 0
-        written = list(takewhile(lambda frame: frame[2].seq <= log.tail.seq, history()))
+        written = list(takewhile(lambda frame: frame[2].seq <= log.tail.seq, all_frames()))
         assert written[-1][2] == log.tail
         expected = [(first, commands) for first, commands, _ in written if first > after]
         assert [(frame.first_seq, frame.raw) for frame in log.read(after)] == expected
@@ -49,8 +49,8 @@ def find(folder, copy, last):
         log.close()
 
 
-def kill_again_and_again(tmp_path, cycles, seed):
-    """Kill writers on one folder; give how much they acknowledged."""
+def kill_repeatedly(tmp_path, cycles, seed):
+    """Kill writers on one folder repeatedly; return the number of acknowledgements."""
     rng, total, last = random.Random(seed), 0, 0
     for cycle in range(cycles):
         heard = killed(tmp_path / "log", rng.randrange(1, 60))
@@ -61,26 +61,26 @@ def kill_again_and_again(tmp_path, cycles, seed):
     return total
 
 
-def test_what_was_acknowledged_is_there_after_a_kill(tmp_path):
-    assert kill_again_and_again(tmp_path, CYCLES, 1) > CYCLES * 10
+def test_acknowledged_frames_survive_kills(tmp_path):
+    assert kill_repeatedly(tmp_path, CYCLES, 1) > CYCLES * 10
 
 
 @pytest.mark.long
-def test_what_was_acknowledged_is_there_after_very_many_kills(tmp_path):
-    kill_again_and_again(tmp_path, CYCLES_LONG, 2)
+def test_acknowledged_frames_survive_many_kills(tmp_path):
+    kill_repeatedly(tmp_path, CYCLES_LONG, 2)
 
 
-def test_while_one_process_has_it_nobody_else_gets_it(tmp_path):
-    def refused():
+def test_second_process_is_locked_out(tmp_path):
+    def try_to_open():
         with pytest.raises(LogLockedError):
             SqliteLog(tmp_path / "log")
 
-    assert killed(tmp_path / "log", 3, refused)
+    assert killed(tmp_path / "log", 3, try_to_open)
     SqliteLog(tmp_path / "log").close()
 
 
-def test_what_a_death_left_aside_is_removed(tmp_path):
-    """As one does in the middle of putting a snapshot: it is written aside, and not renamed yet."""
+def test_unfinished_snapshot_file_is_removed_at_open(tmp_path):
+    """A process killed while it stores a snapshot leaves the file before its rename."""
     with contextlib.closing(SqliteLog(tmp_path)) as log:
         log.append([b"\x80"], 0)
     aside = tmp_path / "snapshot-00000000000000000001.bin.new"

@@ -1,4 +1,4 @@
-"""Deliberate faults in the log are caught: a story that finds nothing would prove nothing."""
+"""Deliberate faults in the log are detected by the simulation and by flipped bits."""
 
 import contextlib
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -9,16 +9,24 @@ import pytest
 
 from clob.journal import encode_frame, frame_hash, read_frames
 from clob_server.log import LogFailedError, SqliteLog, Tail, sqlite
-from tests.server.log.damage import KILLED, SilentError, any_bit, copied, flip, leave, taken
+from tests.server.log.damage import (
+    KILLED,
+    SilentError,
+    any_bit,
+    copy_folder,
+    flip,
+    reaction,
+    run_writer,
+)
 from tests.server.log.simdisk import FULL, POWER, PROCESS, SYNC, Disk
+from tests.server.log.simulation import BIG_SECTORS, LYING, TROUBLE, first_failure
 from tests.server.log.simvfs import SimFiles, SimVfs
-from tests.server.log.story import BIG_SECTORS, LYING, TROUBLE, catches
 
 SEEDS = range(60)
 
 
-class Normal(SqliteLog):
-    """It syncs at checkpoints alone."""
+class NormalSync(SqliteLog):
+    """Syncs at checkpoints only."""
 
     level = "NORMAL"
 
@@ -27,14 +35,14 @@ class Normal(SqliteLog):
         self._db.execute(f"PRAGMA synchronous={self.level}").fetchall()
 
 
-class Off(Normal):
-    """It never syncs."""
+class NoSync(NormalSync):
+    """Never syncs."""
 
     level = "OFF"
 
 
-class Hasty(SqliteLog):
-    """It acknowledges a batch, and commits it before the next one."""
+class EarlyAcknowledgement(SqliteLog):
+    """Acknowledges a batch, and commits it before the next one."""
 
     _late = None
 
@@ -66,40 +74,40 @@ class Hasty(SqliteLog):
             super().append(commands, after, **hashes)
 
 
-class Trusting(SqliteLog):
-    """It shows what it finds at open, durable or not."""
+class NoCheckpointAtOpen(SqliteLog):
+    """Returns the frames found at open, durable or not."""
 
     def _checkpoint(self, mode):
         if mode != "TRUNCATE":
             super()._checkpoint(mode)
 
 
-class Tipless(SqliteLog):
-    """It takes the end of the log for its end."""
+class NoTip(SqliteLog):
+    """Ignores the tip."""
 
-    def _compare(self, told, found):
+    def _check_tip(self, tip, found):
         pass
 
 
 @pytest.mark.parametrize(
     ("make", "weather"),
-    [(Normal, {}), (Off, {}), (SqliteLog, {"weather": LYING}), (Hasty, {})],
+    [(NormalSync, {}), (NoSync, {}), (SqliteLog, {"weather": LYING}), (EarlyAcknowledgement, {})],
     ids=["synchronous=NORMAL", "synchronous=OFF", "a sync that lies", "too early"],
 )
-def test_what_is_acknowledged_before_it_is_durable_is_caught(tmp_path, make, weather):
-    assert catches(SEEDS, tmp_path, make=make, **weather)
+def test_acknowledgement_before_durability_is_detected(tmp_path, make, weather):
+    assert first_failure(SEEDS, tmp_path, make=make, **weather)
 
 
-def test_the_same_seeds_find_nothing_in_the_log_itself(tmp_path):
-    assert catches(SEEDS, tmp_path) is None
+def test_same_seeds_pass_with_the_real_log(tmp_path):
+    assert first_failure(SEEDS, tmp_path) is None
 
 
-def test_what_is_shown_before_it_is_durable_is_caught(tmp_path):
-    assert catches(range(800), tmp_path, make=Trusting, weather=BIG_SECTORS)
+def test_read_before_durability_is_detected(tmp_path):
+    assert first_failure(range(800), tmp_path, make=NoCheckpointAtOpen, weather=BIG_SECTORS)
 
 
-def shown_and_then_there(seed, folder, make):
-    """Let a process die while it appends, the next show what it finds, and the power go."""
+def frames_before_and_after_power_loss(seed, folder, make):
+    """Kill a process while it appends, read the log in the next one, then lose power."""
     disk = Disk(random.Random(seed))
     disk.plan(None, 0)
     seen = []
@@ -121,60 +129,62 @@ def shown_and_then_there(seed, folder, make):
     return seen[1:]
 
 
-def test_what_was_shown_after_a_death_is_there_after_a_loss_of_power(tmp_path):
-    """It has the one command or both; but what it has shown it has for good."""
-    lives = [shown_and_then_there(seed, tmp_path, SqliteLog) for seed in SEEDS]
+def test_frames_read_after_a_kill_survive_a_power_loss(tmp_path):
+    """The interrupted frame may be there or not, but it must not disappear after a read."""
+    lives = [frames_before_and_after_power_loss(seed, tmp_path, SqliteLog) for seed in SEEDS]
     assert {tuple(life) for life in lives} == {(1, 1), (2, 2)}
-    lives = [shown_and_then_there(seed, tmp_path, Trusting) for seed in SEEDS]
+    lives = [
+        frames_before_and_after_power_loss(seed, tmp_path, NoCheckpointAtOpen) for seed in SEEDS
+    ]
     assert [2] in lives or [2, 1] in lives
 
 
-# ----- caught by flipped bits ----------------------------------------------------------------
+# ----- detected by flipped bits --------------------------------------------------------------
 
 
-def trusting(pieces, previous, first_seq):
-    """Read frames, and take each for the one that follows, whatever its chain hash."""
+def without_chain_check(pieces, previous, first_seq):
+    """Read frames without checking the chain hash."""
     for piece in pieces:
         body = piece[:-32]
-        mended = body + sqlite.beside.hash_of(previous + body)
+        mended = body + sqlite.files.hash_of(previous + body)
         for frame in read_frames(mended, previous, first_seq):
             yield msgspec.structs.replace(frame, chain_hash=piece[-32:])
             first_seq += frame.count
         previous = piece[-32:]
 
 
-def silent(left, folder, seeds, name, make=SqliteLog):
-    """Give the first seed whose flipped bit in this file is passed over in silence; or None."""
+def first_undetected(left, folder, seeds, name, make=SqliteLog):
+    """Return the first seed whose flipped bit in a file is not detected; None if all are."""
     for seed in seeds:
-        path, bit = any_bit(random.Random(seed), copied(left, folder))
+        path, bit = any_bit(random.Random(seed), copy_folder(left, folder))
         if path.name != name:
             continue
         flip(path, bit)
         try:
-            taken(left, folder, make)
+            reaction(left, folder, make)
         except SilentError:
             return seed
     return None
 
 
-def test_without_the_tip_a_flipped_bit_drops_the_end_in_silence(tmp_path):
-    left = leave(tmp_path / "left", KILLED["all of it in the write-ahead log"])
+def test_without_the_tip_a_flipped_bit_drops_frames_undetected(tmp_path):
+    left = run_writer(tmp_path / "left", KILLED["all in the write-ahead log"])
     folder = tmp_path / "log"
     seeds = range(20)
-    assert silent(left, folder, seeds, "log.db-wal", Tipless) is not None
-    assert silent(left, folder, seeds, "log.db-wal") is None
+    assert first_undetected(left, folder, seeds, "log.db-wal", NoTip) is not None
+    assert first_undetected(left, folder, seeds, "log.db-wal") is None
 
 
-def test_without_the_chain_a_flipped_bit_changes_a_command_in_silence(tmp_path):
-    left = leave(tmp_path / "left", KILLED["some of it moved on"])
+def test_without_the_chain_a_flipped_bit_changes_a_command_undetected(tmp_path):
+    left = run_writer(tmp_path / "left", KILLED["some after a checkpoint"])
     folder = tmp_path / "log"
     seeds = range(60)
-    with mock.patch.object(sqlite, "read_frames", trusting):
-        assert silent(left, folder, seeds, "log.db") is not None
-    assert silent(left, folder, seeds, "log.db") is None
+    with mock.patch.object(sqlite, "read_frames", without_chain_check):
+        assert first_undetected(left, folder, seeds, "log.db") is not None
+    assert first_undetected(left, folder, seeds, "log.db") is None
 
 
-# ----- after a commit that failed ------------------------------------------------------------
+# ----- after a failed commit -----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -193,16 +203,16 @@ def log(disk, tmp_path):
 
 FAULTS = pytest.mark.parametrize("fault", [SYNC, FULL])
 COMMANDS = [b"\x82" * 5_000]
-"""Enough for another page, so that the write-ahead log grows."""
+"""Larger than a page, so that the write-ahead log grows."""
 
 
 @FAULTS
-def test_after_a_failed_commit_every_later_one_is_refused(disk, log, fault):
+def test_appends_after_a_failed_commit_are_rejected(disk, log, fault):
     disk.plan(fault, 0)
     with pytest.raises(LogFailedError, match="commands 3 to 3: "):
         log.append(COMMANDS, 2)
     assert disk.struck == fault
-    disk.plan(None, 0)  # the disk is well again, and it is too late
+    disk.plan(None, 0)  # the disk works again
     before = disk.operations
     for _ in range(3):
         with pytest.raises(LogFailedError):
@@ -215,7 +225,7 @@ def test_after_a_failed_commit_every_later_one_is_refused(disk, log, fault):
 
 
 @FAULTS
-def test_a_checkpoint_that_failed_ends_it_too(disk, log, fault, monkeypatch):
+def test_appends_after_a_failed_checkpoint_are_rejected(disk, log, fault, monkeypatch):
     monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 0)
     log.append(COMMANDS, 2)
     disk.plan(fault, 0)
@@ -226,11 +236,11 @@ def test_a_checkpoint_that_failed_ends_it_too(disk, log, fault, monkeypatch):
         log.append(COMMANDS, 3)
 
 
-def test_a_tip_that_cannot_be_written_ends_it_too(disk, log, monkeypatch):
-    def refuse(_name, _data):
+def test_appends_after_a_failed_tip_write_are_rejected(disk, log, monkeypatch):
+    def fail(_name, _data):
         raise OSError("no")
 
-    monkeypatch.setattr(log._files, "overwrite", refuse)
+    monkeypatch.setattr(log._files, "overwrite", fail)
     with pytest.raises(LogFailedError):
         log.append(COMMANDS, 2)
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""The simulated disk keeps what it says it keeps, and loses the rest."""
+"""The simulated disk keeps synced data, and loses the rest."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -14,7 +14,7 @@ OLD, NEW = b"o" * 1024, b"n" * 1024
 
 
 def disk_with(seed, data=OLD, **weather):
-    """Make a disk with one durable file, and give that file too."""
+    """Return a disk with one durable file, and the file."""
     disk = Disk(random.Random(seed), Weather(**weather))
     inode = Inode(disk.weather)
     disk.name("file", inode)
@@ -24,7 +24,7 @@ def disk_with(seed, data=OLD, **weather):
 
 
 def after(disk, fault):
-    """Let a fault strike, and give what the file then holds; None where there is none."""
+    """Trigger a fault; return the content of the file, or None if it is gone."""
     disk.strike(fault)
     disk.revive()
     found = disk.names.get("file")
@@ -32,7 +32,7 @@ def after(disk, fault):
 
 
 def outcomes(fault, prepare, **weather):
-    """Give all that a file can hold after the fault."""
+    """Return all possible contents of a file after a fault."""
     found = set()
     for seed in SEEDS:
         disk, inode = disk_with(seed, **weather)
@@ -41,7 +41,7 @@ def outcomes(fault, prepare, **weather):
     return found
 
 
-def test_what_was_synced_is_there_after_a_power_loss():
+def test_synced_data_survives_a_power_loss():
     def prepare(disk, inode):
         disk.write(inode, 0, NEW)
         disk.sync(inode)
@@ -49,7 +49,7 @@ def test_what_was_synced_is_there_after_a_power_loss():
     assert outcomes(POWER, prepare) == {NEW}
 
 
-def test_each_sector_that_was_not_synced_is_old_or_new_or_torn():
+def test_unsynced_sector_is_old_new_or_torn():
     found = outcomes(POWER, lambda disk, inode: disk.write(inode, 0, NEW))
     halves = {OLD[:512] + NEW[512:], NEW[:512] + OLD[512:], OLD, NEW}
     assert halves < found
@@ -58,12 +58,12 @@ def test_each_sector_that_was_not_synced_is_old_or_new_or_torn():
     assert any(set(sector) - set(b"on") for sector in mixed)
 
 
-def test_a_process_death_keeps_what_was_written():
+def test_process_death_keeps_written_data():
     found = outcomes(PROCESS, lambda disk, inode: disk.write(inode, 0, NEW))
     assert found == {NEW}
 
 
-def test_what_a_dead_process_left_can_still_lose_power():
+def test_data_of_a_dead_process_may_be_lost_in_a_power_loss():
     def prepare(disk, inode):
         disk.write(inode, 0, NEW)
         after(disk, PROCESS)
@@ -71,12 +71,12 @@ def test_what_a_dead_process_left_can_still_lose_power():
     assert {OLD, NEW} < outcomes(POWER, prepare)
 
 
-def test_bytes_that_were_not_being_written_stay():
+def test_unwritten_bytes_of_a_torn_sector_stay():
     found = outcomes(POWER, lambda disk, inode: disk.write(inode, 100, b"n" * 50))
     assert {data[:100] + data[150:] for data in found} == {OLD[50:]}
 
 
-def test_without_powersafe_overwrite_the_whole_sector_may_be_rubbish():
+def test_whole_sector_may_be_rubbish_without_powersafe_overwrite():
     def prepare(disk, inode):
         disk.write(inode, 100, b"n" * 50)
 
@@ -84,7 +84,7 @@ def test_without_powersafe_overwrite_the_whole_sector_may_be_rubbish():
     assert any(data[:100] != OLD[:100] for data in found)
 
 
-def test_a_sector_of_the_small_files_is_never_torn():
+def test_sector_of_the_small_files_is_never_torn():
     def overwrite(disk, _inode):
         SimFiles(disk).overwrite("file", b"n" * 50)
         SimFiles(disk).overwrite("file", b"m" * 50)
@@ -94,14 +94,14 @@ def test_a_sector_of_the_small_files_is_never_torn():
     assert len(outcomes(POWER, overwrite, torn_tip=True)) > 3
 
 
-def test_a_size_that_was_not_synced_is_the_old_or_the_new_one():
+def test_unsynced_size_is_old_or_new():
     grown = outcomes(POWER, lambda disk, inode: disk.write(inode, 1024, NEW))
     assert {len(data) for data in grown} == {1024, 2048}
     cut = outcomes(POWER, lambda disk, inode: disk.truncate(inode, 0))
     assert cut == {OLD, b""}
 
 
-def test_a_name_that_was_not_synced_is_there_or_not():
+def test_unsynced_name_is_there_or_not():
     made = outcomes(POWER, lambda disk, _: disk.name("other", Inode(disk.weather)))
     assert made == {OLD}
     assert outcomes(POWER, lambda disk, _: disk.name("file", None)) == {OLD, None}
@@ -113,7 +113,7 @@ def test_a_name_that_was_not_synced_is_there_or_not():
     assert outcomes(POWER, removed) == {None}
 
 
-def test_a_file_is_replaced_whole_or_not_at_all():
+def test_replace_is_atomic():
     def prepare(disk, _inode):
         disk.plan(POWER, disk.rng.randrange(1, 6))
         with pytest.raises(OSError, match="dead"):
@@ -122,7 +122,7 @@ def test_a_file_is_replaced_whole_or_not_at_all():
     assert outcomes(POWER, prepare) == {OLD, NEW}
 
 
-def test_a_sync_that_failed_loses_and_the_next_one_says_nothing():
+def test_data_of_a_failed_sync_is_lost_although_the_next_sync_succeeds():
     def prepare(disk, inode):
         disk.write(inode, 0, NEW)
         disk.plan(SYNC, 0)
@@ -134,7 +134,7 @@ def test_a_sync_that_failed_loses_and_the_next_one_says_nothing():
     assert {OLD, NEW} < outcomes(POWER, prepare)
 
 
-def test_a_sync_that_lies_loses():
+def test_data_of_a_lying_sync_is_lost():
     def prepare(disk, inode):
         disk.weather = Weather(lying=True)
         disk.write(inode, 0, NEW)
@@ -143,7 +143,7 @@ def test_a_sync_that_lies_loses():
     assert {OLD, NEW} < outcomes(POWER, prepare)
 
 
-def test_a_full_disk_takes_no_more_but_lets_write_over():
+def test_full_disk_accepts_overwrites_only():
     disk, inode = disk_with(1)
     disk.plan(FULL, 0)
     disk.write(inode, 0, NEW)
@@ -152,7 +152,7 @@ def test_a_full_disk_takes_no_more_but_lets_write_over():
     assert bytes(inode.data[:1024]) == NEW
 
 
-def test_death_strikes_in_the_middle_of_a_write():
+def test_process_may_die_within_a_write():
     def prepare(disk, inode):
         disk.plan(PROCESS, 1)
         with pytest.raises(apsw.IOError):
@@ -162,7 +162,7 @@ def test_death_strikes_in_the_middle_of_a_write():
     assert len(lengths) > 100
 
 
-def test_the_dead_write_nothing(tmp_path):
+def test_dead_process_writes_nothing(tmp_path):
     disk = Disk(random.Random(1))
     vfs = SimVfs(disk)
     database = apsw.Connection(str(tmp_path / "log.db"), vfs=vfs.name)
@@ -185,7 +185,7 @@ def _of_an_earlier_life(disk):
 
 
 @pytest.mark.parametrize("simulated", [False, True], ids=["folder", "simulated"])
-def test_the_simulated_files_are_files_as_a_folder_has_them(tmp_path, simulated):
+def test_simulated_files_behave_like_a_folder(tmp_path, simulated):
     files = SimFiles(Disk(random.Random(1))) if simulated else Folder(tmp_path)
     assert files.read("a") is None
     with pytest.raises(FileNotFoundError):
@@ -205,7 +205,7 @@ def test_the_simulated_files_are_files_as_a_folder_has_them(tmp_path, simulated)
     files.close()
 
 
-def test_a_seed_gives_the_same_disk_again():
+def test_same_seed_gives_the_same_disk():
     def run(seed):
         disk, inode = disk_with(seed)
         disk.write(inode, 0, NEW)

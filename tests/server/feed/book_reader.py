@@ -1,65 +1,63 @@
-"""Clients that keep books of their own, made of nothing but what the stream tells them."""
+"""A client that rebuilds the books of a market from the messages it receives."""
 
 from collections import Counter
 
 
 class BookReader:
-    """The books of one market: aggregated, as a snapshot has them, and order by order if all of
-    them were seen to come in.
+    """Books of one market: price levels and, for orders whose addition was received, orders.
 
     Args:
-        check: is called with the reader and a message that was taken in, to compare what it has.
-        gapless: if no event may be missing between two messages, nor a snapshot come later.
+        check: called with the reader and each applied message.
+        gapless: whether to reject a gap in the sequence or a later snapshot.
     """
 
     def __init__(self, check=lambda reader, message: None, *, gapless=True):
         self.levels = {}
-        """By token: wei and number of orders, by side and price."""
+        """By token: [size, number of orders] by (side, price)."""
         self.orders = {}
-        """By token and id: side, price and wei."""
+        """By token and order id: [side, price, size]."""
         self.seq = None
         self.trades = []
         self.counts = Counter()
-        self.has_jumped = False
-        """If something was left out before the message that came last."""
+        self.has_gap = False
+        """Whether events were skipped before the last message."""
         self.reduced = None
-        """Between the two messages of a reduction its number."""
+        """Between the two messages of a reduction: its number."""
         self.last = None
-        """The number and the token of the last event, until a snapshot comes."""
+        """Number and token of the last event since a snapshot."""
         self._check, self._gapless = check, gapless
 
-    def take(self, messages):
-        """Take messages in."""
+    def apply(self, messages):
+        """Apply messages."""
         for message in messages:
             self.counts[message["type"]] += 1
-            self.one(message)
+            self._apply(message)
 
-    def one(self, message):
-        """Take one message in."""
+    def _apply(self, message):
         kind, token, data = message["type"], message.get("tokenId"), message.get("data")
         if kind in ("subscribed", "unsubscribed"):
             return
         if kind == "heartbeat":
             assert message["seq"] == self.seq
             return
-        self.follow(message)
+        self.check_sequence(message)
         getattr(self, kind)(token, data)
         self.seq = message["seq"]
         self._check(self, message)
 
-    def follow(self, message):
-        """Insist that nothing is missing, and nothing told twice."""
+    def check_sequence(self, message):
+        """Check that no event is missing or repeated."""
         if message["type"] == "orderbook":
             assert self.seq is None or message["seq"] >= self.seq
-            self.has_jumped = self.seq not in (None, message["seq"])
-            if self.has_jumped:
+            self.has_gap = self.seq not in (None, message["seq"])
+            if self.has_gap:
                 assert not self._gapless
-                self.orders.clear()  # nothing was told of what happened to them meanwhile
+                self.orders.clear()  # their changes in the gap are unknown
             return
-        assert self.seq is not None, "events come after a snapshot"
-        self.has_jumped = False
-        # The second half of a reduction has the number of the first; and where orders for both
-        # tokens meet, what happens in the one book is told of the other, too.
+        assert self.seq is not None, "events before the first snapshot"
+        self.has_gap = False
+        # The second message of a reduction repeats its number, and so does the event in the
+        # other book of a complementary market.
         token = message["tokenId"]
         same = message["type"] == "order_added" and self.reduced == message["seq"]
         again = self.last is not None and self.last[0] == message["seq"] and self.last[1] != token
@@ -105,7 +103,7 @@ class BookReader:
 
     def change(self, token, side, price, size, count):
         """Change a level."""
-        levels = self.levels.setdefault(token, {})  # a book of which no snapshot came is empty
+        levels = self.levels.setdefault(token, {})  # without a snapshot the book is empty
         level = levels.setdefault((side, price), [0, 0])
         level[0] += size
         level[1] += count
@@ -115,13 +113,13 @@ class BookReader:
             del levels[side, price]
 
     def book(self, token):
-        """Give a book as :func:`book_of` does."""
+        """Return a book in the form of :func:`book_of`."""
         levels = self.levels.get(token, {})
         return {place: tuple(level) for place, level in levels.items()}
 
 
 def book_of(depth):
-    """Give a picture of the engine's as wei and number of orders, by side and price."""
+    """Return the engine's depth as (size, number of orders) by (side, price)."""
     sides = enumerate((depth.bids, depth.asks))
     return {
         (side, level.price): (level.size, level.num_orders)
@@ -131,7 +129,7 @@ def book_of(depth):
 
 
 def book_in(body):
-    """Give the answer of ``GET orderbook`` in the same way."""
+    """Return a response of ``GET orderbook`` in the form of :func:`book_of`."""
     return {
         (side, level["price"]): (int(level["size"]), level["numOrders"])
         for side, name in enumerate(("bids", "asks"))

@@ -1,12 +1,11 @@
-"""A feed over a real engine and a log in memory, and clients whose connections can be held up.
+"""A feed over a sequencer with a log in memory, and clients whose connections can be stalled.
 
-A client here is what a WebSocket is to the feed: messages that come in, and a door that frames go
-out by. What was written waits until the test lets the client read it.
+A client provides the messages that arrive and the push extension of the transport. Written frames
+stay in its buffer until the test reads them.
 """
 
 import asyncio
 from collections import deque
-from types import SimpleNamespace
 
 import msgspec
 
@@ -22,12 +21,13 @@ from clob_server.telemetry.metrics import Metrics
 from clob_server.transport import PUSH
 
 START_MS = 1_700_000_000_000
-TURNS = 20
-UNFIT = (RejectedError, TypeError)
+ITERATIONS = 20
+EXPECTED_ERRORS = (RejectedError, TypeError)
+"""Errors of random commands: rejections, and values that cannot be encoded."""
 
 
-class Guard:
-    """Lets everybody in, with the key that is named in the handshake."""
+class OpenGuard:
+    """Accepts every client, with the key that its handshake names."""
 
     def __init__(self, keys):
         self.keys = keys
@@ -42,34 +42,28 @@ class Guard:
         pass
 
 
-class Stage:
-    """An engine that works, and a feed that listens to it."""
+class FeedHarness:
+    """A running sequencer with a feed."""
 
-    def __init__(self, exchange=None, keys=None, **settings):
-        self.exchange = exchange or ServerState()
+    def __init__(self, state=None, keys=None, **settings):
+        self.exchange = state or ServerState()
         self.log = MemoryLog()
         self.now_ms = START_MS
+        self.ids = Ids(bytes(32))
         self.engine = Sequencer(self.log, self.exchange, lambda: self.now_ms)
-        self.service = SimpleNamespace(
-            settings=Settings(**settings),
-            clock_ms=lambda: self.now_ms,
-            metrics=Metrics(),
-            guard=Guard(keys or {}),
-            exchange=self.exchange,
-            ids=Ids(bytes(32)),
-        )
-        self.feed = Feed(self.service)
+        guard = OpenGuard(keys or {})
+        self.feed = Feed(Settings(**settings), guard, lambda: self.now_ms, Metrics())
         self.clients = []
 
     async def __aenter__(self):
-        self.feed.start()
-        self.engine.listeners.append(self.feed.listen)
+        self.feed.start(self.exchange, self.ids)
+        self.engine.listeners.append(self.feed.on_batch)
         self._work = asyncio.create_task(self.engine.run())
         return self
 
     async def __aexit__(self, *error):
         for client in self.clients:
-            client.go_away()
+            client.disconnect()
         self.feed.close()
         self.engine.stop()
         await self._work
@@ -77,49 +71,48 @@ class Stage:
         assert not self.feed.subscribers
 
     async def client(self, **options):
-        """Connect somebody."""
+        """Connect a client."""
         client = Client(self.feed, **options)
         self.clients.append(client)
-        await turns()
+        await run_loop()
         return client
 
-    async def do(self, *commands, num_turns=TURNS):
-        """Have commands done in one batch; give what came of each."""
-        asked = [asyncio.create_task(self.engine.ask(lambda _, c=c: c)) for c in commands]
-        results = await asyncio.gather(*asked, return_exceptions=True)
+    async def apply(self, *commands, num_iterations=ITERATIONS):
+        """Submit commands in one batch; return the result or error of each."""
+        tasks = [asyncio.create_task(self.engine.ask(lambda _, c=c: c)) for c in commands]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
-            # Some drawn at random cannot even be written down.
-            if isinstance(result, BaseException) and not isinstance(result, UNFIT):
+            if isinstance(result, BaseException) and not isinstance(result, EXPECTED_ERRORS):
                 raise result
-        await turns(num_turns)
+        await run_loop(num_iterations)
         return results
 
 
 class Client:
-    """Somebody with a WebSocket.
+    """A WebSocket client.
 
     Args:
-        feed: whose.
-        reads: if he reads at once all that is sent to him.
-        high: when so much waits he is told to be slow; at a quarter of it, to be no longer.
-        headers: what the handshake has.
-        door: if the transport has a door for frames; else all goes through ASGI.
+        feed: the feed to connect to.
+        reads: whether it reads every frame at once.
+        high: unread bytes above which the connection is paused; at a quarter it resumes.
+        headers: headers of the handshake.
+        push: whether the transport has the push extension; else frames are sent through ASGI.
     """
 
-    def __init__(self, feed, *, reads=True, high=65_536, headers=(), door=True):
+    def __init__(self, feed, *, reads=True, high=65_536, headers=(), push=True):
         self.reads, self.high = reads, high
         self.drained = None
-        self.tell = self.write
+        self.write_unchecked = self.write
         self.closed = None
         self.aborted = False
-        self.got = []
+        self.writes = []
         self.messages = []
         self._unread = deque()
         self._num_unread = 0
         self._is_paused = False
         self._in = asyncio.Queue()
         self._in.put_nowait({"type": "websocket.connect"})
-        extensions = {PUSH: self} if door else {}
+        extensions = {PUSH: self} if push else {}
         scope = {
             "type": "websocket",
             "headers": list(headers),
@@ -128,13 +121,13 @@ class Client:
         }
         self.task = asyncio.create_task(feed(scope, self._in.get, self._send))
 
-    # ----- what the feed sees ----------------------------------------------------------------
+    # ----- called by the feed ----------------------------------------------------------------
 
     def write(self, frame):
         if self.closed is not None or self.aborted:
             return False
         if self.reads and not self._unread:
-            self._take(frame)
+            self._read(frame)
             return True
         self._unread.append(frame)
         self._num_unread += len(frame)
@@ -146,78 +139,73 @@ class Client:
 
     def abort(self):
         self.aborted = True
-        self.go_away()
+        self.disconnect()
 
     async def _send(self, message):
         if message["type"] == "websocket.send":
             self.messages.append(msgspec.json.decode(message["text"]))
         elif message["type"] == "websocket.close":
-            while self._is_paused:  # uvicorn waits, too
+            while self._is_paused:  # as uvicorn does
                 await asyncio.sleep(0)
             self.closed = message["code"]
             self.reason = message["reason"]
-            self.go_away()
+            self.disconnect()
 
-    # ----- what the test does ----------------------------------------------------------------
+    # ----- called by the test ----------------------------------------------------------------
 
-    async def say(self, text=None, **fields):
-        """Send a message, and wait until it was heard."""
+    async def send(self, text=None, **fields):
+        """Send a message, and wait until it was handled."""
         text = msgspec.json.encode(fields).decode() if text is None else text
         self._in.put_nowait({"type": "websocket.receive", "text": text})
-        await turns()
+        await run_loop()
 
     async def subscribe(self, market="m", **fields):
-        await self.say(type="subscribe", channel="orderbook", marketId=market, **fields)
+        await self.send(type="subscribe", channel="orderbook", marketId=market, **fields)
 
     def read(self, num_bytes=None):
-        """Read so much of what waits, whole writes only; None is all of it."""
+        """Read whole writes up to about ``num_bytes``; None for the whole buffer."""
         while self._unread and (num_bytes is None or num_bytes > 0):
             frame = self._unread.popleft()
             self._num_unread -= len(frame)
             num_bytes = None if num_bytes is None else num_bytes - len(frame)
-            self._take(frame)
+            self._read(frame)
         if self._is_paused and self._num_unread <= self.high // 4:
             self._is_paused = False
             if self.drained is not None:
                 self.drained()
 
     def read_all(self):
-        """Read until nothing more comes."""
+        """Read until no more frames are written."""
         while self._unread:
             self.read()
 
-    def _take(self, frames):
-        self.got.append(frames)
+    def _read(self, frames):
+        self.writes.append(frames)
         self.messages += map(msgspec.json.decode, texts_in(frames))
 
-    def taken(self, kind=None):
-        """Give what was read since the last time, or what of it is of one type."""
+    def received(self, kind=None):
+        """Return the messages since the last call, or those of one type."""
         messages, self.messages = self.messages, []
         return [m for m in messages if kind in (None, m["type"])]
 
-    def go_away(self):
-        """Leave."""
+    def disconnect(self):
+        """Close the connection."""
         self._in.put_nowait({"type": "websocket.disconnect", "code": 1005})
 
 
-async def turns(count=TURNS):
-    """Let everything happen that can, or so much of it."""
+async def run_loop(count=ITERATIONS):
+    """Run iterations of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def until(condition, patience_s=30):
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(patience_s):
         while not condition():
             await asyncio.sleep(0.01)
 
 
-def played(story):
-    """Have a story told to its end, which must come."""
-    return asyncio.run(asyncio.wait_for(story, 120))
-
-
-def refused(results):
-    """The codes of what was refused."""
-    return [result.code for result in results if isinstance(result, RejectedError)]
+def run_test(test):
+    """Run a coroutine with a time limit."""
+    return asyncio.run(asyncio.wait_for(test, 120))

@@ -1,8 +1,8 @@
-"""A story of a log on a simulated disk: it works, dies, is opened again, and nothing may be lost.
+"""Random simulation of a log on a simulated disk: use, failure, reopen, comparison.
 
-What is drawn comes from one seed. The story knows what was acknowledged, and the one thing that
-may be there or not: what was being written when death struck. What an opened log has once shown
-counts as acknowledged.
+A seed determines the run. The simulation knows the acknowledged frames, and the one frame that may
+be there or not: the one that was being written at the failure. A frame that an opened log has
+returned counts as acknowledged.
 """
 
 import contextlib
@@ -26,23 +26,23 @@ TORN_TIP = Weather(torn_tip=True)
 LYING = Weather(lying=True)
 
 DEATHS = ((POWER, 1), (PROCESS, 1))
-"""What can strike, and how often; half of the lives end in a power loss."""
+"""Faults and their weights; half of the lives end in a power loss."""
 
 CHECKPOINT_PAGES = 12
-"""Few, so that a short life has checkpoints."""
+"""Few, so that even a short life has checkpoints."""
 
 LIVES = 3
 ACTIONS = ("append",) * 16 + ("read", "snapshot", "drop")
 TROUBLE = (ClobError, apsw.Error, OSError)
-"""What a log may raise where the disk has failed it."""
+"""Errors that a log may raise after a disk fault."""
 
 
 class BrokenError(AssertionError):
-    """The log did not keep its word."""
+    """The log lost or changed a frame."""
 
 
 class Batch(NamedTuple):
-    """A frame as it has to be found again."""
+    """A frame as it was written."""
 
     first_seq: int
     raw: tuple[bytes, ...]
@@ -55,7 +55,7 @@ class Batch(NamedTuple):
 
 
 def submission(number):
-    """Write a submission in canonical bytes."""
+    """Return a submission in canonical bytes."""
     order = Order(
         id=f"order {number}",
         token="101",
@@ -79,15 +79,15 @@ LARGE = b"\x81" + bytes(range(256)) * 50
 """Larger than three pages."""
 
 
-class Story:
-    """One log through several lives.
+class Simulation:
+    """One log through several lives of its process.
 
     Args:
-        seed: what all is drawn from.
-        folder: a folder that is there; nothing is written in it.
-        make: the class of the log.
-        weather: what the disk is like.
-        faults: what can strike, each with its weight.
+        seed: seed of all random choices.
+        folder: an existing folder; no files are written to it.
+        make: class of the log.
+        weather: properties of the disk.
+        faults: possible faults with weights.
     """
 
     def __init__(self, seed, folder, make=SqliteLog, weather=FINE, faults=DEATHS):
@@ -96,36 +96,36 @@ class Story:
         self.disk = Disk(random.Random(self.rng.random()), weather)
         self.faults = [fault for fault, _ in faults]
         self.weights = [weight for _, weight in faults]
-        self.sure = []
-        self.perhaps = None
-        """The batch that was being appended."""
-        self.floor = self.floor_perhaps = 0
-        """Up to where frames were dropped, or were being dropped."""
+        self.acknowledged = []
+        self.pending = None
+        """The batch that is being appended."""
+        self.floor = self.floor_pending = 0
+        """Last dropped command, and the same if a drop was interrupted."""
         self.snapshots = [None]
-        """The newest snapshot that is sure, and the one that was being put."""
-        self.told = Counter()
-        """What has happened, to be summed up."""
+        """The newest snapshot, and one that is being stored."""
+        self.counts = Counter()
+        """Number of things that happened."""
         self.tip_may_be_torn = False
         self.log = None
 
     # ----- lives -----------------------------------------------------------------------------
 
     def run(self, lives=LIVES):
-        """Live and die so often, and look once more at what is left."""
+        """Run lives with random faults, then compare once more; return the counts."""
         return self.run_through(
             (self.rng.choices(self.faults, self.weights)[0], None) for _ in range(lives)
         )
 
     def run_through(self, strikes):
-        """Let these faults strike, each after so many operations of a life, or None for any."""
+        """Run lives with given faults, each after a number of operations; None for a random one."""
         with mock.patch.object(sqlite, "CHECKPOINT_PAGES", CHECKPOINT_PAGES):
             for fault, operations in strikes:
                 self.live(fault, operations)
             self.live(None)
-        return self.told
+        return self.counts
 
     def live(self, fault, operations=None):
-        """Open the log, compare, and use it until the fault strikes."""
+        """Open the log, compare, and use it until the fault."""
         rng, disk = self.rng, self.disk
         drawn = rng.choice((rng.randrange(1, 45), rng.randrange(20, 300)))
         disk.plan(fault, operations or drawn)
@@ -133,9 +133,9 @@ class Story:
         self.log = None
         try:
             self.use(vfs, rng.randrange(40) if fault else 3)
-            self.die(fault)
+            self.end_life(fault)
         finally:
-            # Whatever is open is closed while all is dead, or it would write into the next life.
+            # close while the disk is dead; later, close() would write into the next life
             disk.strike(PROCESS)
             with contextlib.suppress(*TROUBLE):
                 self.log and self.log.close()
@@ -143,7 +143,7 @@ class Story:
         disk.revive()
 
     def use(self, vfs, actions):
-        """Open the log, compare, and do so many things with it."""
+        """Open the log, compare, and run random actions."""
         try:
             self.log = log = self.open(vfs)
             self.tip_may_be_torn = False
@@ -157,60 +157,60 @@ class Story:
         except Exception as error:
             damaged = isinstance(error, LogDamagedError) and not self.disk.dead
             if damaged or not self.disk.struck or not isinstance(error, TROUBLE):
-                self.broken(f"it raised {error!r}", error)
-            self.still_refuses()
+                self.fail(f"it raised {error!r}", error)
+            self.check_rejects_appends()
 
     def open(self, vfs):
-        """Open the log; where a torn tip may have been left, accept its end."""
+        """Open the log; accept its end if the tip may be torn."""
         choices = {"vfs": vfs.name, "files": SimFiles(self.disk)}
         try:
             return self.make(self.folder, **choices)
         except LogDamagedError as error:
             if not self.tip_may_be_torn or "the tip" not in str(error):
                 raise
-            self.told["accepted"] += 1
+            self.counts["accepted"] += 1
             return self.make(self.folder, **choices, accept_tail=True)
 
-    def still_refuses(self):
-        """After a failed commit a living process may not append."""
+    def check_rejects_appends(self):
+        """Check that the log rejects appends after a failed commit."""
         if self.disk.dead or self.log is None or not self.log._failed:
             return
         try:
             self.log.append([b"\x80"], self.log.tail.seq)
         except LogFailedError:
             return
-        self.broken("it was appended to after a commit had failed")
+        self.fail("it accepted a frame after a failed commit")
 
-    def die(self, fault):
-        """Die, at times after a tidy end."""
+    def end_life(self, fault):
+        """End the life, sometimes after closing the log."""
         disk = self.disk
-        self.told["in the middle"] += disk.dead
+        self.counts["in the middle"] += disk.dead
         if self.log and not disk.dead and self.rng.random() < 0.2:
             with contextlib.suppress(*TROUBLE):
                 self.log.close()
         disk.strike(POWER if fault == POWER or (fault and self.rng.random() < 0.3) else PROCESS)
-        self.told[disk.struck] += fault is not None
+        self.counts[disk.struck] += fault is not None
         if disk.weather.torn_tip and disk.struck == POWER:
-            self.tip_may_be_torn = True  # until an open has written it anew
+            self.tip_may_be_torn = True  # until the next open rewrites it
 
-    # ----- what is done to the log -----------------------------------------------------------
+    # ----- actions ---------------------------------------------------------------------------
 
     def append(self, log):
-        """Append a batch, note it, and at times tidy up."""
-        self.perhaps = batch = self.next_batch()
+        """Append a batch; sometimes call tidy()."""
+        self.pending = batch = self.next_batch()
         found = log.append(batch.raw, batch.first_seq - 1, event_hash=batch.event_hash)
         if self.disk.dead:
             return
         if found != batch.last_seq:
-            self.broken(f"it numbers the command {found}, not {batch.last_seq}")
-        self.sure.append(batch)
-        self.perhaps = None
-        self.told["acknowledged"] += 1
+            self.fail(f"append returned {found}, not {batch.last_seq}")
+        self.acknowledged.append(batch)
+        self.pending = None
+        self.counts["acknowledged"] += 1
         if self.rng.random() < 0.5:
             log.tidy()
 
     def next_batch(self):
-        """Draw a batch of commands."""
+        """Return a random batch of commands."""
         rng, tail = self.rng, self.tail()
         commands = tuple(rng.choices(COMMANDS, k=rng.choice((1, 1, 2, 5, 30))))
         if rng.random() < 0.1:
@@ -220,19 +220,21 @@ class Story:
         return Batch(tail.seq + 1, commands, event_hash, frame_hash(frame))
 
     def tail(self):
-        """Say where the log has to end."""
-        if not self.sure:
+        """Return the expected end of the log."""
+        if not self.acknowledged:
             return Tail(0, ZERO_HASH)
-        return Tail(self.sure[-1].last_seq, self.sure[-1].chain_hash)
+        return Tail(self.acknowledged[-1].last_seq, self.acknowledged[-1].chain_hash)
 
     def read(self, log):
-        """Read from anywhere on."""
-        ends = [self.floor] + [batch.last_seq for batch in self.sure if batch.last_seq > self.floor]
+        """Read from a random command on."""
+        ends = [self.floor] + [
+            batch.last_seq for batch in self.acknowledged if batch.last_seq > self.floor
+        ]
         self.same(log, self.rng.randrange(self.rng.choice(ends), ends[-1] + 1))
 
     def snapshot(self, log):
-        """Put a snapshot of where a frame ends; in some states it is large."""
-        ends = [batch for batch in self.sure[-3:] if batch.last_seq > self.newest()]
+        """Store a snapshot after a random recent frame."""
+        ends = [batch for batch in self.acknowledged[-3:] if batch.last_seq > self.newest()]
         if not ends:
             return
         batch = self.rng.choice(ends)
@@ -247,81 +249,81 @@ class Story:
         self.snapshots = [found]
 
     def newest(self):
-        """Say of which command the newest snapshot is."""
+        """Return the command number of the newest snapshot."""
         return self.snapshots[-1].seq if self.snapshots[-1] else 0
 
     def drop(self, log):
-        """Drop what the snapshot covers, or some of it."""
+        """Drop some of the frames that the snapshot covers."""
         up_to = self.newest() - self.rng.choice((0, 0, 3))
-        ends = [batch.last_seq for batch in self.sure if batch.last_seq <= up_to]
-        self.floor_perhaps = max([self.floor, *ends])
+        ends = [batch.last_seq for batch in self.acknowledged if batch.last_seq <= up_to]
+        self.floor_pending = max([self.floor, *ends])
         log.drop(max(up_to, 0))
-        self.floor = self.floor_perhaps
-        self.told["dropped"] += 1
+        self.floor = self.floor_pending
+        self.counts["dropped"] += 1
 
     # ----- comparing -------------------------------------------------------------------------
 
     def compare(self, log):
-        """Find all that is sure, and of what is not all or nothing; from now on that is sure."""
-        if self.perhaps and log.tail.seq == self.perhaps.last_seq:
-            self.sure.append(self.perhaps)
-        self.perhaps = None
+        """Check that acknowledged frames are there, and the pending one whole or not at all."""
+        if self.pending and log.tail.seq == self.pending.last_seq:
+            self.acknowledged.append(self.pending)
+        self.pending = None
         if log.tail != self.tail():
-            self.broken(f"it ends with {log.tail}, not with {self.tail()}")
+            self.fail(f"it ends with {log.tail}, not with {self.tail()}")
         try:
             self.same(log, self.floor)
         except LogDamagedError:
-            if self.floor_perhaps == self.floor:
+            if self.floor_pending == self.floor:
                 raise
-            self.floor = self.floor_perhaps
+            self.floor = self.floor_pending
             self.same(log, self.floor)
-        self.floor_perhaps = self.floor
+        self.floor_pending = self.floor
         found = log.get_snapshot()
         if found not in self.snapshots:
-            self.broken(f"its snapshot is {found}, not one of {self.snapshots}")
+            self.fail(f"its snapshot is {found}, not one of {self.snapshots}")
         self.snapshots = [found]
 
     def same(self, log, after):
-        """Read the log after a command, and find what has to be there."""
+        """Check the frames after a command."""
         found = [
             Batch(frame.first_seq, frame.raw, frame.event_hash, frame.chain_hash)
             for frame in log.read(after)
         ]
-        expected = [batch for batch in self.sure if batch.last_seq > after]
+        expected = [batch for batch in self.acknowledged if batch.last_seq > after]
         if found != expected:
-            self.broken(
-                f"after command {after} it has the frames {_places(found)}, "
-                f"not {_places(expected)}, or others in their places"
+            self.fail(
+                f"after command {after} it has the frames {_ranges(found)}, "
+                f"not {_ranges(expected)}, or others in their places"
             )
 
-    def broken(self, what, error=None):
-        """Say what went wrong, and with which seed."""
+    def fail(self, problem, error=None):
+        """Raise BrokenError with the seed."""
         raise BrokenError(
-            f"seed {self.seed}, life {self.disk.life}, {self.disk.struck}: {what}"
-        ) from (error)
+            f"seed {self.seed}, life {self.disk.life}, {self.disk.struck}: {problem}"
+        ) from error
 
 
-def _places(batches):
+def _ranges(batches):
     return [(batch.first_seq, batch.last_seq) for batch in batches[-8:]]
 
 
-def tell(seeds, folder, lives=LIVES, **choices):
-    """Tell the story of each seed; sum up what happened in all of them."""
-    told = Counter()
+def simulate(seeds, folder, lives=LIVES, **choices):
+    """Run a simulation per seed; return the total counts."""
+    counts = Counter()
     for seed in seeds:
-        told += Story(seed, folder, **choices).run(lives)
-    return told
+        counts += Simulation(seed, folder, **choices).run(lives)
+    return counts
 
 
-def catches(seeds, folder, **choices):
-    """Give the first seed whose story finds the log broken, with what it says; or None."""
+def first_failure(seeds, folder, **choices):
+    """Return the first seed whose simulation fails, with its error; None if all pass."""
     for seed in seeds:
         try:
-            Story(seed, folder, **choices).run()
+            Simulation(seed, folder, **choices).run()
         except BrokenError as broken:
             return seed, str(broken)
     return None
 
 
 BAD_DAYS = (*DEATHS, (SYNC, 2), (FULL, 1))
-"""What can strike where the disk itself fails too."""
+"""Faults that include failures of the disk."""

@@ -1,4 +1,4 @@
-"""What tests share that speak with a real server: orders without a signature, and WebSockets."""
+"""Helpers for tests against a running server: unsigned orders and WebSockets."""
 
 import itertools
 import json
@@ -12,7 +12,7 @@ _NUMBERS = itertools.count(1)
 
 
 class Market:
-    """A market that no other test uses."""
+    """A market of one test."""
 
     def __init__(self, live):
         number = next(_NUMBERS)
@@ -20,7 +20,7 @@ class Market:
         self.yes, self.no = str(1_000 * number + 1), str(1_000 * number + 2)
 
     def order(self, side, price, size, *, maker=MAKER, token=None):
-        """Place an order; give the answer."""
+        """Place an order; return the response."""
         body = {
             "maker": maker,
             "tokenId": token or self.yes,
@@ -29,25 +29,25 @@ class Market:
             "size": str(size),
             "marketId": self.id,
         }
-        return self._said(self.live.http.post("/api/orders/gasless", json=body))
+        return self._json(self.live.http.post("/api/orders/gasless", json=body))
 
     def cancel(self, order_id, *, maker=MAKER):
         """Cancel an order."""
         url = f"/api/orders/{order_id}"
-        return self._said(self.live.http.request("DELETE", url, json={"maker": maker}))
+        return self._json(self.live.http.request("DELETE", url, json={"maker": maker}))
 
     def book(self, token=None):
-        """Ask for a book."""
+        """Request a book."""
         query = {"tokenId": token or self.yes}
-        return self._said(self.live.http.get(f"/api/markets/{self.id}/orderbook", params=query))
+        return self._json(self.live.http.get(f"/api/markets/{self.id}/orderbook", params=query))
 
-    def _said(self, answer):
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+    def _json(self, response):
+        assert response.status_code == 200, response.text
+        return response.json()
 
 
-class Talk:
-    """A WebSocket."""
+class Connection:
+    """A WebSocket to a running server."""
 
     def __init__(self, live, **options):
         self._connection = connect(live.ws_url, max_size=None, **options)
@@ -59,28 +59,28 @@ class Talk:
     def __exit__(self, *error):
         self._connection.__exit__(*error)
 
-    def say(self, **fields):
+    def send(self, **fields):
         self._socket.send(json.dumps(fields))
 
     def subscribe(self, market, **fields):
-        self.say(type="subscribe", channel="orderbook", marketId=market.id, **fields)
+        self.send(type="subscribe", channel="orderbook", marketId=market.id, **fields)
 
-    def hear(self, count=None):
-        """Give the next message, or so many of them."""
+    def receive(self, count=None):
+        """Return the next message, or a list of the next ``count``."""
         if count is not None:
-            return [self.hear() for _ in range(count)]
+            return [self.receive() for _ in range(count)]
         return json.loads(self._socket.recv(timeout=PATIENCE_S))
 
-    def hear_text(self):
+    def receive_text(self):
         return self._socket.recv(timeout=PATIENCE_S)
 
-    def say_text(self, text):
+    def send_text(self, text):
         self._socket.send(text)
 
-    def hears_nothing_but(self, last, **fields):
-        """Give all messages up to the first that has these fields."""
-        told = []
+    def receive_until(self, last, **fields):
+        """Return the messages up to the first of a type with these fields."""
+        messages = []
         while True:
-            told.append(self.hear())
-            if told[-1]["type"] == last and fields.items() <= told[-1].items():
-                return told
+            messages.append(self.receive())
+            if messages[-1]["type"] == last and fields.items() <= messages[-1].items():
+                return messages

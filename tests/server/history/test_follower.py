@@ -1,4 +1,4 @@
-"""What follows a log writes the same history, however often it is broken off or made again."""
+"""A follower writes the same history however often it is interrupted or restarted."""
 
 import os
 import random  # noqa: TID251 - seeded
@@ -11,7 +11,7 @@ import pytest
 from clob.errors import ReplayDiffersError
 from clob.journal import encode_frame, read_frames
 from clob_server.core.recovery import recover
-from clob_server.history.follower import Frames, Replica, catch_up, follow, open_store
+from clob_server.history.follower import FrameSplitter, Replica, catch_up, follow, open_store
 from clob_server.history.store import (
     ASIDE,
     DAY_MS,
@@ -23,15 +23,15 @@ from clob_server.history.store import (
 from clob_server.history.supervisor import NUMBER, Pipe
 from clob_server.log import Folder, LogDamagedError, SqliteLog, Tail
 from clob_server.log.files import snapshot_names
-from tests.server.history.logs import dump, followed, told
+from tests.server.history.logs import dump, follow_log, random_log
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory):
-    """A log, and the history that it leads to."""
-    folder = tmp_path_factory.mktemp("story")
-    told(folder)
-    followed(folder)
+def log_and_rows(tmp_path_factory):
+    """A log and the rows of its history."""
+    folder = tmp_path_factory.mktemp("log")
+    random_log(folder)
+    follow_log(folder)
     whole = dump(folder)
     assert len(whole["orders"]) > 100
     assert len(whole["trades"]) > 50
@@ -40,95 +40,95 @@ def story(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(story, tmp_path):
-    """A copy of the log, without a history."""
-    return shutil.copytree(story[0], tmp_path / "log")
+def folder(log_and_rows, tmp_path):
+    """A copy of the log without history."""
+    return shutil.copytree(log_and_rows[0], tmp_path / "log")
 
 
-def test_history_is_the_same_however_often_it_is_broken_off(story, folder):
+def test_interrupted_follower_writes_the_same_history(log_and_rows, folder):
     rng, reached = random.Random(1), 0
     while reached < 500:
-        place = followed(folder, stop=reached + rng.randrange(1, 90), snapshot_commands=40)
-        assert place.seq > reached
-        reached = place.seq
-    followed(folder)
-    assert dump(folder) == story[1]
+        position = follow_log(folder, stop=reached + rng.randrange(1, 90), snapshot_commands=40)
+        assert position.seq > reached
+        reached = position.seq
+    follow_log(folder)
+    assert dump(folder) == log_and_rows[1]
     assert len(snapshot_names(Folder(folder))) == 2
 
 
-def test_history_that_is_deleted_is_made_again_though_there_are_snapshots(story, folder):
-    followed(folder, snapshot_commands=40)
+def test_deleted_history_is_rebuilt_from_the_beginning(log_and_rows, folder):
+    follow_log(folder, snapshot_commands=40)
     names = snapshot_names(Folder(folder))
     (folder / FILE).unlink()
-    followed(folder)
-    assert dump(folder) == story[1]
+    follow_log(folder)
+    assert dump(folder) == log_and_rows[1]
     assert snapshot_names(Folder(folder)) == names
 
 
-def test_snapshots_of_a_follower_lead_to_where_the_log_does(folder):
+def test_recovery_from_a_follower_snapshot_equals_full_replay(folder):
     with closing(SqliteLog(folder)) as log:
         plain, hashed, count = recover(log)
         assert count == log.tail.seq
-    followed(folder, snapshot_commands=100)
+    follow_log(folder, snapshot_commands=100)
     with closing(SqliteLog(folder)) as log:
         again, same, fewer = recover(log)
         assert fewer < 110
         assert (again.snapshot(), same) == (plain.snapshot(), hashed)
 
 
-def test_a_history_of_another_log_is_found_out_where_it_ends(story, folder, tmp_path):
+def test_history_of_another_log_is_detected_at_its_end(log_and_rows, folder, tmp_path):
     other = tmp_path / "other"
-    told(other, seed=2)
-    place = followed(other, stop=300)
+    random_log(other, seed=2)
+    position = follow_log(other, stop=300)
     for name in (FILE, f"{FILE}-wal"):
         if (other / name).exists():
             shutil.copy(other / name, folder / name)
-    with pytest.raises(ForeignHistoryError, match=str(place.seq)):
-        followed(folder)
+    with pytest.raises(ForeignHistoryError, match=str(position.seq)):
+        follow_log(folder)
     with closing(SqliteLog(folder)) as log:
         store = open_store(folder, 0, log.tail)
         with closing(store), pytest.raises(ForeignHistoryError):
             catch_up(store, folder, log)
-    assert dump(folder)["applied"][0][0] == place.seq
+    assert dump(folder)["applied"][0][0] == position.seq
 
 
-def test_a_history_that_reaches_beyond_its_log_is_put_aside(story, folder):
-    reached = followed(folder)
+def test_history_beyond_its_log_is_moved_aside(log_and_rows, folder):
+    reached = follow_log(folder)
     with closing(open_store(folder, 0, Tail(reached.seq - 1, bytes(32)))) as store:
         assert store.applied.seq == 0
     assert (folder / ASIDE).exists()
 
 
-def test_a_history_that_ends_elsewhere_than_its_log_is_put_aside(story, folder):
-    reached = followed(folder)
+def test_history_with_another_chain_hash_is_moved_aside(log_and_rows, folder):
+    reached = follow_log(folder)
     with closing(open_store(folder, 0, Tail(reached.seq, b"x" * 32))) as store:
         assert store.applied.seq == 0
 
 
-def test_a_history_of_another_version_is_put_aside(folder):
-    followed(folder)
+def test_history_of_another_version_is_moved_aside(folder):
+    follow_log(folder)
     with closing(HistoryStore(folder)) as store:
         store._db.execute("PRAGMA user_version=99")
-    with pytest.raises(ForeignHistoryError, match="version 99"):
+    with pytest.raises(ForeignHistoryError, match="unsupported version 99"):
         HistoryStore(folder)
     with closing(open_store(folder, 0, Tail())) as store:
         assert store.applied.seq == 0
 
 
-def test_a_frame_that_states_other_events_than_came_out_is_refused(folder, tmp_path):
+def test_frame_with_wrong_event_hash_is_rejected(folder, tmp_path):
     with closing(SqliteLog(folder)) as log:
         first, second, *_ = log.read()
-    lies = encode_frame(second.raw, second.first_seq, first.chain_hash, event_hash=b"?" * 32)
-    (lying,) = read_frames(lies, first.chain_hash, second.first_seq)
+    altered = encode_frame(second.raw, second.first_seq, first.chain_hash, event_hash=b"?" * 32)
+    (frame,) = read_frames(altered, first.chain_hash, second.first_seq)
     with closing(HistoryStore(tmp_path)) as store:
         replica = Replica(tmp_path, store, origin=0, tail=Tail())
-        replica.take(first)
+        replica.apply(first)
         with pytest.raises(ReplayDiffersError):
-            replica.take(lying)
+            replica.apply(frame)
 
 
-def test_where_the_beginning_was_dropped_history_begins_with_the_snapshot(story, folder):
-    followed(folder, snapshot_commands=300)
+def test_history_starts_at_the_snapshot_if_the_beginning_was_dropped(log_and_rows, folder):
+    follow_log(folder, snapshot_commands=300)
     with closing(SqliteLog(folder)) as log:
         kept = log.get_snapshot().seq
         assert log.drop(kept) > 0
@@ -136,7 +136,7 @@ def test_where_the_beginning_was_dropped_history_begins_with_the_snapshot(story,
             log.frames(kept - 1, 1)
     whole = dump(folder)
     (folder / FILE).unlink()
-    followed(folder)
+    follow_log(folder)
     rest = dump(folder)
     assert rest["applied"] == whole["applied"]
     assert rest["orders"] == [row for row in whole["orders"] if row[6] > kept]
@@ -151,68 +151,68 @@ def test_where_the_beginning_was_dropped_history_begins_with_the_snapshot(story,
         Replica(folder, store, origin=kept, tail=Tail())
 
 
-def test_old_rows_go_by_whole_days_and_the_same_ones_however_history_is_made(tmp_path):
+def test_old_rows_are_pruned_by_whole_days_also_in_a_rebuild(tmp_path):
     rows = {"late": [], "early": []}
     for name, many in (("late", False), ("early", True)):
         (tmp_path / name).mkdir()
         with closing(HistoryStore(tmp_path / name, days=2)) as store:
             for day in range(10):
-                place = store.applied._replace(seq=day + 1)
+                position = store.applied._replace(seq=day + 1)
                 row = (f"o{day}", None, "m", "A", None, "filled", day + 1, day * DAY_MS + 5, b"{}")
                 rows[name].append(row)
                 if many or day == 9:
-                    store.write(rows[name], [], [], place, day * DAY_MS + 5)
+                    store.write(rows[name], [], [], position, day * DAY_MS + 5)
                     rows[name] = []
     assert dump(tmp_path / "late") == dump(tmp_path / "early")
     assert [row[0] for row in dump(tmp_path / "late")["orders"]] == ["o7", "o8", "o9"]
 
 
-# ----- on the way to the follower --------------------------------------------------------------
+# ----- the pipe --------------------------------------------------------------------------------
 
 
-def test_frames_are_cut_right_wherever_the_pieces_end(folder):
+def test_frames_are_split_at_any_chunk_size(folder):
     with closing(SqliteLog(folder)) as log:
         frames = list(log.read())[:6]
         data = b"".join(frame for _, frame in log.frames(0, 1 << 20)[:6])
     for size in (1, 2, 3, 57, 500, len(data)):
-        cutter = Frames(0, bytes(32))
+        splitter = FrameSplitter(0, bytes(32))
         found = [
             frame
-            for place in range(0, len(data), size)
-            for frame in cutter.cut(data[place : place + size])
+            for position in range(0, len(data), size)
+            for frame in splitter.split(data[position : position + size])
         ]
         assert [frame.chain_hash for frame in found] == [frame.chain_hash for frame in frames]
 
 
-def test_a_pipe_that_is_full_stops_and_goes_on_where_it_was(folder):
+def test_full_pipe_continues_where_it_stopped(folder):
     source, target = os.pipe()
-    full = []
+    full_pipes = []
     with closing(SqliteLog(folder)) as log:
         whole = b"".join(frame for _, frame in log.frames(0, 1 << 30))
-        pipe = Pipe(log, target, 0, full.append)
-        got = b""
-        while not pipe.pump():
-            assert full[-1] is pipe
-            got += os.read(source, 1_000)
+        pipe = Pipe(log, target, 0, full_pipes.append)
+        data = b""
+        while not pipe.send():
+            assert full_pipes[-1] is pipe
+            data += os.read(source, 1_000)
         pipe.close()
         while piece := os.read(source, 65_536):
-            got += piece
+            data += piece
     os.close(source)
-    assert got == whole[: len(got)]
-    assert len(got) == len(whole)
+    assert data == whole[: len(data)]
+    assert len(data) == len(whole)
 
 
-def test_a_pipe_to_a_follower_that_is_gone_is_let_go(folder):
+def test_pipe_to_a_dead_follower_is_closed(folder):
     source, target = os.pipe()
     os.close(source)
     with closing(SqliteLog(folder)) as log:
         pipe = Pipe(log, target, 0, lambda _: None)
-        assert pipe.pump()
-        assert pipe.pump()
+        assert pipe.send()
+        assert pipe.send()
         pipe.close()
 
 
-def test_what_is_left_is_sent_before_the_end(story, folder):
+def test_finish_sends_the_remaining_frames(log_and_rows, folder):
     source, target = os.pipe()
     with closing(SqliteLog(folder)) as log, closing(HistoryStore(folder)) as store:
         replica = Replica(folder, store, origin=0, tail=log.tail)
@@ -224,23 +224,23 @@ def test_what_is_left_is_sent_before_the_end(story, folder):
         assert not thread.is_alive()
         os.close(source)
         assert store.applied.seq == log.tail.seq
-    assert dump(folder) == story[1]
+    assert dump(folder) == log_and_rows[1]
     assert numbers == sorted(numbers)
     assert NUMBER.size == 8
 
 
-def test_orders_are_found_by_id_and_by_hash_and_trades_by_market_and_order(story, folder):
-    followed(folder)
+def test_reader_finds_orders_by_id_and_hash_and_trades_by_market_and_order(log_and_rows, folder):
+    follow_log(folder)
     with closing(StoreReader(folder)) as reader:
-        for row in story[1]["orders"]:
+        for row in log_and_rows[1]["orders"]:
             assert reader.order(row[0]) == row[-1]
             if row[1] is not None:
                 assert reader.order_by_hash(row[1]) == row[-1]
-        assert reader.order("nobody's") is None
-        market, seq, token = story[1]["trades"][-1][:3]
+        assert reader.order("unknown") is None
+        market, seq, token = log_and_rows[1]["trades"][-1][:3]
         found = reader.trades(market, seq + 1, 5)
         assert [each.event.seq for each in found] == sorted(
-            (row[1] for row in story[1]["trades"] if row[0] == market and row[1] <= seq),
+            (row[1] for row in log_and_rows[1]["trades"] if row[0] == market and row[1] <= seq),
             reverse=True,
         )[:5]
         assert all(each.event.token == token for each in reader.trades(market, seq, 9, token))

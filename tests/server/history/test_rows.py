@@ -1,7 +1,7 @@
-"""Rows of history: each order once it is finished and then only, each trade, whatever the command.
+"""History rows: one per trade, and one per order when it finishes.
 
-What an order finished by is told here from the state before and after a command, where the
-projection goes by the events.
+The tests find finished orders from the state before and after a command; the code under test uses
+the events.
 """
 
 import random  # noqa: TID251 - seeded
@@ -28,7 +28,7 @@ from clob_server.core.commands import encode
 from clob_server.core.serialize import order_body
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.rows import HistoryRows
-from clob_server.history.store import traded
+from clob_server.history.store import trade_from_row
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.matchers import buy, sell
@@ -37,12 +37,12 @@ from tests.server.engines import papers
 SEEDS = range(12)
 COMMANDS = 400
 ID, STATUS, BODY = 0, 5, 8
-ROOM = (Limits(finished_max=40, trades_max=8, batch_max=4), Limits(finished_max=60, batch_max=4))
-"""Limits by which trades never finish more orders than stay readable."""
+LIMITS = (Limits(finished_max=40, trades_max=8, batch_max=4), Limits(finished_max=60, batch_max=4))
+"""Limits under which the engine keeps every order that one command fills."""
 
 
-class Follower:
-    """An exchange with its rows, and a look at the state around each command."""
+class RowChecker:
+    """Applies commands, and compares their rows with the change of the state."""
 
     def __init__(self):
         self.exchange, self.seq = ServerState(), 0
@@ -52,21 +52,21 @@ class Follower:
     def resting(self):
         return {each.order.id: each for each in self.exchange.matcher.open_orders()}
 
-    def do(self, command):
-        """Do a command, and compare its rows with what the state says."""
+    def apply(self, command):
+        """Apply a command, and compare its rows with the change of the state."""
         self.seq += 1
         before, num_trades = self.resting(), self.exchange.num_trades
-        known = self.rows.known(command)
+        bulk = self.rows.orders_before(command)
         outcome = outcome_of(self.exchange, command)
         events = [] if isinstance(outcome, RejectedError) else outcome
-        self.rows.take(self.seq, command, outcome, num_trades, known)
+        self.rows.add(self.seq, command, outcome, num_trades, bulk)
         after = self.resting()
-        came = accepted(command, events) if not isinstance(outcome, RejectedError) else []
-        gone = [each for each in (*before, *came) if each not in after]
+        entered = accepted(command, events) if not isinstance(outcome, RejectedError) else []
+        finished = [each for each in (*before, *entered) if each not in after]
         found = {row[ID]: row for row in self.rows.orders}
         assert len(found) == len(self.rows.orders)
-        assert set(found) == set(map(str, gone))
-        for order_id in gone:
+        assert set(found) == set(map(str, finished))
+        for order_id in finished:
             self.check(found[str(order_id)], order_id, before.get(order_id), type(command))
         self.check_trades(events, num_trades)
         self.rows.clear()
@@ -91,7 +91,7 @@ class Follower:
         for number, (event, row) in enumerate(
             zip(trades, self.rows.trades, strict=True), num_trades + 1
         ):
-            kept = traded(row)
+            kept = trade_from_row(row)
             same = {"resting_order_id": str, "incoming_order_id": str}
             texts = {name: str(getattr(event, name)) for name in same}
             assert kept.event == msgspec.structs.replace(event, **texts)
@@ -99,76 +99,76 @@ class Follower:
 
 
 def accepted(command, events):
-    """Name the orders that a command brought in."""
+    """Return the ids of the accepted orders of a command."""
     if type(command) is Submit:
         return [command.order.id]
     if type(command) is not Batch:
         return []
-    refused = {event.index for event in events if type(event) is Rejected}
+    rejected = {event.index for event in events if type(event) is Rejected}
     return [
         each.order.id
         for index, each in enumerate(command.commands)
-        if type(each) is Submit and index not in refused
+        if type(each) is Submit and index not in rejected
     ]
 
 
 @pytest.mark.parametrize("world", [SMALL, TIGHT, PAIRED], ids=["small", "tight", "paired"])
-def test_an_order_has_its_row_when_it_is_finished_and_not_before(world):
+def test_order_gets_its_row_when_it_finishes(world):
     reasons = Counter()
-    world = msgspec.structs.replace(world, limits=ROOM)
+    world = msgspec.structs.replace(world, limits=LIMITS)
     for seed in SEEDS:
-        follower = Follower()
-        flow = Flow(random.Random(seed), world, follower.exchange.matcher)
+        checker = RowChecker()
+        flow = Flow(random.Random(seed), world, checker.exchange.matcher)
         for command in flow.opening():
-            follower.do(command)
+            checker.apply(command)
         for _ in range(COMMANDS):
             command = flow.command()
             try:
                 encode(command)
             except (TypeError, ValueError):
                 continue
-            follower.do(command)
-        reasons += follower.reasons
+            checker.apply(command)
+        reasons += checker.reasons
     assert set(reasons) >= {"filled", "cancelled", "expired", "self_trade", "nonce"}
 
 
-def crowded(finished_max, count):
-    """Orders at rest, and room for fewer finished ones."""
-    follower = Follower()
-    follower.do(SetLimits(limits=Limits(finished_max=finished_max)))
-    follower.do(AddMarket(market=Market(id="m", yes="m-yes", no="m-no")))
+def with_resting_orders(finished_max, count):
+    """Return a checker with resting orders and a limit for finished ones."""
+    checker = RowChecker()
+    checker.apply(SetLimits(limits=Limits(finished_max=finished_max)))
+    checker.apply(AddMarket(market=Market(id="m", yes="m-yes", no="m-no")))
     for number in range(count):
         order_id = f"o{number}"
-        follower.do(papers(order_id, now_ms=0))
-        follower.do(Submit(market="m", order=buy(order_id, 40, 10 + number).order))
-    return follower
+        checker.apply(papers(order_id, now_ms=0))
+        checker.apply(Submit(market="m", order=buy(order_id, 40, 10 + number).order))
+    return checker
 
 
-def test_orders_that_one_command_cancels_are_kept_though_the_engine_lets_go_of_most():
-    follower = crowded(2, 9)
-    follower.do(CancelAll(market="m", now_ms=5))
-    assert follower.kinds == {CancelAll: 7}
+def test_rows_include_cancelled_orders_that_the_engine_dropped():
+    checker = with_resting_orders(2, 9)
+    checker.apply(CancelAll(market="m", now_ms=5))
+    assert checker.kinds == {CancelAll: 7}
 
 
-def test_papers_of_such_orders_are_kept():
-    follower = crowded(2, 9)
-    known = follower.rows.known(CancelAll(market="m"))
-    outcome = outcome_of(follower.exchange, CancelAll(market="m", now_ms=5))
-    follower.rows.take(99, CancelAll(market="m", now_ms=5), outcome, 0, known)
-    bodies = [msgspec.json.decode(row[BODY], type=OrderBody) for row in follower.rows.orders]
+def test_rows_include_signatures_of_dropped_orders():
+    checker = with_resting_orders(2, 9)
+    before = checker.rows.orders_before(CancelAll(market="m"))
+    outcome = outcome_of(checker.exchange, CancelAll(market="m", now_ms=5))
+    checker.rows.add(99, CancelAll(market="m", now_ms=5), outcome, 0, before)
+    bodies = [msgspec.json.decode(row[BODY], type=OrderBody) for row in checker.rows.orders]
     assert [body.signer for body in bodies] == ["0xA"] * 9
 
 
-def test_nothing_is_noted_beforehand_where_all_stays_readable():
-    assert crowded(9, 9).rows.known(CancelAll(market="m")) == {}
-    assert len(crowded(8, 9).rows.known(CancelAll(market="m"))) == 9
+def test_orders_before_is_empty_if_the_engine_keeps_all():
+    assert with_resting_orders(9, 9).rows.orders_before(CancelAll(market="m")) == {}
+    assert len(with_resting_orders(8, 9).rows.orders_before(CancelAll(market="m"))) == 9
 
 
-def test_an_order_that_is_gone_before_it_can_be_seen_is_left_out(caplog):
-    follower = crowded(1, 3)
+def test_order_that_the_engine_already_dropped_is_skipped_with_a_warning(caplog):
+    checker = with_resting_orders(1, 3)
     command = Submit(market="m", order=sell("s", 40, 100).order, now_ms=3)
-    outcome = outcome_of(follower.exchange, command)
-    follower.rows.take(9, command, outcome, 0)
-    assert len(follower.rows.trades) == 3
-    assert len(follower.rows.orders) == 1
-    assert "an order finished unseen" in caplog.text
+    outcome = outcome_of(checker.exchange, command)
+    checker.rows.add(9, command, outcome, 0)
+    assert len(checker.rows.trades) == 3
+    assert len(checker.rows.orders) == 1
+    assert "finished order missing from history" in caplog.text

@@ -1,0 +1,252 @@
+"""The user channel: orders and fills of one maker."""
+
+import random  # noqa: TID251 - seeded, and outside the engine
+
+import msgspec
+import pytest
+
+from clob import (
+    AddMarket,
+    Batch,
+    Cancel,
+    Limits,
+    Mode,
+    SetLimits,
+    SetMode,
+    Side,
+    TimeInForce,
+    Trade,
+)
+from clob_server.core.commands import AddKey, ApiKey, DeactivateKey
+from clob_server.feed import user_channel
+from tests.matcher_model.flow import Flow
+from tests.matcher_model.worlds import SMALL
+from tests.matchers import buy, market, sell
+from tests.server.feed.harness import FeedHarness, run_loop, run_test
+
+ALICE, BOB = "0x" + "1" * 40, "0x" + "2" * 40
+OF_ALICE = {"maker": ALICE}
+
+
+async def subscribed_client(harness, maker=ALICE, **fields):
+    client = await harness.client()
+    await client.send(type="subscribe", channel="user", maker=maker, **fields)
+    return client
+
+
+def run_with_market(test, **settings):
+    async def main():
+        async with FeedHarness(**settings) as harness:
+            await harness.apply(AddMarket(market=market(), now_ms=1))
+            await test(harness)
+
+    run_test(main())
+
+
+def test_subscription_starts_with_the_open_orders():
+    async def check(harness):
+        await harness.apply(
+            sell("a", 60, 5, **OF_ALICE, now_ms=2), sell("b", 60, 5, maker=BOB, now_ms=2)
+        )
+        await harness.apply(AddMarket(market=market("n"), now_ms=2))
+        client = await subscribed_client(harness)
+        [orders] = client.received()
+        assert (orders["type"], orders["marketId"], orders["seq"]) == ("orders", None, None)
+        assert [order["id"] for order in orders["data"]] == ["a"]
+        client = await subscribed_client(harness, marketId="n", extended=True)
+        subscribed, orders = client.received()
+        assert (subscribed["type"], subscribed["channel"]) == ("subscribed", "user")
+        assert (orders["marketId"], orders["seq"], orders["data"]) == ("n", 0, [])
+
+    run_with_market(check)
+
+
+def test_each_fill_is_sent_and_then_the_order():
+    async def check(harness):
+        client, other = await subscribed_client(harness), await subscribed_client(harness, BOB)
+        for each in (client, other):
+            each.received()
+        await harness.apply(sell("a", 60, 5, **OF_ALICE, now_ms=2))
+        [order] = client.received()
+        assert (order["type"], order["seq"], order["data"]["status"]) == ("order", 1, "open")
+        assert order["data"]["remaining"] == "5"
+        await harness.apply(buy("b", 60, 2, maker=BOB, now_ms=3))
+        fill, order = client.received()
+        assert (fill["type"], fill["seq"], fill["timestamp"]) == ("fill", 2, 3)
+        assert fill["data"]["orderId"] == fill["data"]["restingOrderId"] == "a"
+        assert (fill["data"]["role"], fill["data"]["side"]) == ("resting", 1)
+        assert fill["data"]["remaining"] == "3"
+        assert (order["seq"], order["data"]["status"]) == (2, "partial")
+        fill, order = other.received()
+        assert (fill["data"]["orderId"], fill["data"]["role"]) == ("b", "incoming")
+        assert (fill["data"]["side"], fill["data"]["remaining"]) == (0, "0")
+        assert (order["data"]["id"], order["data"]["status"]) == ("b", "filled")
+
+    run_with_market(check)
+
+
+def test_order_that_never_rests_is_sent():
+    async def check(harness):
+        client = await subscribed_client(harness)
+        client.received()
+        await harness.apply(sell("a", 60, 5, **OF_ALICE, time_in_force=TimeInForce.IOC, now_ms=2))
+        [order] = client.received()
+        assert (order["data"]["status"], order["seq"]) == ("cancelled", 0)
+
+    run_with_market(check)
+
+
+def test_last_of_several_changes_in_a_batch_is_sent():
+    async def check(harness):
+        client = await subscribed_client(harness)
+        client.received()
+        await harness.apply(sell("a", 60, 5, **OF_ALICE, now_ms=2), Cancel(order_id="a", now_ms=2))
+        [order] = client.received()
+        assert (order["seq"], order["data"]["cancelReason"]) == (2, "admin")
+
+    run_with_market(check)
+
+
+def test_rejected_orders_of_a_batch_are_not_sent():
+    async def check(harness):
+        client = await subscribed_client(harness)
+        client.received()
+        never = sell("x", 60, 5, **OF_ALICE, time_in_force=TimeInForce.FOK)
+        orders = (sell("a", 60, 5, **OF_ALICE), never, sell("b", 61, 5, **OF_ALICE))
+        await harness.apply(Batch(commands=orders, now_ms=2))
+        assert [each["data"]["id"] for each in client.received()] == ["a", "b"]
+
+    run_with_market(check)
+
+
+def test_subscription_to_one_market():
+    async def check(harness):
+        await harness.apply(AddMarket(market=market("n"), now_ms=2))
+        client = await subscribed_client(harness, marketId="n")
+        await harness.apply(sell("a", 60, 5, **OF_ALICE, now_ms=2))
+        await harness.apply(sell("b", 60, 5, **OF_ALICE, market="n", token="n-yes", now_ms=2))
+        assert [each["data"]["id"] for each in client.received("order")] == ["b"]
+
+    run_with_market(check)
+
+
+def test_unsubscribe_ends_the_subscription():
+    async def check(harness):
+        client = await subscribed_client(harness)
+        await client.send(type="unsubscribe", channel="user", maker=ALICE)
+        client.received()
+        await harness.apply(sell("a", 60, 5, **OF_ALICE, now_ms=2))
+        assert client.received() == []
+        assert not harness.feed.channels.users
+
+    run_with_market(check)
+
+
+def test_open_orders_are_sent_again_if_the_engine_dropped_a_finished_order():
+    async def check(harness):
+        await harness.apply(SetLimits(limits=Limits(finished_max=1), now_ms=2))
+        client = await subscribed_client(harness)
+        client.received()
+        await harness.apply(*(sell(f"a{n}", 60, 5, **OF_ALICE, now_ms=2) for n in range(3)))
+        await harness.apply(SetMode(market="m", mode=Mode.RESOLVED, now_ms=3))
+        messages = client.received()[3:]
+        assert [each["type"] for each in messages] == ["order", "orders"]
+        assert messages[1]["data"] == []
+
+    run_with_market(check)
+
+
+def test_too_many_open_orders_are_rejected(monkeypatch):
+    monkeypatch.setattr(user_channel, "ORDERS_MAX", 2)
+
+    async def check(harness):
+        await harness.apply(*(sell(f"a{n}", 60, 5, **OF_ALICE, now_ms=2) for n in range(3)))
+        client = await subscribed_client(harness, extended=True)
+        [error] = client.received()
+        assert error["code"] == "TOO_MANY_ORDERS"
+        assert not harness.feed.channels.users
+        await harness.apply(sell("b", 60, 5, **OF_ALICE, now_ms=2))
+        assert client.received() == []
+
+    run_with_market(check)
+
+
+def test_deactivated_key_closes_its_websocket():
+    key = ApiKey(
+        id="k",
+        hash=bytes(32),
+        name="",
+        environment="test",
+        scopes=("read",),
+        makers=(),
+        created_ms=0,
+    )
+
+    async def main():
+        async with FeedHarness(keys={b"secret": key}) as harness:
+            await harness.apply(AddKey(key=key, now_ms=1))
+            with_key = await harness.client(headers=[(b"x-api-key", b"secret")])
+            without = await harness.client()
+            for client in (with_key, without):
+                await client.send(type="subscribe", channel="user", maker=ALICE)
+            await harness.apply(DeactivateKey(key_id="k", now_ms=2))
+            assert (with_key.closed, without.closed) == (1008, None)
+            assert with_key.reason == "INVALID_API_KEY: the key was deactivated"
+
+    run_test(main())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_contain_every_open_order_and_fill(seed):
+    rng = random.Random(seed)
+    makers = [f"0x{number:040}" for number in (1, 2, 3)]
+    world = msgspec.structs.replace(SMALL, broken=0, makers=tuple(makers))
+    trades = []
+
+    def on_batch(batch):
+        for done in batch:
+            if isinstance(done.outcome, list | tuple):
+                trades.extend(event for event in done.outcome if type(event) is Trade)
+
+    async def main():
+        async with FeedHarness() as harness:
+            harness.engine.listeners.append(on_batch)
+            flow = Flow(rng, world, harness.exchange.matcher)
+            await harness.apply(*flow.opening())
+            clients = {maker: await subscribed_client(harness, maker) for maker in makers}
+            for _ in range(300):
+                await harness.apply(
+                    *(flow.command() for _ in range(rng.choice((1, 2, 10)))), num_iterations=1
+                )
+            await run_loop()
+            for maker, client in clients.items():
+                assert_complete(harness, maker, client.received())
+
+    def assert_complete(harness, maker, messages):
+        known = {}
+        for each in messages:
+            if each["type"] == "orders":
+                known = {order["id"]: order for order in each["data"]}
+            elif each["type"] == "order":
+                known[each["data"]["id"]] = each["data"]
+        for order in harness.exchange.matcher.open_orders(maker):
+            sent = known.pop(str(order.order.id))
+            assert (sent["remaining"], sent["price"]) == (str(order.remaining), order.price)
+            assert (sent["status"], sent["filledTokens"]) == (order.status, str(order.filled))
+        assert {order["status"] for order in known.values()} <= {"filled", "cancelled"}
+        fills = [each["data"] for each in messages if each["type"] == "fill"]
+        assert [(f["marketId"], f["seq"], f["size"]) for f in fills] == [
+            (trade.market, trade.seq, str(trade.size))
+            for trade in trades
+            for wallet in makers_of(trade)
+            if wallet == maker
+        ]
+
+    run_test(main())
+    assert len(trades) > 50
+
+
+def makers_of(trade):
+    """Return the makers of a trade, the resting order's first."""
+    both = (trade.buyer, trade.seller)
+    return both if trade.incoming_side is Side.SELL else both[::-1]
