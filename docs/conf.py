@@ -1,16 +1,10 @@
-"""Settings of the documentation: Sphinx reads the docstrings, MyST the pages, furo draws them."""
+"""Sphinx configuration: docstrings through autodoc, pages through MyST, the theme furo."""
 
 import os
 from typing import Any
 
-# The plain-Python Book carries the full docstrings, so it is the one to describe.
+# The Python source has the full docstrings; the compiled modules do not.
 os.environ["CLOB_PURE_PYTHON"] = "1"
-
-import clob.replay.sim.orders
-import clob.replay.sim.market_view
-
-# Named there for type checkers only, since each of the two modules needs the other.
-clob.replay.sim.orders.Leg = clob.replay.sim.market_view.OutcomeView
 
 project = "clob"
 author = "The clob authors"
@@ -27,28 +21,28 @@ autodoc_typehints_description_target = "documented"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
-# The documentation builds without a network, so names of others lead nowhere; nor do the aliases
-# of array types, the type variables, which exist for type checkers only, and what `lend` gives.
+# Not documented here, so that references cannot be resolved: other projects (the build uses no
+# network), aliases of array types and type variables.
 nitpick_ignore_regex = [
     ("py:.*", r"(enum|collections|collections\.abc|os|pathlib|typing|msgspec|numpy|npt?)\..*"),
     (
         "py:class",
-        r"(.*\.AnyState)|Records|Status|clob\._run_py\.Lent|clob\.signing\.wallet\.AnySigned",
+        r"Records|Status|clob\.signing\.wallet\.AnySigned",
     ),
-    ("py:.*", r"clob\.replay\.(synthetic|digest|replay)\..*"),
+    ("py:.*", r"clob\.replay\.(samples\.synthetic|io\.digest)\..*"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
 ]
 
 
 def keep_colons(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Put a comment above what is said of an attribute.
+    """Insert a comment above the docstring of an attribute.
 
-    Napoleon takes what stands before a colon in the first line for a type.
+    Without it, Napoleon reads the text before a colon in the first line as a type.
     """
     if what in ("attribute", "data"):
         lines[:0] = ["..", ""]
 
 
 def setup(app: Any) -> None:
-    """Run before napoleon, whose priority is 500."""
+    """Run before Napoleon, which has priority 500."""
     app.connect("autodoc-process-docstring", keep_colons, priority=400)

@@ -1,18 +1,19 @@
-"""Recorded order flow run through the Book, its fills held against the recorded ones.
+"""Replays and backtests: recorded order flow through the Book, checked against recorded fills.
 
-Readers make streams of files, :func:`backtest` runs a stream with a strategy in it or without.
-The only part of the package that needs NumPy to be imported: ``pip install "clob[replay]"``. What
-not every replay needs is imported when it is first asked for.
+Readers open files as streams; :func:`backtest` runs a stream, with or without a strategy. This is
+the only part of the package that requires NumPy: ``pip install "clob[replay]"``. Names that not
+every replay uses are imported at first access.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from clob.errors import PackageMissingError
 from clob.records import BEST, EVENT, FILL, Flag, Kind
 from clob.replay.backtest import backtest
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import Divergences
-from clob.replay.errors import PackageMissingError, ReplayFormatError, ReplayWarning
+from clob.replay.errors import PortfolioError, ReplayFormatError, ReplayWarning
 from clob.replay.io.detect import detect, open_stream
 from clob.replay.io.npz import read_npz, write_npz
 from clob.replay.io.problems import Problems
@@ -20,13 +21,12 @@ from clob.replay.io.recording import Recording
 from clob.replay.io.streams import Instrument, Stream, merge
 from clob.replay.results import Backtest
 from clob.replay.sim.fees import Charge, CurveFees, RateFees, Traded, no_fees
-from clob.replay.sim.market_view import MarketView, OutcomeView
-from clob.replay.sim.orders import Fill, OrderState, OwnOrder
-from clob.replay.sim.portfolio import Portfolio, PortfolioError
+from clob.replay.sim.market_view import Fill, MarketView, OutcomeView, OwnOrder
+from clob.replay.sim.orders import OrderState
+from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.strategy import Strategy
 
 if TYPE_CHECKING:
-    from clob.replay.check.run import Check, Result, replay
     from clob.replay.io.write import write_stream
     from clob.replay.readers.dbn import read_dbn
     from clob.replay.readers.lobster import read_lobster
@@ -35,28 +35,25 @@ if TYPE_CHECKING:
     from clob.replay.samples.synthetic import sample_path, synthetic_day
     from clob.replay.sim.latency import Latency, between
 else:
-    _LATER = {
-        "Check": "check.run",
+    _LAZY = {
         "Latency": "sim.latency",
-        "Result": "check.run",
         "between": "sim.latency",
         "read_dbn": "readers.dbn",
         "read_lobster": "readers.lobster",
         "read_mbo": "readers.mbo",
         "read_table": "readers.tables",
-        "replay": "check.run",
         "sample_path": "samples.synthetic",
         "synthetic_day": "samples.synthetic",
         "write_stream": "io.write",
     }
 
     def __getattr__(name: str) -> Any:
-        """Import what is asked for."""
-        if name not in _LATER:
+        """Import a name at first access."""
+        if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = importlib.import_module(f"{__name__}.{_LATER[name]}")
-        globals()[name] = found = getattr(home, name)
-        return found
+        home = importlib.import_module(f"{__name__}.{_LAZY[name]}")
+        globals()[name] = value = getattr(home, name)
+        return value
 
 
 __all__ = [
@@ -65,7 +62,6 @@ __all__ = [
     "FILL",
     "Backtest",
     "Charge",
-    "Check",
     "Comparison",
     "CurveFees",
     "Divergences",
@@ -86,7 +82,6 @@ __all__ = [
     "Recording",
     "ReplayFormatError",
     "ReplayWarning",
-    "Result",
     "Strategy",
     "Stream",
     "Traded",
@@ -101,7 +96,6 @@ __all__ = [
     "read_mbo",
     "read_npz",
     "read_table",
-    "replay",
     "sample_path",
     "synthetic_day",
     "write_npz",

@@ -1,4 +1,4 @@
-"""Runs a stream through books, with a strategy in it or without, and checks what comes of it."""
+"""Runs a stream through books, with or without a strategy, and checks the result."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -7,11 +7,11 @@ from clob.book import Book
 from clob.order import SelfTrade
 from clob.replay.check.compare import Checker
 from clob.replay.errors import ReplayFormatError
-from clob.replay.io.chunk import Played
+from clob.replay.io.chunk import ReplayedChunk
 from clob.replay.io.streams import CHUNK, Stream
 from clob.replay.modes.rematch import StreamDriver
 from clob.replay.modes.sampling import Sampler
-from clob.replay.results import Backtest, Collector, own_tables, refusals_of, setting_of
+from clob.replay.results import Backtest, Collector, own_tables, rejections_of, setting_of
 from clob.replay.sim.driver import NEVER, Driver, Stop
 from clob.replay.sim.fees import Fees, no_fees
 from clob.replay.sim.latency import Latency
@@ -47,62 +47,62 @@ def backtest(
     on_progress: Callable[[int], None] | None = None,
     book_class: type[Book] = Book,
 ) -> Backtest:
-    """Run recorded order flow, and a strategy whose orders stand in the same queues.
+    """Run recorded order flow, with an optional strategy whose orders join the same queues.
 
-    In the mode ``rematch`` recorded commands are executed against the queues as they are, own
-    orders among them. Where what comes of one is not what was recorded, that is counted and
-    explained; if no own order had a part in it, the book is put right and goes on as history says.
+    In ``rematch`` mode, recorded commands are executed against the current queues, own orders
+    included. Fills that differ from the recorded ones are counted and explained; as long as no own
+    order has traded, the book is then corrected to match history.
 
-    In the mode ``shadow`` history is as it was, whatever own orders do: the recorded fills are
-    taken off the recorded orders, and own orders stand beside those at their places in the queues.
+    In ``shadow`` mode, history is not affected by own orders: the recorded fills are applied to the
+    recorded orders, and own orders are matched at their positions in the queues.
 
     Args:
         stream: the recorded flow.
         mode: ``"rematch"`` or ``"shadow"``.
-        strategy: what trades; None only replays.
-        every_ns: how often the strategy is woken; None is never.
-        latency: how long its orders and the answers take; None is no time.
-        self_trade: what happens where its orders meet one another.
-        collateral: what it begins with, in wei; None is unlimited credit.
-        fees: what each side of a trade of its own is charged.
-        scale: how many ticks a whole token is worth; None is what the stream says, 100 where its
-            reader cannot know.
-        outcome: what a YES token is worth in the end, in ticks, by the number of the market.
-        check: what is compared with the recorded: ``"fills"``, ``"bests"``. In ``rematch`` best
-            prices are not where there is a strategy, whose orders are in the book.
-        keep: which of the tables ``fills`` and ``bests`` to keep; what is not kept is counted and
-            part of the digest, and needs no memory.
-        sample: how many pictures of the books to take at equal times, for the depth in a report;
-            :data:`~clob.replay.modes.sampling.SAMPLES` is good. None takes none, and no time.
-        chunk: how many events are read at a time. The result does not depend on it.
-        on_progress: called after each chunk with the number of events done;
-            ``stream.progress`` tells how many bytes of how many.
-        book_class: what to make the books of.
+        strategy: the strategy; None only replays.
+        every_ns: interval of the strategy's ``on_wake``; None for never.
+        latency: latency of its orders and of the replies; None for none.
+        self_trade: policy when two own orders meet.
+        collateral: its initial collateral, in wei; None for unlimited credit.
+        fees: the fee schedule of its trades.
+        scale: ticks in the price of a whole token; None for the scale of the stream, which is 100
+            if its reader does not know better.
+        outcome: final value of a YES token in ticks, by market number.
+        check: what to compare with the recording: ``"fills"``, ``"bests"``. In ``rematch``, best
+            prices are not compared with a strategy, because its orders are in the book.
+        keep: which of the tables ``fills`` and ``bests`` to keep; the others are counted and part
+            of the digest, and need no memory.
+        sample: depth snapshots of the books to take at equal times, for a report;
+            :data:`~clob.replay.modes.sampling.SAMPLES` is a good number. None takes none.
+        chunk: events read at a time. It does not affect the result.
+        on_progress: called after each chunk with the number of executed events;
+            ``stream.progress`` has the bytes read and the total.
+        book_class: class of the books.
 
     Returns:
         The tables, the check, the divergences and the digest.
 
     Raises:
-        ValueError: an argument is none of those named, or out of range; an outcome is of a market
-            that the stream does not have.
-        clob.replay.errors.PortfolioError: an outcome is no price from 0 to the scale.
-        ReplayFormatError: the prices of the stream are too far apart for a book, as a broken one
-            among them makes them; or the input is broken and the policy is to raise.
+        ValueError: an argument is unknown or out of range, or an outcome is for a market that the
+            stream does not have.
+        clob.replay.errors.PortfolioError: an outcome is not a price from 0 to the scale.
+        ReplayFormatError: the prices of the stream are too far apart for a book, usually because
+            one is broken; or the input is broken and the policy is to raise.
     """
     if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
-    _refuse_unknown("check", check, CHECKS)
-    _refuse_unknown("keep", keep, frozenset(KEPT))
-    _refuse_wide(stream)
+        raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
+    _check_choices("check", check, CHECKS)
+    _check_choices("keep", keep, frozenset(KEPT))
+    _check_grid(stream)
     scale = stream.scale if scale is None else scale
-    _refuse_outcomes(stream, outcome or {}, scale)
+    _check_outcomes(stream, outcome or {}, scale)
     compares_bests = "bests" in check and (strategy is None or mode == "shadow")
     checker = Checker(
         stream.lo, stream.hi, [one.number for one in stream.instruments], bests=compares_bests
     )
     collector = Collector(keep)
-    hears = _hearing(collector, checker, on_progress)
-    driver = _driver(mode, stream, chunk=chunk, book_class=book_class, **hears)
+    callbacks = _callbacks(collector, checker, on_progress)
+    driver = _driver(mode, stream, chunk=chunk, book_class=book_class, **callbacks)
     sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
@@ -119,14 +119,14 @@ def backtest(
         )
     _run(driver, sampler or driver, session, outcome or {})
     comparison = checker.comparison()
-    says = ("fills" in check and stream.has_fills) or bool(comparison.bests)
+    was_checked = ("fills" in check and stream.has_fills) or bool(comparison.bests)
     return Backtest(
         name=stream.name,
         mode=mode,
         events=driver.events,
         fills=collector.table("fills"),
         bests=collector.table("bests"),
-        check=comparison if says else None,
+        check=comparison if was_checked else None,
         divergence=checker.divergences(),
         books=driver.books if isinstance(driver, StreamDriver) else driver.history,
         portfolio=session.portfolio if session else None,
@@ -134,34 +134,34 @@ def backtest(
         sections=collector.sections,
         setting=setting_of(stream, driver.start_ns, driver.last_ns),
         outcome=dict(outcome or {}),
-        refusals=refusals_of(session),
+        rejections=rejections_of(session),
         depths=sampler.depths() if sampler else None,
         **own_tables(session),
     )
 
 
-def _driver(mode: str, stream: Stream, **how: Any) -> "StreamDriver | ShadowDriver":
-    """Make what executes a stream in a mode."""
+def _driver(mode: str, stream: Stream, **options: Any) -> "StreamDriver | ShadowDriver":
+    """Return the driver of a mode."""
     if mode == "rematch":
-        return StreamDriver(stream, **how)
+        return StreamDriver(stream, **options)
     from clob.replay.modes.shadow import ShadowDriver  # noqa: PLC0415 - the other mode starts sooner
 
-    return ShadowDriver(stream, **how)
+    return ShadowDriver(stream, **options)
 
 
-def _hearing(
+def _callbacks(
     collector: Collector, checker: Checker, on_progress: Callable[[int], None] | None
 ) -> dict[str, Any]:
-    """Say who hears of each chunk that is done, and of differences, and where rows are written."""
+    """Return the driver's callbacks, and the buffers for its rows."""
 
-    def sink(played: Played) -> None:
-        """Hear of a chunk."""
-        collector.take(played)
-        checker.take(played)
+    def sink(chunk: ReplayedChunk) -> None:
+        """Count and check a finished chunk."""
+        collector.add(chunk)
+        checker.add_chunk(chunk)
         if on_progress is not None:
-            on_progress(played.base + len(played.events))
+            on_progress(chunk.base + len(chunk.events))
 
-    return {"sink": sink, "on_difference": checker.differ, "rooms": collector.rooms}
+    return {"sink": sink, "on_difference": checker.on_difference, "buffers": collector.buffers}
 
 
 def _run(
@@ -170,7 +170,7 @@ def _run(
     session: "Session | None",
     outcome: Mapping[int, int],
 ) -> None:
-    """Run to the end, and settle the markets whose outcome is known."""
+    """Run to the end, and settle the markets with a known outcome."""
     if session is None:
         player.advance(NEVER, Stop.NO)
     else:
@@ -179,33 +179,33 @@ def _run(
     if session is not None:
         for market, price in outcome.items():
             session.account.settle(driver.last_ns, market, price)
-        for seat in session.seats:
-            seat.leave()
+        for view in session.markets:
+            view.close()
 
 
-def _refuse_wide(stream: Stream) -> None:
-    """Refuse a stream whose grid no book can have."""
+def _check_grid(stream: Stream) -> None:
+    """Raise ``ReplayFormatError`` if the stream's grid is too wide for a book."""
     if stream.hi - stream.lo >= TICKS_MAX:
         raise ReplayFormatError(
-            f"{stream.name}: prices from {stream.lo} to {stream.hi} ticks, of which a book has "
-            f"{TICKS_MAX} at most; read it with a grid of those that matter"
+            f"{stream.name}: prices from {stream.lo} to {stream.hi} ticks, but a book has at most "
+            f"{TICKS_MAX} ticks; read it with a narrower grid"
         )
 
 
-def _refuse_outcomes(stream: Stream, outcome: Mapping[int, int], scale: int) -> None:
-    """Refuse at once what would go unheard, or end the run when all is done."""
+def _check_outcomes(stream: Stream, outcome: Mapping[int, int], scale: int) -> None:
+    """Raise for an invalid outcome before the run, not at its end."""
     trial = Portfolio(scale=scale)
     markets = sorted({one.number // 2 for one in stream.instruments})
     for market, price in outcome.items():
         if market not in markets:
-            raise ValueError(f"an outcome is of market {market!r}, the stream has {markets}")
+            raise ValueError(f"outcome has market {market!r}, but the stream has {markets}")
         if type(price) is not int:
-            raise ValueError(f"an outcome is an integer of ticks, not {price!r}")
+            raise ValueError(f"an outcome must be an integer (ticks); got {price!r}")
         trial.settle(market, price)
 
 
-def _refuse_unknown(name: str, given: Collection[str], known: frozenset[str]) -> None:
-    """Refuse words that say nothing."""
-    for word in given:
+def _check_choices(name: str, words: Collection[str], known: frozenset[str]) -> None:
+    """Raise ``ValueError`` for an unknown choice."""
+    for word in words:
         if word not in known:
-            raise ValueError(f"{name} must be of {', '.join(sorted(known))}, not {word!r}")
+            raise ValueError(f"{name} must be among {', '.join(sorted(known))}; got {word!r}")

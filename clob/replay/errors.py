@@ -1,40 +1,34 @@
-"""The errors of reading recorded order flow, and of backtests."""
+"""Errors and warnings of readers and backtests, and the import of optional packages."""
 
 import importlib
 from typing import Any
 
-from clob.errors import ClobError
+from clob.errors import ClobError, PackageMissingError
 
 
 class ReplayFormatError(ClobError):
-    """A file is no recording, or not a whole one; the message says where it fails."""
+    """A file is not a valid recording or is incomplete; the message says where."""
 
     code = "REPLAY_FORMAT"
 
 
-class PackageMissingError(ClobError):
-    """A format needs a package that is not installed; the message says how to get it."""
-
-    code = "PACKAGE_MISSING"
-
-
 class PortfolioError(ClobError):
-    """A portfolio cannot do what was asked of it; nothing was changed."""
+    """A portfolio cannot do an operation; nothing was changed."""
 
     code = "PORTFOLIO"
 
 
 class ReplayWarning(UserWarning):
-    """Input is broken and the reader went on, because it was told to."""
+    """The input is broken and the reader continued, as ``on_problem`` requested."""
 
 
 def need(package: str, purpose: str, install: str) -> Any:
-    """Import a package.
+    """Import an optional package.
 
     Args:
-        package: the name it is imported by; may be dotted.
-        purpose: what it is needed for, as the beginning of a sentence.
-        install: what ``pip install`` is to be told.
+        package: its import name; may be dotted.
+        purpose: what needs it, as the start of the error text.
+        install: the argument for ``pip install``.
 
     Returns:
         The module.
@@ -51,6 +45,3 @@ def need(package: str, purpose: str, install: str) -> Any:
         raise PackageMissingError(
             f'{purpose} needs {top}, which is not installed: pip install "{install}"'
         ) from error
-
-
-# MERGED clob.replay.errors: Imports packages that only some formats need, and says how to get one that is missing.

@@ -1,4 +1,9 @@
-"""What a backtest gives: tables of what happened, the check, the divergences and the digest."""
+"""The result of a backtest: its tables, check, divergences and digest.
+
+The digest combines one hash per kind of row, so the rows of different kinds may arrive in any
+order. Numbers are hashed as little-endian bytes without padding, integers beyond 64 bits as decimal
+text.
+"""
 
 import dataclasses
 import hashlib
@@ -15,10 +20,10 @@ from clob.records import BEST, FILL
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import Divergences
 from clob.replay.errors import need
-from clob.replay.io.chunk import Played
+from clob.replay.io.chunk import ReplayedChunk
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
-from clob.replay.modes.row_buffer import Gathered
+from clob.replay.modes.row_buffer import RowBuffer
 from clob.replay.modes.rows import write_fills, write_orders
 from clob.replay.modes.sampling import Depths
 from clob.replay.sim.portfolio import Portfolio
@@ -31,38 +36,38 @@ DIGEST_BYTES = 32
 
 
 class Section:
-    """The hash of one kind of row.
+    """The hash of one table.
 
     Args:
-        name: what the rows are.
+        name: name of the table.
     """
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        """What the rows are."""
+        """Name of the table."""
         self.rows: int = 0
-        """How many there were."""
+        """Number of rows."""
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def update(self, rows: Records) -> None:
-        """Take in more rows, a structured array."""
+        """Add rows, a structured array."""
         self.rows += len(rows)
         self._hash.update(_canonical(rows))
 
     def digest(self) -> bytes:
-        """Give the hash of the name, the number of rows and all of them."""
+        """Return the hash of the name, the number of rows and the rows."""
         head = f"{self.name} {self.rows} ".encode()
         return hashlib.blake2b(head + self._hash.digest(), digest_size=DIGEST_BYTES).digest()
 
 
-def combined(sections: list[Section]) -> str:
-    """Give the digest of several kinds of rows, in hexadecimal digits. Their order matters."""
+def combine_digests(sections: list[Section]) -> str:
+    """Return the digest of several tables as hexadecimal digits. Their order matters."""
     whole = b"".join(section.digest() for section in sections)
     return hashlib.blake2b(whole, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def _canonical(rows: Records) -> bytes | memoryview:
-    """Write rows as bytes that are the same on every machine."""
+    """Return rows as bytes that are equal on every machine."""
     names = rows.dtype.names or ()
     if any(rows.dtype[name].kind in "OU" for name in names):
         return "".join(f"{row}\n" for row in rows.tolist()).encode()
@@ -73,7 +78,7 @@ def _canonical(rows: Records) -> bytes | memoryview:
 
 
 def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Give a dtype in little-endian order."""
+    """Return a dtype in little-endian byte order."""
     return dtype.newbyteorder("<")
 
 
@@ -90,9 +95,9 @@ ORDER_FIELDS = {
     "arrived_ns": "<i8",
     "done_ns": "<i8",
 }
-"""The fields of an own order: id, instrument, side, ``OrderState``, price in ticks, size and what
-was filled in lots, lots in front of it when it began to rest (-1 if it never did), when it was
-sent, reached the book and left it (-1 if it did not)."""
+"""The fields of an own order: id, instrument, side, ``OrderState``, price in ticks, size and filled
+size in lots, lots in front of it when it began to rest (-1 if it never rested), and when it was
+sent, arrived at the exchange and left the book (-1 if it did not)."""
 
 OWN_FILL_FIELDS = {
     "ts_ns": "<i8",
@@ -105,8 +110,8 @@ OWN_FILL_FIELDS = {
     "fee": "O",
     "fee_tokens": "O",
 }
-"""The fields of a fill of an own order: time, the order, that on the other side, size in lots (0
-where the order left the book without a trade), price in ticks, instrument, 1 if it rested, and the
+"""The fields of a fill of an own order: time, own order, other order, size in lots (0 where the
+order left the book without a trade), price in ticks, instrument, 1 if the own order rested, and the
 fee in wei of collateral and of the token, as Python integers."""
 
 EQUITY_FIELDS = {
@@ -116,10 +121,10 @@ EQUITY_FIELDS = {
     "realised": "O",
     "fees_paid": "O",
 }
-"""The fields of a row of equity: time, and what was owned then in wei, as Python integers."""
+"""The fields of a row of equity: time, and amounts in wei as Python integers."""
 
 POSITION_FIELDS = {"ts_ns": "<i8", "instrument": "<u2", "size": "O", "cost": "O"}
-"""The fields of a change of position: time, instrument, tokens and what they cost, in wei."""
+"""The fields of a change of position: time, instrument, tokens and their cost, in wei."""
 
 OWN_TABLES: dict[str, np.dtype[np.void]] = {
     name: np.dtype(list(fields.items()))
@@ -130,17 +135,17 @@ OWN_TABLES: dict[str, np.dtype[np.void]] = {
         ("positions", POSITION_FIELDS),
     )
 }
-"""The fields of the tables of what a strategy did."""
+"""The record of each table of a strategy."""
 
 TABLES = ("fills", "bests", "orders", "own_fills", "equity", "positions")
 """The names of the tables of a backtest."""
 
 WEI_DIGITS = 38
-"""How many decimal digits an amount in wei may have in a table of Arrow."""
+"""Decimal digits of an amount in wei in an Arrow table."""
 
 
 class Collector:
-    """Hears what is played, and keeps or only hashes it.
+    """Receives the chunks of a run, and keeps or hashes their rows.
 
     Args:
         keep: which of ``fills`` and ``bests`` to keep.
@@ -148,30 +153,30 @@ class Collector:
 
     def __init__(self, keep: Iterable[str]) -> None:
         self._keep = frozenset(keep)
-        self.rooms: dict[str, Gathered] = {"fills": Gathered(FILL), "bests": Gathered(BEST)}
-        """Where the rows are best written, so that those kept need not be copied."""
-        self.sections: dict[str, Section] = {name: Section(name) for name in self.rooms}
-        """The hashes of what is not kept."""
-        self.counts: dict[str, int] = dict.fromkeys(self.rooms, 0)
-        """How many rows there were, kept or not."""
+        self.buffers: dict[str, RowBuffer] = {"fills": RowBuffer(FILL), "bests": RowBuffer(BEST)}
+        """Buffers for the rows. Rows that the driver writes there need not be copied."""
+        self.sections: dict[str, Section] = {name: Section(name) for name in self.buffers}
+        """The hashes of the tables that are not kept."""
+        self.counts: dict[str, int] = dict.fromkeys(self.buffers, 0)
+        """Number of rows, kept or not."""
 
-    def take(self, played: Played) -> None:
-        """Hear of a chunk that is done."""
-        for name, rows in (("fills", played.fills), ("bests", played.bests)):
+    def add(self, chunk: ReplayedChunk) -> None:
+        """Add a finished chunk."""
+        for name, rows in (("fills", chunk.fills), ("bests", chunk.bests)):
             self.counts[name] += len(rows)
             if name in self._keep:
-                self.rooms[name].take(rows)
+                self.buffers[name].append(rows)
             else:
                 self.sections[name].update(rows)
 
     def table(self, name: str) -> Records:
-        """Give all rows that were kept."""
-        return self.rooms[name].rows()
+        """Return all kept rows of a table."""
+        return self.buffers[name].rows()
 
 
 def table_of(fields: np.dtype[np.void], numbers: npt.NDArray[Any]) -> Records:
-    """Make a structured array of a matrix, whose columns are the first of its fields."""
-    # An empty one with objects in it takes ten times as long as one of zeros.
+    """Convert a matrix to a structured array; its columns are the first fields."""
+    # With object fields, np.empty takes ten times as long as np.zeros.
     table = np.zeros(len(numbers), fields)
     for name, column in zip(table.dtype.names or (), numbers.T, strict=False):
         table[name] = column
@@ -179,7 +184,7 @@ def table_of(fields: np.dtype[np.void], numbers: npt.NDArray[Any]) -> Records:
 
 
 def own_tables(session: "Session | None") -> dict[str, Records]:
-    """Make the tables of what a strategy did; empty ones where there was none."""
+    """Return the tables of a strategy; empty ones without a session."""
     if session is None:
         return {name: np.zeros(0, fields) for name, fields in OWN_TABLES.items()}
     numbers = np.empty((len(session.orders), len(ORDER_FIELDS)), np.int64)
@@ -194,7 +199,7 @@ def own_tables(session: "Session | None") -> dict[str, Records]:
 
 
 def _own_fills(session: "Session") -> Records:
-    """Make the table of the fills of own orders, the fees of which are Python integers."""
+    """Return the table of own fills; fees are Python integers."""
     fills, charges = session.own_fills, session.charges
     numbers = np.empty((len(fills), len(OWN_FILL_FIELDS) - 2), np.int64)
     write_fills(numbers.ravel().data, fills)
@@ -204,40 +209,40 @@ def _own_fills(session: "Session") -> Records:
     return table
 
 
-def refusals_of(session: "Session | None") -> dict[str, int]:
-    """Count the own orders that were refused, by code, as far as the strategy has heard."""
+def rejections_of(session: "Session | None") -> dict[str, int]:
+    """Count the rejected own orders by code, as far as replies have reached the strategy."""
     codes = Counter(one.code for one in session.orders if one.code) if session else Counter()
     return dict(sorted(codes.items()))
 
 
 class Setting(NamedTuple):
-    """What a backtest was run over."""
+    """The stream of a backtest."""
 
     lo: int
-    """The lowest price of the grid, in ticks."""
+    """Lowest price of the grid, in ticks."""
     hi: int
-    """The highest price of the grid, in ticks."""
+    """Highest price of the grid, in ticks."""
     lot_wei: int
-    """What a size of 1 stands for, in wei."""
+    """Wei in one lot."""
     instruments: tuple[Instrument, ...]
     """The books."""
     start_ns: int
-    """The time of the first event that is no seed."""
+    """Time of the first event that is not a seed."""
     last_ns: int
-    """The latest time of all events."""
+    """Latest time of all events."""
     note: str
-    """Where the recording comes from."""
+    """Origin of the recording."""
     problems: Mapping[str, int]
-    """What was wrong with the input: how many problems there were of each kind."""
+    """Problems with the input: number of each kind."""
 
 
 def setting_of(stream: Stream, start_ns: int, last_ns: int) -> Setting:
-    """Say what a stream that was run was like.
+    """Describe a stream after its run.
 
     Args:
         stream: the stream.
-        start_ns: the time of the first event that is no seed.
-        last_ns: the latest time of all events.
+        start_ns: time of the first event that is not a seed.
+        last_ns: latest time of all events.
     """
     problems = dict(sorted(stream.problems.counts.items()))
     grid = (stream.lo, stream.hi, stream.lot_wei, stream.instruments)
@@ -246,60 +251,59 @@ def setting_of(stream: Stream, start_ns: int, last_ns: int) -> Setting:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Backtest:
-    """What came of a backtest. Indices of events count all records of the stream."""
+    """The result of a backtest. Event indices count all records of the stream."""
 
     name: str
-    """What the recording is called."""
+    """Name of the recording."""
     mode: str
     """``rematch`` or ``shadow``."""
     events: int
-    """How many events there were, records to compare with among them."""
+    """Number of events, reference records included."""
     fills: Records
-    """Array of ``FILL``: every trade, own ones too, but in ``shadow`` those of history alone; empty
-    if it was not kept."""
+    """Array of ``FILL``: every trade, including own trades in ``rematch`` and without them in
+    ``shadow``; empty if not kept."""
     bests: Records
-    """Array of ``BEST``: every change of best prices; empty if it was not kept."""
+    """Array of ``BEST``: every change of best prices; empty if not kept."""
     orders: Records
-    """Array of :data:`ORDER_FIELDS`: the own orders, in order of sending."""
+    """Array of :data:`ORDER_FIELDS`: own orders in order of sending."""
     own_fills: Records
-    """Array of :data:`OWN_FILL_FIELDS`: the fills of own orders, in order."""
+    """Array of :data:`OWN_FILL_FIELDS`: fills of own orders, in order."""
     equity: Records
-    """Array of :data:`EQUITY_FIELDS`: what the strategy owned, a row for each change."""
+    """Array of :data:`EQUITY_FIELDS`: a row for each change of the portfolio's value."""
     positions: Records
-    """Array of :data:`POSITION_FIELDS`: its tokens, a row for each change."""
+    """Array of :data:`POSITION_FIELDS`: a row for each change of a token's holding."""
     check: Comparison | None
-    """The comparison with what was recorded; None where nothing was, or nobody asked."""
+    """The comparison with the recording; None if nothing was recorded or requested."""
     divergence: Divergences
-    """Where the replay was not what history says."""
+    """Where the replay diverged from history."""
     books: Mapping[int, Book]
-    """The books as the last event left them, by instrument."""
+    """The books after the last event, by instrument; in ``shadow`` those of history."""
     portfolio: Portfolio | None
-    """What the strategy owned in the end; None without one."""
+    """The final portfolio; None without a strategy."""
     counts: Mapping[str, int]
-    """How many fills and changes of best prices there were, kept or not."""
+    """Number of fills and of best-price changes, kept or not."""
     sections: Mapping[str, Section] = dataclasses.field(default_factory=dict)
-    """The hashes of the rows that were not kept."""
+    """The hashes of the tables that were not kept."""
     setting: Setting
-    """What it was run over."""
+    """The stream."""
     outcome: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """What a YES token was worth in the end, in ticks, by the number of the market; markets that
-    were not settled are left out."""
-    refusals: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """How many own orders were refused, by code."""
+    """Final value of a YES token in ticks, by market number; unsettled markets are left out."""
+    rejections: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Number of rejected own orders, by code."""
     depths: Depths | None = None
-    """How the books looked at equal times; None where nobody asked for it."""
+    """Depth snapshots at equal times; None if not requested."""
 
     @property
     def digest(self) -> str:
         """A fingerprint of all tables, 64 hexadecimal digits.
 
-        It is the same for every size of chunk, version of Python, hash seed and kind of book, and
-        whatever was kept. O(rows) each time it is asked for.
+        It does not depend on the chunk size, the Python version, the hash seed, the kind of book or
+        the kept tables. O(rows) at each access.
         """
-        return combined([self._section(name) for name in TABLES])
+        return combine_digests([self._section(name) for name in TABLES])
 
     def _section(self, name: str) -> Section:
-        """Give the hash of a table."""
+        """Return the hash of a table."""
         rows: Records = getattr(self, name)
         if self.counts.get(name, len(rows)) != len(rows):
             return self.sections[name]
@@ -308,29 +312,29 @@ class Backtest:
         return section
 
     def __str__(self) -> str:
-        """Say it in a line."""
-        told = f"{self.name or 'replay'}: {self.events:,} events, {self.counts['fills']:,} fills"
+        """Summarise the result in one line."""
+        text = f"{self.name or 'replay'}: {self.events:,} events, {self.counts['fills']:,} fills"
         if self.check is not None:
-            told += f"; {self.check}"
-        told += f"; {self.divergence.total:,} divergences"
+            text += f"; {self.check}"
+        text += f"; {self.divergence.total:,} divergences"
         if self.portfolio is not None:
-            told += f"; {len(self.orders):,} own orders, {len(self.own_fills):,} own fills"
-        return told
+            text += f"; {len(self.orders):,} own orders, {len(self.own_fills):,} own fills"
+        return text
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Say it as a small table, for notebooks."""
-        from clob.replay.report import page  # noqa: PLC0415 - only where it is shown
+        """Return a summary as an HTML table, for notebooks."""
+        from clob.replay.report import notebook  # noqa: PLC0415 - only where it is shown
 
-        return page(self)
+        return notebook(self)
 
     def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> None:
-        """Write it as one page of HTML; see :func:`clob.replay.report.write_report`.
+        """Write the result as one HTML page; see :func:`clob.replay.report.write_report`.
 
         Args:
             path: the file to write.
-            title: what to call the page; None calls it as the recording is called.
+            title: title of the page; None for the name of the recording.
 
         Raises:
             OSError: the file cannot be written.
@@ -339,10 +343,10 @@ class Backtest:
 
         write_report(self, path, title=title)
 
-    # ----- to other libraries ------------------------------------------------------------------
+    # ----- conversion --------------------------------------------------------------------------
 
     def to_arrow(self, table: str = "fills") -> Any:
-        """Give a table to Arrow; amounts in wei are decimals of 38 digits.
+        """Convert a table to Arrow; amounts in wei are decimals of 38 digits.
 
         Args:
             table: one of :data:`TABLES`.
@@ -365,11 +369,11 @@ class Backtest:
         return arrow.table(columns)
 
     def to_polars(self, table: str = "fills") -> Any:
-        """Give a table to Polars, as :meth:`to_arrow`; it needs both packages."""
+        """Convert a table to Polars, like :meth:`to_arrow`; needs both packages."""
         return need("polars", "A table for Polars", "polars").from_arrow(self.to_arrow(table))
 
     def to_pandas(self, table: str = "fills") -> Any:
-        """Give a table to pandas; amounts in wei are Python integers.
+        """Convert a table to pandas; amounts in wei are Python integers.
 
         Args:
             table: one of :data:`TABLES`.
@@ -386,15 +390,8 @@ class Backtest:
         return pandas.DataFrame({name: rows[name] for name in rows.dtype.names or ()})
 
     def _rows(self, table: str) -> Records:
-        """Find a table by its name."""
+        """Return a table by its name."""
         if table not in TABLES:
-            raise ValueError(f"table must be one of {', '.join(TABLES)}, not {table!r}")
+            raise ValueError(f"table must be one of {', '.join(TABLES)}; got {table!r}")
         rows: Records = getattr(self, table)
         return rows
-
-
-# MERGED clob.replay.results: A fingerprint of all that came of a replay, the same wherever and however it is run.
-#
-# Each kind of row has a hash of its own, so that it does not matter in which pieces they come; the
-# digest is the hash of those. Numbers are hashed as little-endian bytes of their width without
-# padding, exact integers beyond 64 bits as decimal text.

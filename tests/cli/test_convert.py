@@ -23,7 +23,7 @@ from clob.replay import (
     write_stream,
 )
 from tests.matcher_model.worlds import SMALL
-from tests.replay.venues_own.journals import recorded
+from tests.replay.readers.journals import record_flow
 
 KINDS = [Kind.LIMIT, Kind.CANCEL, Kind.REDUCE, Kind.IOC, Kind.REPLACE, Kind.CLEAR]
 
@@ -143,7 +143,7 @@ def test_several_files_become_one_by_time(file, day, tmp_path):
 def test_a_journal_of_many_books_replays_the_same_as_parquet(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     journal, table = tmp_path / "day.frames", tmp_path / "day.parquet"
-    journal.write_bytes(recorded(SMALL, 1, 400)[1])
+    journal.write_bytes(record_flow(SMALL, 1, 400)[1])
     assert main(["convert", str(journal), str(table)]) == 0
     found = backtest(open_stream(table))
     assert found.digest == backtest(open_stream(journal)).digest
@@ -187,7 +187,8 @@ def test_a_place_that_cannot_be_written_is_told(file, tmp_path, capsys):
     nowhere = tmp_path / "no" / "out.csv"
     assert f"clob: FILE_UNWRITABLE: {nowhere}: No such" in capsys.readouterr().err
     assert main(["convert", str(file), str(tmp_path / "out.txt")]) == 2
-    assert "output file must end in .npz, .csv, .csv.gz, .parquet; got 'out.txt'" in capsys.readouterr().err
+    text = "output file must end in .npz, .csv, .csv.gz, .parquet; got 'out.txt'"
+    assert text in capsys.readouterr().err
     folder = tmp_path / "folder.csv"
     folder.mkdir()
     assert main(["convert", str(file), str(folder)]) == 2

@@ -35,7 +35,8 @@ def test_results_need_a_place(file, tmp_path, capsys):
     folder = f"clob: FILE_UNWRITABLE: {tmp_path}: Is a directory\n"
     assert refused(capsys, "replay", file, "--report", tmp_path) == folder
     text = refused(capsys, "replay", file, "--out", tmp_path / "res.txt")
-    assert text.startswith("clob: --out: output file must end in .npz, .csv, .csv.gz, .parquet; got 'res.txt'")
+    assert text.startswith("clob: --out: output file must end in .npz, .csv, ")
+    assert "; got 'res.txt'" in text
     text = refused(capsys, "replay", file, file, "--out", "x.csv")
     assert "--out and --report need one stream" in text
 

@@ -13,7 +13,7 @@ import pytest
 
 import clob
 from clob.cli import main
-from clob.replay import Stream, read_npz, replay, sample_path, write_npz, write_stream
+from clob.replay import Stream, backtest, read_npz, sample_path, write_npz, write_stream
 
 QUIET = ("-W", "ignore::RuntimeWarning")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(clob.__file__).parents[1])}
@@ -41,7 +41,7 @@ def test_the_sample(capsys):
     assert "recording  synthetic day 1\n" in out
     assert f"events     {len(sample.events):,}: " in out
     assert " events/s, " in out
-    assert out.endswith(f"\n\n{replay(sample).book!r}\n")
+    assert out.endswith(f"\n\n{backtest(Stream.of(sample)).books[0]!r}\n")
     assert err == ""
 
 
@@ -119,7 +119,7 @@ def test_commands_that_were_refused_are_told_and_no_failure(file, day, capsys):
     out = capsys.readouterr().out
     assert "differs    1  cancel_gone: " in out
     assert (
-        f"order {2**62}: The recorded cancel is of an order that has left the book. (UNKNOWN_"
+        f"order {2**62}: The recorded cancel is for an order that has left the book. (UNKNOWN_"
         in out
     )
 
@@ -130,7 +130,7 @@ def test_garbage(tmp_path, capsys):
     assert main(["replay", str(path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"clob: REPLAY_FORMAT: {path}: unknown format; expected one of npz, mbo, ")
+    assert err.startswith(f"clob: REPLAY_FORMAT: {path}: unknown format; expected one of npz, ")
 
 
 def test_an_archive_that_is_cut_off(file, capsys):

@@ -25,7 +25,7 @@ from clob.replay import (
 from clob.replay.strategies import MarketMaker
 from clob.units import format_tokens
 from tests.matcher_model.worlds import SMALL
-from tests.replay.venues_own.journals import recorded, told
+from tests.replay.readers.journals import record_flow, run_commands
 
 STRATEGY = "clob.replay.strategies:MarketMaker"
 
@@ -60,20 +60,20 @@ def test_any_format_is_told_by_what_a_file_begins_with(table, capsys):
 
 def test_a_journal_is_a_recording_too(tmp_path, capsys):
     path = tmp_path / "day.frames"
-    path.write_bytes(recorded(SMALL, 1, 300)[1])
+    path.write_bytes(record_flow(SMALL, 1, 300)[1])
     assert main(["replay", str(path)]) == 0
     out = lines_of(capsys.readouterr().out)
     assert out["books"].startswith("bare YES, bare NO, paid YES, ")
-    assert "refused: UNKNOWN_ORDER" in out["remarks"]
+    assert "rejected: UNKNOWN_ORDER" in out["remarks"]
     assert out["check"].endswith("recorded fills reproduced exactly")
 
 
 def test_books_with_orders_are_drawn_and_the_others_counted(tmp_path, capsys):
     path, recorder = tmp_path / "day.frames", Recorder()
     for name in "abc":
-        told(recorder, AddMarket(market=Market(id=name, yes=f"{name}1", no=f"{name}2")))
+        run_commands(recorder, AddMarket(market=Market(id=name, yes=f"{name}1", no=f"{name}2")))
         bid = Order(id=name, token=f"{name}2", maker="A", side=Side.BUY, price=7, size=5)
-        told(recorder, Submit(market=name, order=bid))
+        run_commands(recorder, Submit(market=name, order=bid))
     path.write_bytes(recorder.frame())
     assert main(["replay", str(path)]) == 0
     out = capsys.readouterr().out

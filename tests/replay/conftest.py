@@ -1,4 +1,4 @@
-"""What the replay tests share: where the real order flow is, and small recordings."""
+"""Fixtures of the replay tests: the golden hour, and a short synthetic day."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from clob.replay import synthetic_day
 
 @pytest.fixture
 def golden_path():
-    """An hour of an exchange, with the fills it recorded itself."""
+    """An hour of an exchange, with its recorded fills."""
     folder = os.environ.get("CLOB_DATA_DIR")
     if not folder:
         pytest.skip("CLOB_DATA_DIR does not say where the real order flow is")
@@ -22,5 +22,5 @@ def golden_path():
 
 @pytest.fixture(scope="session")
 def day():
-    """A short synthetic day, not to be written to."""
+    """A short synthetic day; must not be modified."""
     return synthetic_day(seed=3, orders=1_500)

@@ -1,4 +1,4 @@
-"""Holds what a replay brought against what was recorded, and explains where they differ."""
+"""Compares a replay with the recorded fills and best prices, and explains the differences."""
 
 import dataclasses
 from collections import Counter
@@ -6,14 +6,14 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from clob.errors import REFUSALS
+from clob.errors import REJECTIONS
 from clob.records import BEST, EventRow, Kind
 from clob.replay.check.divergence import KEPT, Divergence, Divergences, kind_of
-from clob.replay.check.fill_diff import Sides
-from clob.replay.io.chunk import RECORDED, Difference, Played
+from clob.replay.check.fill_diff import FillDiff
+from clob.replay.io.chunk import RECORDED, Difference, ReplayedChunk
 from clob.replay.io.recording import FIRST_RECORD, Records, join
 
-# A plain integer: comparing bytes with a member of an enum makes an array of long integers.
+# A plain integer: comparing an array of bytes with an enum member would widen it.
 BBO = int(Kind.BBO)
 UNKNOWN_ORDER = 13
 SIZE_NOT_REDUCED = 14
@@ -22,48 +22,49 @@ GONE = {Kind.CANCEL: "cancel_gone", Kind.REDUCE: "reduce_gone", Kind.REPLACE: "r
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The figures of a replay against those recorded."""
+    """Counts of a replay against the recording."""
 
     takers: int
-    """How many recorded commands traded in history."""
+    """Recorded commands that traded in history."""
     exact: int
-    """How many of them brought the recorded fills: orders, sizes, prices and their order."""
+    """Those of them that produced exactly the recorded fills: orders, sizes, prices and their
+    sequence."""
     recorded: int
-    """How many fills were recorded."""
+    """Recorded fills."""
     produced: int
-    """How many fills recorded commands brought here."""
+    """Fills that recorded commands produced in the replay."""
     matched: int
-    """How many of the recorded fills came of their command here, too."""
+    """Recorded fills that their command produced here, too."""
     first_difference: int | None
-    """Index in the stream of the first command with other fills than recorded; None if none."""
+    """Index in the stream of the first command whose fills differ, or None."""
     bests: int
-    """How many best prices were recorded and looked at."""
+    """Recorded best prices that were compared."""
     bests_equal: int
-    """How many of them were the book's."""
+    """Those of them that equal the book's."""
     first_best_difference: int | None
-    """Index in the stream of the first recorded best price that was not; None if all were."""
+    """Index in the stream of the first recorded best price that differs, or None."""
 
     @property
     def ok(self) -> bool:
-        """Whether all fills and best prices are those recorded."""
+        """Whether all fills and best prices equal the recorded ones."""
         return self.first_difference is None and self.first_best_difference is None
 
     def __str__(self) -> str:
-        """Say it in a line."""
-        told = f"{self.exact:,} of {self.takers:,} recorded takers exact"
-        told += f", {self.matched:,} of {self.recorded:,} fills"
+        """Summarise the counts in one line."""
+        text = f"{self.exact:,} of {self.takers:,} recorded takers exact"
+        text += f", {self.matched:,} of {self.recorded:,} fills"
         if self.bests:
-            told += f", {self.bests_equal:,} of {self.bests:,} best prices"
-        return told
+            text += f", {self.bests_equal:,} of {self.bests:,} best prices"
+        return text
 
 
 class Checker:
-    """Hears what is played and where it differs, and sums up.
+    """Receives the chunks and differences of a run, and counts them.
 
     Args:
-        lo: the lowest price of the grid.
-        hi: the highest price of the grid.
-        instruments: the numbers of the books.
+        lo: lowest price of the grid.
+        hi: highest price of the grid.
+        instruments: numbers of the books.
         bests: whether recorded best prices are compared.
     """
 
@@ -82,8 +83,8 @@ class Checker:
 
     # ----- fills -------------------------------------------------------------------------------
 
-    def differ(self, difference: Difference) -> None:
-        """Hear of a command whose fills are not the recorded ones."""
+    def on_difference(self, difference: Difference) -> None:
+        """Count a command whose fills differ from the recorded ones."""
         if self._first is None:
             self._first = difference.event
         produced, recorded = difference.produced, difference.recorded
@@ -91,17 +92,17 @@ class Checker:
         self._missed += len(recorded) - common
         self._surplus += len(produced) - len(recorded)
         self._failed += bool(recorded)
-        known = {order_id for order_id, _, _ in recorded}
-        strangers = [one for one, _, _ in produced if one not in known]
+        recorded_ids = {order_id for order_id, _, _ in recorded}
+        unrecorded = [one for one, _, _ in produced if one not in recorded_ids]
         kind = kind_of(difference)
-        if kind in ("orders", "traded", "sizes") and strangers:
-            # Whether they are cancelled at the same time shows when that time has passed.
-            self._open.append((difference, strangers))
+        if kind in ("orders", "traded", "sizes") and unrecorded:
+            # Later events decide whether they are cancelled at the same time.
+            self._open.append((difference, unrecorded))
         else:
             self._keep(kind, difference)
 
     def _keep(self, kind: str, difference: Difference) -> None:
-        """Count a divergence, and keep it if it is one of the first."""
+        """Make a divergence of a difference, and count it."""
         self._note(
             Divergence(
                 kind,
@@ -111,94 +112,94 @@ class Checker:
                 difference.command.order_id,
                 tuple(difference.produced),
                 tuple(difference.recorded),
-                REFUSALS[difference.status].code if difference.status else "",
+                REJECTIONS[difference.status].code if difference.status else "",
             )
         )
 
     def _note(self, divergence: Divergence) -> None:
-        """Count a divergence, and keep it if it is one of the first."""
+        """Count a divergence, and keep it if it is among the first of its kind."""
         self._counts[divergence.kind] += 1
         kept = self._kept.setdefault(divergence.kind, [])
         kept.append(divergence)
         if len(kept) > KEPT:
-            # They are not heard of in order: some are told at the end of a chunk only.
+            # Divergences do not arrive in order: some are found at the end of a chunk.
             kept.sort(key=lambda one: one.event)
             kept.pop()
 
-    def _settle_open(self, played: Played | None) -> None:
-        """Say of what is open whether an order passed over was cancelled at that time."""
-        still = []
-        for difference, strangers in self._open:
-            found, over = (
-                (False, True) if played is None else _cancelled(played, difference, strangers)
+    def _resolve_open(self, chunk: ReplayedChunk | None) -> None:
+        """Classify open differences by whether a skipped order was cancelled at the same time."""
+        unresolved = []
+        for difference, unrecorded in self._open:
+            cancelled, over = (
+                (False, True) if chunk is None else _cancelled(chunk, difference, unrecorded)
             )
-            if found:
+            if cancelled:
                 self._keep("self_match", difference)
             elif over:
                 self._keep(kind_of(difference), difference)
             else:
-                still.append((difference, strangers))
-        self._open = still
+                unresolved.append((difference, unrecorded))
+        self._open = unresolved
 
     # ----- chunks ------------------------------------------------------------------------------
 
-    def take(self, played: Played) -> None:
-        """Hear of a chunk that is done."""
-        filled = played.kinds == RECORDED
+    def add_chunk(self, chunk: ReplayedChunk) -> None:
+        """Count a finished chunk."""
+        filled = chunk.kinds == RECORDED
         self._recorded += int(np.count_nonzero(filled))
-        self._takers += int(np.count_nonzero(filled[1:] & (played.kinds[:-1] < FIRST_RECORD)))
-        self._settle_open(played)
-        self._take_refusals(played)
-        self._take_touched(played)
+        self._takers += int(np.count_nonzero(filled[1:] & (chunk.kinds[:-1] < FIRST_RECORD)))
+        self._resolve_open(chunk)
+        self._count_rejections(chunk)
+        self._check_touched(chunk)
         if self._compares_bests:
-            self._take_bests(played)
+            self._check_bests(chunk)
 
-    def _take_touched(self, played: Played) -> None:
-        """Take in which fills differ in books that own orders have traded in."""
-        for instrument, first in played.touched.items():
-            start = max(first - played.base, 0)
-            # What is true is found ten times as fast as what is not zero.
-            places = np.flatnonzero(played.differs[start:].view(np.bool_)) + start
+    def _check_touched(self, chunk: ReplayedChunk) -> None:
+        """Compare the fills in books in which own orders have traded."""
+        for instrument, first in chunk.touched.items():
+            start = max(first - chunk.base, 0)
+            # Searching a boolean view is ten times as fast.
+            places = np.flatnonzero(chunk.differs[start:].view(np.bool_)) + start
             if len(self._tops) > 1:
-                places = places[played.events["instrument"][places] == instrument]
+                places = places[chunk.events["instrument"][places] == instrument]
             if len(places):
-                self._take_differing(played, places.tolist())
+                self._count_own_orders(chunk, places.tolist())
 
-    def _take_differing(self, played: Played, places: list[int]) -> None:
+    def _count_own_orders(self, chunk: ReplayedChunk, places: list[int]) -> None:
         """Count the commands whose fills differ because of own orders."""
-        sides = Sides(played, KEPT)
-        sides.take(places)
-        self._missed += sides.missed
-        self._surplus += sides.surplus
-        self._failed += sides.failed
-        first = played.base + places[0]
+        diff = FillDiff(chunk, KEPT)
+        diff.add(places)
+        self._missed += diff.missed
+        self._surplus += diff.surplus
+        self._failed += diff.failed
+        first = chunk.base + places[0]
         if self._first is None or first < self._first:
             self._first = first
-        self._counts["own_orders"] += len(places) - len(sides.kept)
-        for place, here, there in sides.kept:
-            row = EventRow(*played.events[place].item())
+        self._counts["own_orders"] += len(places) - len(diff.kept)
+        for place, produced, recorded in diff.kept:
+            row = EventRow(*chunk.events[place].item())
             self._note(
                 Divergence(
                     "own_orders",
-                    played.base + place,
+                    chunk.base + place,
                     row.ts_ns,
                     row.instrument,
                     row.order_id,
-                    tuple(here),
-                    tuple(there),
+                    tuple(produced),
+                    tuple(recorded),
                 )
             )
 
-    def _take_refusals(self, played: Played) -> None:
-        """Count the commands that were refused; those with fills were heard of already."""
-        if not played.status.max(initial=0):
+    def _count_rejections(self, chunk: ReplayedChunk) -> None:
+        """Count rejected commands; those with recorded fills were reported as differences."""
+        if not chunk.status.max(initial=0):
             return
-        for place in np.flatnonzero(played.status).tolist():
-            following = played.kinds[place + 1 : place + 2]
+        for place in np.flatnonzero(chunk.status).tolist():
+            following = chunk.kinds[place + 1 : place + 2]
             if len(following) and following[0] == RECORDED:
                 continue
-            row, number = EventRow(*played.events[place].item()), int(played.status[place])
-            kind = "refused"
+            row, number = EventRow(*chunk.events[place].item()), int(chunk.status[place])
+            kind = "rejected"
             if number == UNKNOWN_ORDER:
                 kind = GONE.get(Kind(row.kind), kind)
             elif number == SIZE_NOT_REDUCED:
@@ -206,30 +207,30 @@ class Checker:
             self._note(
                 Divergence(
                     kind,
-                    played.base + place,
+                    chunk.base + place,
                     row.ts_ns,
                     row.instrument,
                     row.order_id,
-                    code=REFUSALS[number].code,
+                    code=REJECTIONS[number].code,
                 )
             )
 
-    def _take_bests(self, played: Played) -> None:
-        """Compare the recorded best prices with those of the books at that time."""
-        if len(self._tops) == 1 and played.kinds.max(initial=0) < BBO:
-            if len(played.bests):
-                self._tops[next(iter(self._tops))] = join([played.bests[-1:]])
+    def _check_bests(self, chunk: ReplayedChunk) -> None:
+        """Compare the recorded best prices with those of the books at the time."""
+        if len(self._tops) == 1 and chunk.kinds.max(initial=0) < BBO:
+            if len(chunk.bests):
+                self._tops[next(iter(self._tops))] = join([chunk.bests[-1:]])
             return
-        events = played.events
-        places = np.flatnonzero(played.kinds == BBO)
+        events = chunk.events
+        places = np.flatnonzero(chunk.kinds == BBO)
         wrong: list[int] = []
         for number in self._tops:
-            rows = played.bests.take(np.flatnonzero(played.bests["instrument"] == number))
+            rows = chunk.bests.take(np.flatnonzero(chunk.bests["instrument"] == number))
             rows = join([self._tops[number], rows])
             mine = places[events["instrument"][places] == number]
-            # The first row is from before the chunk, whatever event it names.
-            last = np.searchsorted(rows["event"][1:], mine + played.base, side="right")
-            wrong += (mine[~_equal(events[mine], rows[last])] + played.base).tolist()
+            # The first row precedes the chunk, regardless of its event.
+            last = np.searchsorted(rows["event"][1:], mine + chunk.base, side="right")
+            wrong += (mine[~_equal(events[mine], rows[last])] + chunk.base).tolist()
             self._tops[number] = rows[-1:]
         self._bests += len(places)
         self._bests_equal += len(places) - len(wrong)
@@ -237,7 +238,7 @@ class Checker:
             self._first_best = min(wrong)
 
     def comparison(self) -> Comparison:
-        """Sum up, when all was heard."""
+        """Return the counts, after the last chunk."""
         return Comparison(
             takers=self._takers,
             exact=self._takers - self._failed,
@@ -251,15 +252,15 @@ class Checker:
         )
 
     def divergences(self) -> Divergences:
-        """List how it differs from history, when all was heard."""
-        self._settle_open(None)
+        """Return the divergences, after the last chunk."""
+        self._resolve_open(None)
         kept = [one for some in self._kept.values() for one in some]
         kept.sort(key=lambda one: (one.event, one.kind))
         return Divergences(dict(sorted(self._counts.items())), tuple(kept))
 
 
 def _equal(stated: Records, rows: Records) -> npt.NDArray[np.bool_]:
-    """Compare ``BBO`` events with as many rows of best prices; sizes only where there are any."""
+    """Compare ``BBO`` events with rows of best prices; with a size of 0, prices do not count."""
     buys = stated["side"] == 0
     size = np.where(buys, rows["bid_size"], rows["ask_size"])
     price = np.where(buys, rows["bid"], rows["ask"])
@@ -268,16 +269,18 @@ def _equal(stated: Records, rows: Records) -> npt.NDArray[np.bool_]:
     return equal
 
 
-def _cancelled(played: Played, difference: Difference, strangers: list[int]) -> tuple[bool, bool]:
-    """Look for a cancel, at the same time, of an order that history passed over.
+def _cancelled(
+    chunk: ReplayedChunk, difference: Difference, unrecorded: list[int]
+) -> tuple[bool, bool]:
+    """Search for a cancel, at the same time, of an order that history skipped.
 
     Returns:
-        Whether there is one in this chunk, and whether that time is over.
+        Whether this chunk has one, and whether that time has passed.
     """
-    events = played.events
-    start = end = max(difference.event + 1 - played.base, 0)
+    events = chunk.events
+    start = end = max(difference.event + 1 - chunk.base, 0)
     while end < len(events) and events["ts_ns"][end] == difference.command.ts_ns:
         end += 1
     later = events[start:end]
     cancels = later["order_id"][later["kind"] == Kind.CANCEL]
-    return bool(np.isin(cancels, strangers).any()), end < len(events)
+    return bool(np.isin(cancels, unrecorded).any()), end < len(events)

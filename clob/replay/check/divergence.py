@@ -1,4 +1,4 @@
-"""Where a replay is not what history says: the kinds of it, what they mean, and the first few."""
+"""Divergences of a replay from history: their kinds and explanations."""
 
 import dataclasses
 from collections import Counter
@@ -8,32 +8,32 @@ from clob.replay.io.chunk import Difference
 from clob.replay.io.repair import Filled
 
 EXPLANATIONS = {
-    "cancel_gone": "The recorded cancel is of an order that has left the book.",
-    "reduce_gone": "The recorded reduction is of an order that has left the book.",
-    "replace_gone": "The recorded replacement is of an order that has left the book.",
-    "not_reduced": "The recorded reduction leaves no less than what rests of the order.",
-    "refused": "The recorded command was refused for another reason.",
-    "own_orders": "Own orders took part, or had traded before: the queue is not history's.",
-    "traded": "The order traded here, and history let it rest.",
-    "not_traded": "History traded, and the order found nothing to trade with here.",
-    "sequence": "The same fills, in another order.",
-    "hidden": "History filled more of an order than it showed.",
-    "self_match": "An order was passed over in history and cancelled at the same time: the venue "
-    "kept an owner from trading with himself.",
-    "sizes": "The same orders were filled, by other sizes.",
+    "cancel_gone": "The recorded cancel is for an order that has left the book.",
+    "reduce_gone": "The recorded reduction is for an order that has left the book.",
+    "replace_gone": "The recorded replacement is for an order that has left the book.",
+    "not_reduced": "The recorded reduction is not below the remaining size of the order.",
+    "rejected": "The recorded command was rejected for another reason.",
+    "own_orders": "Own orders traded in this book before or with this command.",
+    "traded": "The order traded here, but rested in history.",
+    "not_traded": "The order traded in history, but found no match here.",
+    "sequence": "The same fills, in another sequence.",
+    "hidden": "History filled more of an order than its displayed size.",
+    "self_match": "History skipped an order and cancelled it at the same time, probably to prevent "
+    "a self-trade.",
+    "sizes": "The same orders were filled with other sizes.",
     "orders": "Other orders were filled.",
 }
-"""What each kind of divergence means."""
+"""Explanation of each kind of divergence."""
 
 KEPT = 5
-"""How many divergences of each kind are kept."""
+"""Divergences kept of each kind."""
 
 
 class Divergence(NamedTuple):
-    """A place where the replay is not what history says."""
+    """A command with which the replay diverges from history."""
 
     kind: str
-    """Which, a key of :data:`EXPLANATIONS`."""
+    """The kind, a key of :data:`EXPLANATIONS`."""
     event: int
     """Index of the recorded command in the stream."""
     ts_ns: int
@@ -43,20 +43,20 @@ class Divergence(NamedTuple):
     order_id: int
     """Its order."""
     produced: tuple[Filled, ...] = ()
-    """What was filled here: resting order, size in lots, price in ticks."""
+    """The fills here: resting order, size in lots, price in ticks."""
     recorded: tuple[Filled, ...] = ()
-    """What was filled in history."""
+    """The fills in history."""
     code: str = ""
-    """The code of the refusal, if it was refused."""
+    """Code of the rejection, or an empty string."""
 
     def __str__(self) -> str:
-        """Say it in a line."""
-        told = f"event {self.event}, order {self.order_id}: {EXPLANATIONS[self.kind]}"
+        """Describe it in one line."""
+        text = f"event {self.event}, order {self.order_id}: {EXPLANATIONS[self.kind]}"
         if self.code:
-            told += f" ({self.code})"
+            text += f" ({self.code})"
         if self.produced or self.recorded:
-            told += f" Here {list(self.produced)}, recorded {list(self.recorded)}."
-        return told
+            text += f" Here {list(self.produced)}, recorded {list(self.recorded)}."
+        return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,32 +64,32 @@ class Divergences:
     """All divergences, by kind."""
 
     counts: dict[str, int]
-    """How many of each kind there were; kinds without any are left out."""
+    """Number of each kind; kinds without any are left out."""
     kept: tuple[Divergence, ...]
     """The first few of each kind, in the order of the stream."""
 
     @property
     def total(self) -> int:
-        """How many there were in all."""
+        """Number of all divergences."""
         return sum(self.counts.values())
 
     def __str__(self) -> str:
-        """Say it in lines: each kind with its number and what it means."""
+        """List the kinds with their numbers and explanations, one per line."""
         if not self.counts:
             return "no divergence from history"
         lines = [f"{count:>9,}  {kind}: {EXPLANATIONS[kind]}" for kind, count in self._sorted()]
         return "\n".join(lines)
 
     def _sorted(self) -> list[tuple[str, int]]:
-        """Order the kinds, the most frequent first."""
+        """Return the kinds, most frequent first."""
         return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def kind_of(difference: Difference) -> str:
-    """Say in which way fills differ, as far as the command alone shows it."""
+    """Return the kind of a difference, as far as the command alone shows it."""
     produced, recorded = difference.produced, difference.recorded
     if difference.status and not produced:
-        return "refused"
+        return "rejected"
     if not recorded:
         return "traded"
     if not produced:
@@ -103,7 +103,7 @@ def kind_of(difference: Difference) -> str:
 
 
 def _by_order(fills: list[Filled]) -> dict[int, int]:
-    """Add up the sizes of the fills of each order."""
+    """Return the total size of the fills of each order."""
     sizes: Counter[int] = Counter()
     for order_id, size, _ in fills:
         sizes[order_id] += size

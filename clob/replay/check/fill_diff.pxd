@@ -1,11 +1,11 @@
-# The types of clob/replay/check/fill_diff.py, from which the compiled module is made; see setup.py.
+# C types for clob/replay/check/fill_diff.py, which setup.py compiles.
 cimport cython
 
 cdef unsigned char RECORDED
 cdef unsigned long long OWN_ID
 
 
-cdef class Sides:
+cdef class FillDiff:
     cdef public Py_ssize_t failed
     cdef public Py_ssize_t missed
     cdef public Py_ssize_t surplus
@@ -25,15 +25,15 @@ cdef class Sides:
     cdef const int[:] _ticks
 
     @cython.locals(
-        place=Py_ssize_t, behind=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t,
+        place=Py_ssize_t, end=Py_ssize_t, first=Py_ssize_t, stop=Py_ssize_t,
         command="unsigned long long"
     )
-    cpdef take(self, list places)
+    cpdef add(self, list places)
 
     cdef bint _is_own(self, Py_ssize_t fill, unsigned long long command) except -1
 
     @cython.locals(shared=Py_ssize_t, record=Py_ssize_t, fill=Py_ssize_t, _=Py_ssize_t)
-    cdef _count_in(self, Py_ssize_t begin, Py_ssize_t behind, Py_ssize_t first, Py_ssize_t stop)
+    cdef _count_command(self, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t first, Py_ssize_t stop)
 
     cdef bint _equal(self, Py_ssize_t record, Py_ssize_t fill) except -1
-    cdef _keep(self, Py_ssize_t place, Py_ssize_t behind, Py_ssize_t first, Py_ssize_t stop)
+    cdef _keep_fills(self, Py_ssize_t place, Py_ssize_t end, Py_ssize_t first, Py_ssize_t stop)

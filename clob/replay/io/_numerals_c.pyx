@@ -1,7 +1,7 @@
 # cython: language_level=3, cdivision=True, boundscheck=False, wraparound=False
-"""The compiled numerals: what `_numerals_py.py` says, done fast. The twin has the documentation.
+"""The compiled form of `_numerals_py.py`, which has the documentation.
 
-As there eight digits are one word, so that no branch depends on how many of them a cell has.
+Eight digits are read as one word here as well, so no branch depends on the length of a cell.
 """
 
 import numpy as np
@@ -16,15 +16,15 @@ cdef extern from *:
     #include <emmintrin.h>
     #endif
 
-    /* A word is read as the text has it; elsewhere the twin does the work. */
+    /* Words are read in little-endian order; other machines use the Python form. */
     #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
     #error "the compiled numerals are for little-endian machines"
     #endif
 
     #define NUMERALS_MARGIN 24
 
-    /* Up to eight digits that end where `end` is; those in front of them are taken for zeros.
-       Sets bits of `odd` where something else stands. */
+    /* Read up to eight digits before `end`; missing leading digits are zeros.
+       Sets bits of `odd` for bytes that are not digits. */
     static inline uint64_t numerals_word(const uint8_t *end, int64_t length, uint64_t *odd) {
         uint64_t digits;
         int shift = length < 8 ? (int)(64 - 8 * length) : 0;
@@ -36,7 +36,7 @@ cdef extern from *:
         return digits * 42949672960001u >> 32;
     }
 
-    /* 1 to 19 digits between two places; False where something else stands or they do not fit. */
+    /* Read 1 to 19 digits; return 0 if other bytes occur or the value may not fit. */
     static inline int numerals_digits(const uint8_t *start, const uint8_t *end, uint64_t *value) {
         int64_t length = end - start;
         uint64_t odd = 0, top;
@@ -52,7 +52,7 @@ cdef extern from *:
         return !odd;
     }
 
-    /* How often a byte stands in a text; some at a time, so that a byte counts them. */
+    /* Count a byte in a text, in blocks small enough for a counter of one byte. */
     static int64_t numerals_count(const uint8_t *text, int64_t count, uint8_t which) {
         int64_t found = 0;
         while (count > 0) {
@@ -66,7 +66,7 @@ cdef extern from *:
         return found;
     }
 
-    /* Where two kinds of bytes stand; there is room for all of them. */
+    /* Write the offsets of separators and newlines to `marks`, which is large enough. */
     static void numerals_marks(
         const uint8_t *text, int64_t count, uint8_t separator, int64_t *marks
     ) {
@@ -102,7 +102,7 @@ for _power in range(19):
 
 
 def marks_of(bytes text not None, uint8_t separator):
-    """Find what parts cells."""
+    """Find separators and newlines."""
     cdef const uint8_t* every = text
     cdef Py_ssize_t count = len(text)
     cdef int64_t lines = count_of(every, count, c"\n"), others = 0
@@ -147,7 +147,7 @@ def decimal_fractions(
     bytes text not None, const int64_t[:] before not None, const int64_t[:] behind not None,
     int places, bint signed
 ):
-    """Read cells of digits with a decimal point or without, as whole numbers of a unit."""
+    """Read cells of digits with an optional decimal point as integers of a unit."""
     cdef const uint8_t* every = text
     cdef const uint8_t* start
     cdef const uint8_t* point
@@ -158,7 +158,7 @@ def decimal_fractions(
     cdef uint64_t value, fraction
     cdef bint minus, fine, all_fine = True
     if not 0 <= places < 19:
-        raise ValueError(f"places must be 0 to 18, not {places}")
+        raise ValueError(f"places must be 0 to 18; got {places}")
     numbers, bad = np.empty(count, np.int64), np.zeros(count, np.bool_)
     cdef int64_t[::1] to = numbers
     cdef uint8_t[::1] odd = bad.view(np.uint8)
@@ -169,7 +169,7 @@ def decimal_fractions(
             start, end = every + before[row] + 1, every + behind[row]
             minus = signed and start[0] == c"-"
             start += minus
-            # Most often it stands where the last one stood; `digits` refuses any before it.
+            # Usually at the same distance as in the cell before; `digits` rejects earlier ones.
             point = start + guess
             if point >= end or point[0] != c".":
                 point = start
@@ -195,13 +195,13 @@ def decimal_fractions(
 
 cdef int check_same(Py_ssize_t befores, Py_ssize_t behinds) except -1:
     if befores != behinds:
-        raise ValueError(f"{befores} cells begin, {behinds} end")
+        raise ValueError(f"before and behind must be equally long; got {befores} and {behinds}")
     return 0
 
 
 cdef inline int check_cell(int64_t before, int64_t behind, int64_t size) except -1 nogil:
-    # It lies within the text, with the margin in front of it.
+    # A cell must be inside the text, with the margin before it.
     if not MARGIN - 1 <= before < behind < size:
         with gil:
-            raise IndexError(f"a cell from {before} to {behind} in a text of {size} bytes")
+            raise IndexError(f"cell {before} to {behind} is outside the text of {size} bytes")
     return 0

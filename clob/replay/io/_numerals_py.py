@@ -1,7 +1,7 @@
-"""Finds the cells of a text and reads the numbers in them: what it means, by whole arrays.
+"""Finds the cells of a text and reads the numbers in them, with NumPy.
 
 Eight digits are read as one 64-bit word, so a block costs some array operations and no Python per
-line. Nothing here goes through a floating-point number.
+line. No value passes through a floating-point number.
 """
 
 from typing import TypeAlias
@@ -13,16 +13,16 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 """One integer for each row."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-"""Which rows are meant."""
+"""Selects rows."""
 
 MARGIN = 24
-"""How many bytes stand before the first cell of a text, so that three words can end in it."""
+"""Bytes before the first cell of a text, so that three words can end in the cell."""
 
 DIGITS_MAX = 19
-"""No number of more digits fits 63 bits."""
+"""Longer numbers do not fit 63 bits."""
 
 TOP_MAX = 921
-"""The highest number before the last sixteen digits that surely fits 63 bits."""
+"""The highest number before the last sixteen digits whose sum always fits 63 bits."""
 
 NEWLINE, MINUS, POINT, ZERO = b"\n"[0], b"-"[0], b"."[0], b"0"[0]
 
@@ -34,14 +34,14 @@ TENS, HUNDREDS, MYRIADS = np.uint64(2561), np.uint64(6553601), np.uint64(4294967
 
 
 def marks_of(text: bytes, separator: int) -> tuple[Integers, int]:
-    """Find what parts cells. O(bytes).
+    """Find separators and newlines. O(bytes).
 
     Args:
         text: any bytes.
-        separator: the byte that parts the cells of a line.
+        separator: the byte between the cells of a line.
 
     Returns:
-        Where separators and ends of lines stand, in order; how many of them are ends of lines.
+        The offsets of separators and newlines, in order; the number of newlines.
     """
     every = np.frombuffer(text, np.uint8)
     ends = every == NEWLINE
@@ -54,14 +54,14 @@ def whole_numbers(
     """Read cells of digits. O(cells).
 
     Args:
-        text: ``MARGIN`` bytes of any kind, then the cells.
-        before: of each cell the place of the byte in front of it.
-        behind: of each cell the place of the byte behind it.
-        signed: whether a minus may stand before the digits.
+        text: ``MARGIN`` arbitrary bytes, then the cells.
+        before: for each cell the offset of the byte before it.
+        behind: for each cell the offset of the byte after it.
+        signed: whether a minus sign is allowed.
 
     Returns:
-        The numbers, up to 9,219,999,999,999,999,999; which cells hold none, the number of which
-        means nothing, or None if all do.
+        The numbers, up to 9,219,999,999,999,999,999; a mask of cells that are not numbers and
+        whose value is undefined, or None if there are no such cells.
     """
     every, start = np.frombuffer(text, np.uint8), before + 1
     minus = _minus(every, start) if signed else None
@@ -72,18 +72,18 @@ def whole_numbers(
 def decimal_fractions(
     text: bytes, before: Integers, behind: Integers, places: int, signed: bool
 ) -> tuple[Integers, Mask | None]:
-    """Read cells of digits with a decimal point or without, as whole numbers of a unit. O(cells).
+    """Read cells of digits with an optional decimal point as integers of a unit. O(cells).
 
     Args:
         text: as in :func:`whole_numbers`.
-        before: as there.
-        behind: as there.
-        places: how many digits behind the point a unit is, 0 to 18; digits beyond must be zeros.
-        signed: whether a minus may stand before the digits.
+        before: as in :func:`whole_numbers`.
+        behind: as in :func:`whole_numbers`.
+        places: the unit is ``10**-places``, 0 to 18; further digits must be zeros.
+        signed: whether a minus sign is allowed.
 
     Returns:
-        The numbers, that without its point of up to 19 digits and below 2**63; which cells hold
-        none, as there.
+        The numbers, of up to 19 digits and below 2**63 in the unit; the mask of bad cells as in
+        :func:`whole_numbers`.
     """
     every, start = np.frombuffer(text, np.uint8), before + 1
     minus = _minus(every, start) if signed else None
@@ -100,19 +100,19 @@ def decimal_fractions(
     bad[has] |= odd
     for row in np.flatnonzero(stop < behind).tolist():
         bad[row] |= bool((every[int(stop[row]) : int(behind[row])] != ZERO).any())
-    # Nineteen digits that do not fit 63 bits fit 64, and so come out negative.
+    # Nineteen digits beyond 63 bits still fit 64 and appear as negative numbers.
     bad |= (point - start + places > DIGITS_MAX) | (value < 0)
     return _with_sign(value, minus), bad if bad.any() else None
 
 
 def _minus(every: npt.NDArray[np.uint8], start: Integers) -> Mask | None:
-    """Tell which cells begin with a minus; None if none does."""
+    """Return a mask of the cells that start with a minus sign, or None if none does."""
     minus: Mask = every[start] == MINUS
     return minus if minus.any() else None
 
 
 def _with_sign(value: Integers, minus: Mask | None) -> Integers:
-    """Turn the numbers behind a minus round."""
+    """Negate the numbers after a minus sign."""
     if minus is None:
         return value
     signs: Integers = 1 - 2 * minus.astype(np.int64)
@@ -121,9 +121,9 @@ def _with_sign(value: Integers, minus: Mask | None) -> Integers:
 
 
 def _points(every: npt.NDArray[np.uint8], start: Integers, end: Integers) -> Integers:
-    """Find the decimal point of each cell, or its end where it has none."""
+    """Return the offset of the decimal point of each cell, or its end if it has none."""
     if len(start):
-        # Most often all points stand at the same distance; `_digits` refuses any before it.
+        # Usually all points are at the same distance; `_digits` rejects an earlier point.
         guess = start + max(every[start[0] : end[0]].tobytes().find(POINT), 0)
         if bool((guess < end).all()) and bool((every[guess] == POINT).all()):
             return guess
@@ -131,16 +131,16 @@ def _points(every: npt.NDArray[np.uint8], start: Integers, end: Integers) -> Int
     missing = np.ones(len(start), np.bool_)
     for step in range(int((end - start).max(initial=0))):
         place = start + step
-        found = missing & (every[np.minimum(place, end)] == POINT)
-        point[found] = place[found]
-        missing &= ~found
+        here = missing & (every[np.minimum(place, end)] == POINT)
+        point[here] = place[here]
+        missing &= ~here
         if not missing.any():
             break
     return point
 
 
 def _digits(every: npt.NDArray[np.uint8], start: Integers, end: Integers) -> tuple[Integers, Mask]:
-    """Read digits from ``start`` to ``end``, and tell where something else stands."""
+    """Read the digits from ``start`` to ``end``; also return a mask of cells with other bytes."""
     length = end - start
     longest = int(length.max(initial=0))
     bad = (length < 1) | (length > DIGITS_MAX)
@@ -162,10 +162,10 @@ def _digits(every: npt.NDArray[np.uint8], start: Integers, end: Integers) -> tup
 def _word(
     words: npt.NDArray[np.uint64], end: Integers, length: Integers, word: int
 ) -> npt.NDArray[np.uint64]:
-    """Give up to eight digits of each cell as the bytes of a word, counted from the end."""
+    """Return up to eight digits of each cell as the bytes of a word, counted from the end."""
     shift = 64 * (word + 1) - 8 * length
     np.maximum(shift, 0, out=shift)
-    # A shift by 64 bits or more is undefined; such a word has no digit and becomes zero below.
+    # A shift by 64 bits or more is undefined; such a word has no digits and is zeroed below.
     shift = (shift & 63).view(np.uint64)
     digits: npt.NDArray[np.uint64] = words[end - 8 * (word + 1)]
     digits ^= ZEROS
@@ -177,7 +177,7 @@ def _word(
 
 
 def _value(digits: npt.NDArray[np.uint64]) -> Integers:
-    """Turn words of eight digits into numbers; the words are used up."""
+    """Convert words of eight digits to numbers, in place."""
     digits *= TENS
     digits >>= np.uint64(8)
     digits &= BYTES_EVEN

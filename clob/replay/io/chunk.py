@@ -1,4 +1,4 @@
-"""What a driver tells: of a chunk that is done, of a command that did not go as recorded."""
+"""Chunks of events: the result of replaying one, and helpers that split events for a replay."""
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -9,67 +9,67 @@ import numpy.typing as npt
 from clob.records import EventRow, Kind
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.recording import Records, join
-from clob.replay.io.repair import Command, Filled
+from clob.replay.io.repair import Filled, RecordedCommand
 
 
-class Played(NamedTuple):
-    """A chunk of a stream, and what came of it.
+class ReplayedChunk(NamedTuple):
+    """A chunk of a stream and the results of replaying it.
 
-    The arrays are there to be looked at while one is told; what is to be kept must be copied.
+    The arrays are reused for the next chunk: a receiver must copy anything it keeps.
     """
 
     base: int
-    """Index in the stream of its first event."""
+    """Index of the first event in the stream."""
     events: Records
-    """Array of ``EVENT``: what the stream gave."""
+    """The replayed events; array of ``EVENT``."""
     status: npt.NDArray[np.uint8]
-    """What came of each event: 0, or the number of what refused it."""
+    """For each event 0, or the number of the rejection."""
     fills: Records
-    """Array of ``FILL``; ``event`` is an index in the stream. The fills of an own order that came
-    in have that of the event before which it came."""
+    """Array of ``FILL``; ``event`` is an index in the stream. Fills of an incoming own order have
+    the index of the event after the order."""
     bests: Records
-    """Array of ``BEST``, as the fills; empty where nobody asked for it."""
+    """Array of ``BEST``, indexed like the fills; empty if best prices are not recorded."""
     kinds: npt.NDArray[np.uint8]
-    """The kinds of the events, side by side: of records that lie far apart each look at them takes
-    a tenth of the time that executing them takes."""
+    """The kinds of the events as a contiguous array: reading them through the strided field takes
+    a tenth of the time of executing the events."""
     touched: dict[int, int]
-    """By instrument, from which event on its book is not that of history, since own orders have
-    traded in it; books in which none has are left out."""
+    """By instrument, the index of the first event at which own trades have changed its book;
+    unchanged books are left out."""
     differs: npt.NDArray[np.uint8]
-    """1 where the fills of a recorded command were not those recorded right behind it, by whatever
-    reason; 0 for all others."""
+    """1 for a recorded command whose fills differ from the recorded ones, for any reason, else
+    0."""
 
 
 class Difference(NamedTuple):
-    """A recorded command whose fills are not those recorded."""
+    """A recorded command whose fills differ from the recorded ones."""
 
     event: int
-    """Its index in the stream."""
-    command: Command
+    """Index of the command in the stream."""
+    command: RecordedCommand
     """The command."""
     status: int
-    """0, or the number of what refused it."""
+    """0, or the number of the rejection."""
     produced: list[Filled]
-    """What was filled."""
+    """The fills of the replay."""
     recorded: list[Filled]
-    """What was filled in history."""
+    """The recorded fills."""
     filled: frozenset[int]
-    """The resting orders that were filled whole by it."""
+    """Resting orders that the command filled completely."""
 
 
-# Plain integers: comparing an array of bytes with a member of an enum makes one of long integers.
+# Plain integers: comparing an array of bytes with an enum member converts it to int64.
 RECORDED, CLEAR, SEED = int(Kind.FILL), int(Kind.CLEAR), int(Kind.SEED)
 
 HEADS = np.dtype({"names": ["head"], "formats": ["<u4"], "offsets": [48], "itemsize": 56})
-"""An ``EVENT`` of which instrument, kind and side are one number of 16, 8 and 8 bits."""
+"""Reads instrument, kind and side of an ``EVENT`` as one number, of 16, 8 and 8 bits."""
 
 ORDER_ID, SIZE, PRICE, KIND = (
     EventRow._fields.index(name) for name in ("order_id", "size", "price", "kind")
 )
 
 
-def recorded_behind(events: Records, place: int) -> list[Filled]:
-    """Read the fills recorded behind a command.
+def recorded_fills_after(events: Records, place: int) -> list[Filled]:
+    """Return the recorded fills of a command.
 
     Args:
         events: array of ``EVENT``.
@@ -84,21 +84,21 @@ def recorded_behind(events: Records, place: int) -> list[Filled]:
     return recorded
 
 
-def known(number: int, instruments: Collection[int]) -> int:
-    """Give the number of an instrument.
+def check_instrument(number: int, instruments: Collection[int]) -> int:
+    """Return the number of an instrument.
 
     Raises:
-        ReplayFormatError: it is none of those there are.
+        ReplayFormatError: the stream does not have this instrument.
     """
     if number not in instruments:
         raise ReplayFormatError(
-            f"an event is of instrument {number}, the stream has {sorted(instruments)}"
+            f"instrument of an event must be one of {sorted(instruments)}; got {number}"
         )
     return number
 
 
-def seeds_of(events: Records) -> int:
-    """Count the seeds in front of all other events; O(seeds), however many events there are.
+def count_seeds(events: Records) -> int:
+    """Count the seeds at the start. O(seeds), independent of the number of events.
 
     Args:
         events: array of ``EVENT``.
@@ -112,22 +112,22 @@ def seeds_of(events: Records) -> int:
     return len(events)
 
 
-def runs_of(
+def split_runs(
     events: Records, numbers: Collection[int]
 ) -> tuple[npt.NDArray[np.uint8], list[tuple[int, int]]]:
-    """Part events into runs of one instrument; what clears a book ends one, too.
+    """Split events into runs of one instrument; an event that clears a book ends a run as well.
 
     Args:
         events: array of ``EVENT``.
-        numbers: the instruments there are.
+        numbers: the instruments of the stream.
 
     Returns:
-        The kinds of the events; of each run the index behind its last event and its instrument.
+        The kinds of the events; for each run the end index (exclusive) and the instrument.
 
     Raises:
         ReplayFormatError: an event is of another instrument.
     """
-    # One walk over records that lie far apart; all that follows is side by side.
+    # One pass over the strided records; the rest works on contiguous arrays.
     heads = events.view(HEADS)["head"].copy()
     instruments, kinds = heads.view("<u2")[::2], heads.view(np.uint8)[2::4].copy()
     last = np.flatnonzero(kinds == CLEAR)
@@ -136,17 +136,17 @@ def runs_of(
     ends = last.tolist()
     if len(heads) and (not ends or ends[-1] != len(heads) - 1):
         ends.append(len(heads) - 1)
-    return kinds, [(end + 1, known(int(instruments[end]), numbers)) for end in ends]
+    return kinds, [(end + 1, check_instrument(int(instruments[end]), numbers)) for end in ends]
 
 
-def whole(chunks: Iterator[Records]) -> Iterator[Records]:
-    """Give chunks in which no command is parted from the fills recorded behind it.
+def align_to_commands(chunks: Iterator[Records]) -> Iterator[Records]:
+    """Move chunk boundaries so that every command is in one chunk with its recorded fills.
 
     Args:
-        chunks: arrays of ``EVENT``, none of them empty.
+        chunks: non-empty arrays of ``EVENT``.
 
     Yields:
-        The same events, only those around such a parting put together anew.
+        The same events; only chunks around a moved boundary are copied.
     """
     held: Records | None = None
     for chunk in chunks:
@@ -169,7 +169,7 @@ def whole(chunks: Iterator[Records]) -> Iterator[Records]:
 
 
 def _last_command(events: Records) -> int:
-    """Find the last event that is no recorded fill; 0 if there is none."""
+    """Return the index of the last event that is not a recorded fill, or 0."""
     place = len(events) - 1
     while place > 0 and events[place].item()[KIND] == RECORDED:
         place -= 1

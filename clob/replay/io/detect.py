@@ -1,4 +1,4 @@
-"""Tells what a file of order flow is by its first bytes, and opens it with the right reader."""
+"""Detects the format of an order flow file from its first bytes and opens it with its reader."""
 
 import importlib
 import re
@@ -7,27 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clob.replay.errors import PackageMissingError, ReplayFormatError, need
-from clob.replay.io.files import FilePath, byte_blocks, plain_name
+from clob.errors import PackageMissingError
+from clob.replay.errors import ReplayFormatError
+from clob.replay.io.files import FilePath, byte_blocks, need_pyarrow, plain_name
 from clob.replay.io.npz import read_npz
 from clob.replay.io.problems import Problems
 from clob.replay.io.streams import Stream
 
 HEAD_BYTES = 4_096
-"""How much of a file is looked at."""
+"""How many bytes of a file are read to detect its format."""
 
 LOBSTER_LINE = re.compile(rb"\d+(\.\d+)?,[1-7],\d+,\d+,-?\d+,-?1\r?\n")
-"""What the lines of a LOBSTER message file look like."""
-
+"""A line of a LOBSTER message file."""
 
 HEADERS = {
     "kalshi": {"timestamp", "market_ticker", "best_yes_bid", "best_no_bid"},
     "table": {"price", "size", "side"},
 }
-"""The columns by which text with a line of names is known."""
+"""Columns that identify the formats with a header line."""
 
 JSON_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|PING|PONG)*[\[{]")
-"""What JSON lines begin with, perhaps behind what kept a connection open."""
+"""The start of JSON lines, possibly after heartbeats of a connection."""
 
 JSON_SIGNS = {
     "betfair": re.compile(rb'"op"\s*:\s*"(mcm|connection|status)"'),
@@ -36,21 +36,21 @@ JSON_SIGNS = {
     ),
     "polymarket": re.compile(rb'"(asset_id|assets_ids|price_changes|clob_token_ids)"\s*:'),
 }
-"""What is in the first lines of JSON of each venue."""
+"""Keys and values that identify the JSON lines of each venue."""
 
 
 def _read_recording(path: FilePath, **options: Any) -> Stream:
-    """Read a recording as a stream; it has no options."""
+    """Read a recording as a stream."""
     if options:
-        raise TypeError(f"a recording has no option {min(options)!r}")
+        raise TypeError(f"a recording takes no options; got {min(options)!r}")
     return Stream.of(read_npz(path))
 
 
 def _later(name: str, function: str) -> Callable[..., Stream]:
-    """Give a reader that is imported when it is first used: most are not, and a start is short."""
+    """Return a reader that is imported at its first use, which keeps the start-up short."""
 
     def read(path: FilePath, **options: Any) -> Stream:
-        """Import the reader and let it read."""
+        """Import the reader and call it."""
         module = importlib.import_module(f"clob.replay.readers.{name}")
         stream: Stream = getattr(module, function)(path, **options)
         return stream
@@ -71,22 +71,22 @@ READERS: dict[str, Callable[..., Stream]] = {
     "journal": _later("journal", "read_journal"),
     "export": _later("exports", "read_export"),
 }
-"""The reader of each format, by its name."""
+"""The reader of each format, by name."""
 
 
 def detect(path: FilePath) -> str:
-    """Tell the format of a file by what it begins with.
+    """Detect the format of a file from its first bytes.
 
     Args:
         path: the file, compressed or not.
 
     Returns:
-        A name out of :data:`READERS`.
+        A key of :data:`READERS`.
 
     Raises:
         OSError: the file cannot be read.
-        PackageMissingError: it is compressed in a way that needs a package.
-        ReplayFormatError: it is none of the formats, or a damaged archive.
+        PackageMissingError: its compression needs a package that is not installed.
+        ReplayFormatError: the format is unknown, or the file is a damaged archive.
     """
     head = next(byte_blocks(path, Problems(), None, HEAD_BYTES), b"")
     if head.startswith(b"PK"):
@@ -109,13 +109,13 @@ def detect(path: FilePath) -> str:
         if needed <= names:
             return format
     raise ReplayFormatError(
-        f"{plain_name(path)}: none of the formats {', '.join(READERS)}; "
-        f"it begins with {head[:40]!r}"
+        f"{plain_name(path)}: unknown format; expected one of {', '.join(READERS)}, "
+        f"got a file that starts with {head[:40]!r}"
     )
 
 
 def _of_json(head: bytes) -> str | None:
-    """Tell whose JSON lines these are; None if nobody knows."""
+    """Return the format of JSON lines, or None if it is unknown."""
     exports = importlib.import_module("clob.replay.readers.exports")
     if exports.is_export(head):
         return "export"
@@ -123,24 +123,25 @@ def _of_json(head: bytes) -> str | None:
 
 
 def _of_parquet(path: FilePath) -> str:
-    """Tell an export from any other table, by its columns."""
+    """Distinguish an export from any other table, by its columns."""
     exports = importlib.import_module("clob.replay.readers.exports")
     try:
-        parquet = need("pyarrow.parquet", "Reading Parquet files", "clob[export]")
-        names = parquet.read_schema(path).names
+        names = need_pyarrow().read_schema(path).names
     except (PackageMissingError, ValueError):
-        # Whoever reads it says so.
+        # The reader reports the error.
         return "table"
     return "export" if exports.table_of(names) else "table"
 
 
 def _of_archive(path: FilePath) -> str:
-    """Tell which arrays an archive has: those of a recording, or records of an exchange."""
+    """Distinguish a recording from records of an exchange, by the arrays of the archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = set(archive.namelist())
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ReplayFormatError(f"{plain_name(path)}: not a whole zip archive: {error}") from error
+        raise ReplayFormatError(
+            f"{plain_name(path)}: not a complete zip archive: {error}"
+        ) from error
     return "mbo" if "events.npy" in members and "meta.npy" not in members else "npz"
 
 
@@ -148,23 +149,23 @@ def open_stream(path: FilePath, format: str = "auto", **options: Any) -> Stream:
     """Open a file of order flow.
 
     Args:
-        path: the file. A LOBSTER book file beside a message file is found by its name.
-        format: a name out of :data:`READERS`, or ``"auto"`` to tell by the file.
-        options: what the reader of that format takes.
+        path: the file. The book file of a LOBSTER message file is found by its name.
+        format: a key of :data:`READERS`, or ``"auto"`` to detect it.
+        options: keyword arguments of the reader.
 
     Returns:
         The stream.
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: it is none of the formats, or not as its format wants it.
-        ValueError: there is no such format.
+        ReplayFormatError: the format is unknown, or the file does not follow its format.
+        ValueError: ``format`` is unknown.
     """
     name = detect(path) if format == "auto" else format
     if name not in READERS:
-        raise ValueError(f"there is no format {name!r}, only auto, {', '.join(READERS)}")
+        raise ValueError(f"format must be auto, {', '.join(READERS)}; got {name!r}")
     if name == "lobster" and "orderbook" not in options:
-        beside = Path(path).with_name(Path(path).name.replace("_message_", "_orderbook_"))
-        if beside != Path(path) and beside.exists():
-            options["orderbook"] = beside
+        book = Path(path).with_name(Path(path).name.replace("_message_", "_orderbook_"))
+        if book != Path(path) and book.exists():
+            options["orderbook"] = book
     return READERS[name](path, **options)

@@ -1,4 +1,4 @@
-"""Opens plain and compressed files in blocks of bounded size, and counts the bytes read of them."""
+"""Opens plain and compressed files, reads them in bounded blocks and counts the bytes read."""
 
 import bz2
 import errno
@@ -9,7 +9,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
@@ -17,54 +17,54 @@ from clob.replay.errors import need
 from clob.replay.io.problems import Problems
 
 FilePath: TypeAlias = str | os.PathLike[str]
-"""Where a file is."""
+"""The path of a file."""
 
 BLOCK_BYTES = 1 << 22
-"""How much of a file is unpacked at a time."""
+"""Maximum size of a block after decompression."""
 
 LINE_BYTES_MAX = 1 << 26
-"""A line longer than this is none: the file is not a text."""
+"""A file with a longer line is rejected as not being text."""
 
 NEWLINE = b"\n"[0]
 
-ONCE = "a pipe or a device, which can be read only once; save it as a file first"
-"""Why some things that have a path are not read."""
+ONCE = "a pipe or a device can be read only once, readers need to read twice; save it as a file"
+"""Error text for a path that is not a regular file."""
 
 SUFFIXES = (".gz", ".bz2", ".zst")
-"""The endings of compressed files that are understood."""
+"""The suffixes of supported compressions."""
 
 DAMAGED = (EOFError, ValueError, zlib.error)
-"""What the decompressors raise over a file that is cut off or changed."""
+"""Raised by the decompressors for a file that is cut off or modified."""
 
 
 class Progress:
-    """How far the reading of some files is, in bytes as they lie on the disk."""
+    """Progress of reading some files, in bytes on disk (compressed)."""
 
     def __init__(self) -> None:
         self.done_bytes: int = 0
-        """Read so far."""
+        """Bytes read so far."""
         self.total_bytes: int = 0
-        """To be read in all; 0 where nobody knows."""
+        """Bytes to read in total; 0 if unknown."""
 
     def expect(self, *paths: FilePath) -> None:
-        """Begin anew, with these files to be read."""
+        """Restart from zero, with these files to be read."""
         self.done_bytes = 0
         self.total_bytes = sum(os.path.getsize(path) for path in paths)
 
 
 class _Counted(io.RawIOBase):
-    """A file that adds what is read of it to a progress."""
+    """A file that adds the bytes read from it to a progress."""
 
     def __init__(self, file: io.FileIO, progress: Progress) -> None:
         self._file = file
         self._progress = progress
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: object) -> int:
-        """Read into a buffer and count."""
+        """Read into a buffer and count the bytes."""
         count: int = self._file.readinto(buffer) or 0  # type: ignore[arg-type]
         self._progress.done_bytes += count
         return count
@@ -76,7 +76,7 @@ class _Counted(io.RawIOBase):
 
 
 def plain_name(path: FilePath) -> str:
-    """Give the name of a file without folder and without the ending of its compression.
+    """Return the name of a file without its directory and the suffix of its compression.
 
     >>> plain_name("data/AAPL_message_50.csv.gz")
     'AAPL_message_50.csv'
@@ -85,25 +85,35 @@ def plain_name(path: FilePath) -> str:
     return Path(name).stem if Path(name).suffix.lower() in SUFFIXES else name
 
 
+def is_parquet(path: FilePath) -> bool:
+    """Return whether a file is Parquet, by its suffix."""
+    return os.fspath(path).lower().endswith(".parquet")
+
+
+def need_pyarrow(module: str = "pyarrow.parquet") -> Any:
+    """Import a module of pyarrow for reading, or raise ``PackageMissingError``."""
+    return need(module, "Reading Parquet files", "clob[export]")
+
+
 def open_bytes(path: FilePath, progress: Progress | None = None) -> IO[bytes]:
-    """Open a file for reading, unpacked by its ending: ``.gz``, ``.bz2``, ``.zst`` or none.
+    """Open a file for reading, decompressed by its suffix: ``.gz``, ``.bz2``, ``.zst`` or none.
 
     Args:
         path: the file.
-        progress: is told of every byte read from the disk.
+        progress: counts every byte read from the disk.
 
     Returns:
         A binary file. Reading it may raise one of ``DAMAGED``, or ``OSError``.
 
     Raises:
-        OSError: it cannot be opened, or is a pipe or a device: files are read more than once, and
-            the second time there would be less of it.
-        PackageMissingError: it ends in ``.zst`` and zstandard is not installed.
+        OSError: the file cannot be opened, or it is a pipe or a device, which could not be read a
+            second time.
+        PackageMissingError: the suffix is ``.zst`` and zstandard is not installed.
     """
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.ESPIPE, ONCE, os.fspath(path))
-    file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by what reads it
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by its reader
     raw = io.BufferedReader(_Counted(file, progress or Progress()), 1 << 18)
     suffix = Path(path).suffix.lower()
     if suffix == ".gz":
@@ -122,31 +132,31 @@ def open_bytes(path: FilePath, progress: Progress | None = None) -> IO[bytes]:
 def byte_blocks(
     path: FilePath, problems: Problems, progress: Progress | None = None, size: int = BLOCK_BYTES
 ) -> Iterator[bytes]:
-    """Read a file in blocks, unpacked.
+    """Read a file in decompressed blocks.
 
-    A compressed file that is cut off or damaged is a problem of kind ``"damaged file"``; what
-    came before it is given all the same.
+    A compressed file that is cut off or damaged is a problem of kind ``"damaged file"``; the
+    content before the damage is still yielded.
 
     Args:
         path: the file.
-        problems: where damage is reported.
-        progress: is told of every byte read from the disk.
-        size: bytes of a block, at most.
+        problems: receives damage.
+        progress: counts every byte read from the disk.
+        size: the maximum size of a block, in bytes.
 
     Yields:
-        Blocks, none empty.
+        Non-empty blocks.
 
     Raises:
         OSError: the file cannot be read.
         PackageMissingError: see :func:`open_bytes`.
-        ReplayFormatError: the file is damaged and the policy is to raise.
+        ReplayFormatError: the file is damaged and the policy is ``"raise"``.
     """
     with open_bytes(path, progress) as file:
         ended = False
         while not ended:
             parts: list[bytes] = []
             count = 0
-            # Small reads, so that what was unpacked before the damage is not lost with it.
+            # Small reads, so that damage does not lose the content decompressed before it.
             while count < size and not ended:
                 try:
                     part = file.read1(size - count)  # type: ignore[attr-defined]
@@ -155,7 +165,8 @@ def byte_blocks(
                         raise
                     if parts:
                         yield b"".join(parts)
-                    problems.report("damaged file", f"cannot be unpacked further: {error}", path)
+                    text = f"decompression failed: {error}"
+                    problems.report("damaged file", text, path)
                     return
                 parts.append(part)
                 count += len(part)
@@ -165,10 +176,10 @@ def byte_blocks(
 
 
 def _is_damage(error: Exception) -> bool:
-    """Tell a damaged archive from a failing disk, whose errors have an errno."""
+    """Distinguish a damaged archive from a disk error, which has an errno."""
     if isinstance(error, OSError):
         return error.errno is None
-    # The exception of zstandard cannot be named without importing it.
+    # The exception of zstandard is known by its module, to avoid importing the package.
     foreign = type(error).__module__.partition(".")[0] == "zstandard"
     return foreign or isinstance(error, DAMAGED)
 
@@ -176,17 +187,17 @@ def _is_damage(error: Exception) -> bool:
 def line_blocks(
     path: FilePath, problems: Problems, progress: Progress | None = None, size: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, bytes]]:
-    r"""Read a text in blocks of whole lines.
+    r"""Read a text file in blocks of whole lines.
 
     Args:
         path: the file.
-        problems: where damage is reported; a last line without an end is the caller's to judge.
-        progress: is told of every byte read from the disk.
-        size: bytes of a block, about.
+        problems: receives damage; a missing newline at the end of the file is left to the caller.
+        progress: counts every byte read from the disk.
+        size: the approximate size of a block, in bytes.
 
     Yields:
-        The number of the first line of a block, counted from 1, and the block. All blocks but the
-        last end with ``\n``; the last does if the file does.
+        The number of the first line of a block, counted from 1, and the block. Every block ends
+        with ``\n``, except possibly the last.
 
     Raises:
         OSError: the file cannot be read.
@@ -199,7 +210,8 @@ def line_blocks(
         if not end:
             rest += block
             if len(rest) > LINE_BYTES_MAX:
-                problems.report("endless line", f"more than {LINE_BYTES_MAX:,} bytes", path, first)
+                text = f"a line must be at most {LINE_BYTES_MAX:,} bytes"
+                problems.report("endless line", text, path, first)
                 return
             continue
         whole = rest + block[:end]
@@ -213,15 +225,15 @@ def line_blocks(
 def lines(
     path: FilePath, problems: Problems, progress: Progress | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Read a text line by line, as :func:`line_blocks` does.
+    """Read a text file line by line; like :func:`line_blocks`.
 
     Args:
         path: the file.
-        problems: where damage is reported.
-        progress: is told of every byte read from the disk.
+        problems: receives damage.
+        progress: counts every byte read from the disk.
 
     Yields:
-        The number of a line, counted from 1, and the line without its end.
+        The number of a line, counted from 1, and the line without its newline.
 
     Raises:
         OSError: the file cannot be read.

@@ -1,20 +1,30 @@
-"""Reads and writes recordings as ``.npz`` files, without pickle; two layouts are understood.
+"""Reads and writes recordings as ``.npz`` files, without pickle. Two layouts are supported.
 
-**The layout of this package, version 1**, which :func:`write_npz` writes:
+**Version 1 of the layout of this package**, written by :func:`write_npz`:
 
 ``meta``
     One-dimensional ``uint8``, a JSON object in UTF-8: ``format`` is ``"clob-recording"``,
-    ``version`` is 1; ``lo`` and ``hi`` are the grid in ticks, ``lot_wei`` what a size of 1 stands
-    for; ``name`` and ``note`` are texts.
+    ``version`` is 1; ``lo`` and ``hi`` are the grid in ticks, ``lot_wei`` is the size of one lot;
+    ``name`` and ``note`` are strings.
 ``events``
     One-dimensional ``EVENT``, in order. See :mod:`clob.records` for the fields.
 ``seed``
     One-dimensional ``EVENT``, all of ``Kind.SEED``, oldest first; may be empty.
 ``fills``
-    One-dimensional ``FILL``: what was recorded, in order, with ``event`` as an index into
-    ``events``. Left out where nothing was recorded.
+    One-dimensional ``FILL``: the recorded fills in order, with ``event`` as an index into
+    ``events``. Missing if fills were not recorded.
 
-Any other file must have the layout of :mod:`clob.replay.io.npz`, recognised by its ``commands``.
+**The matrix layout**, recognised by its array ``commands`` and only read. The grid is 1 to 99 and
+a lot is one token. All arrays are ``int64`` with one row per item and these columns:
+
+``seed``
+    side (1 buy, -1 sell), tick, size, id.
+``commands``
+    time in ns; kind (0 limit, 1 cancel, 2 reduce, 3 immediate or cancel); side of the order
+    (ignored for a cancel or a reduction); tick; size (the remainder for a reduction, ignored for a
+    cancel); id; clean (ignored).
+``fills``
+    index into ``commands``, id of the resting order, size, tick.
 """
 
 import io
@@ -37,7 +47,7 @@ from clob.replay.io.recording import Recording, Records
 from clob.units import PRICE_MAX, PRICE_MIN, WEI_PER_TOKEN
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
-"""The arrays of a file by their name."""
+"""The arrays of a file by name."""
 
 UNREADABLE = (
     EOFError,
@@ -54,31 +64,28 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What the standard library and NumPy raise over a damaged archive or array."""
+"""Raised by the standard library and NumPy for a damaged archive or array."""
 
 
 def read_arrays(path: Path) -> Arrays:
     """Read every array of a file, without pickle.
 
-    Args:
-        path: the file.
-
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: it is no zip archive, or a member of it is no whole array.
+        ReplayFormatError: the file is not a zip archive, or a member is not a complete array.
     """
     content = io.BytesIO(path.read_bytes())
     try:
         archive = zipfile.ZipFile(content)
     except UNREADABLE as error:
-        raise ReplayFormatError(f"not a whole zip archive: {error}") from error
+        raise ReplayFormatError(f"not a complete zip archive: {error}") from error
     with archive:
         members = archive.namelist()
         return {name.removesuffix(".npy"): _array(archive, name) for name in members}
 
 
 def _array(archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
-    """Read one array; the archive's own checksum covers it, since it is read to its end."""
+    """Read one array to its end, so that the checksum of the archive is verified."""
     try:
         content = io.BytesIO(archive.read(member))
         array: npt.NDArray[Any] = np.lib.format.read_array(content, allow_pickle=False)
@@ -87,64 +94,64 @@ def _array(archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
     return array
 
 
-def take(arrays: Arrays, name: str) -> npt.NDArray[Any]:
-    """Give the array of that name, or raise ``ReplayFormatError``."""
+def _take(arrays: Arrays, name: str) -> npt.NDArray[Any]:
+    """Return an array by name, or raise ``ReplayFormatError``."""
     if name not in arrays:
-        raise ReplayFormatError(f"there is no array {name!r}, only {sorted(arrays)}")
+        raise ReplayFormatError(f"array {name!r} is missing; got {sorted(arrays)}")
     return arrays[name]
 
 
-def require(holds: npt.NDArray[np.bool_], name: str, rule: str) -> None:
-    """Raise ``ReplayFormatError`` for the first row for which a rule does not hold."""
+def _require(holds: npt.NDArray[np.bool_], name: str, rule: str) -> None:
+    """Raise ``ReplayFormatError`` for the first row that violates a rule."""
     if not holds.all():
         raise ReplayFormatError(f"{name}[{int(np.argmin(holds))}]: {rule}")
 
 
-def require_in_order(index: npt.NDArray[Any], length: int) -> None:
-    """Raise ``ReplayFormatError`` for fills whose event does not exist or goes back.
+def _require_in_order(index: npt.NDArray[Any], length: int) -> None:
+    """Raise ``ReplayFormatError`` for fills with an unknown event or in the wrong order.
 
     Args:
-        index: of the event of each fill, none negative.
-        length: how many events there are.
+        index: the event of each fill, not negative.
+        length: the number of events.
     """
-    require(index < length, "fills", f"the event must be below {length}")
+    _require(index < length, "fills", f"event must be below {length}")
     forward = np.diff(index.astype(np.int64), prepend=0) >= 0
-    require(forward, "fills", "the event must not be before that of the fill above")
+    _require(forward, "fills", "event must not be lower than in the row above")
 
 
 MATRIX_KINDS = (Kind.LIMIT, Kind.CANCEL, Kind.REDUCE, Kind.IOC)
-"""The kinds of an event, by their number in this layout."""
+"""The kinds of events, indexed by their number in the matrix layout."""
 
 Columns: TypeAlias = dict[str, npt.NDArray[np.int64]]
-"""The columns of a matrix by their name."""
+"""The columns of a matrix by name."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-"""Which rows of a matrix are meant."""
+"""Selects rows of a matrix."""
 
 
-def from_matrices(arrays: Arrays, name: str) -> Recording:
+def _from_matrices(arrays: Arrays, name: str) -> Recording:
     """Read the matrix layout.
 
     Args:
-        arrays: what the file holds.
-        name: what to call the recording.
+        arrays: the arrays of the file.
+        name: the name of the recording.
 
     Returns:
-        The recording. Events are numbered by their place; the incoming order and the time of a
-        fill are those of its event.
+        The recording. Events are numbered by index; a fill takes the incoming order and the time
+        of its event.
 
     Raises:
         ReplayFormatError: an array is missing or has the wrong dtype or shape; a kind, a time, an
-            index, a side, a size, a tick or an id means nothing.
+            index, a side, a size, a tick or an id is out of range.
     """
     seed = _matrix(arrays, "seed", ("side", "tick", "size", "id"))
     commands = _matrix(arrays, "commands", ("ts_ns", "kind", "side", "tick", "size", "id", "clean"))
     fills = _matrix(arrays, "fills", ("event", "id", "size", "tick"))
     kind = commands["kind"]
-    require((kind >= 0) & (kind < len(MATRIX_KINDS)), "commands", "the kind must be 0 to 3")
-    require(commands["ts_ns"] >= 0, "commands", "the time must not be negative")
-    require(fills["event"] >= 0, "fills", "the command must not be negative")
-    require_in_order(fills["event"], len(kind))
+    _require((kind >= 0) & (kind < len(MATRIX_KINDS)), "commands", "kind must be 0 to 3")
+    _require(commands["ts_ns"] >= 0, "commands", "time must not be negative")
+    _require(fills["event"] >= 0, "fills", "event must not be negative")
+    _require_in_order(fills["event"], len(kind))
     _check_orders("seed", seed)
     _check_orders("commands", commands, sideless=(kind == 1) | (kind == 2), sizeless=kind == 1)
     _check_orders("fills", fills)
@@ -161,12 +168,12 @@ def from_matrices(arrays: Arrays, name: str) -> Recording:
 
 
 def _matrix(arrays: Arrays, name: str, columns: Sequence[str]) -> Columns:
-    """Give the columns of a matrix by their names."""
-    array = take(arrays, name)
+    """Return the columns of a matrix by name."""
+    array = _take(arrays, name)
     if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != len(columns):
         raise ReplayFormatError(
-            f"{name} must be int64 of {len(columns)} columns ({', '.join(columns)}), "
-            f"not {array.dtype} of shape {array.shape}"
+            f"{name} must be int64 with {len(columns)} columns ({', '.join(columns)}); "
+            f"got {array.dtype} of shape {array.shape}"
         )
     return {column: array[:, place] for place, column in enumerate(columns)}
 
@@ -174,17 +181,17 @@ def _matrix(arrays: Arrays, name: str, columns: Sequence[str]) -> Columns:
 def _check_orders(
     name: str, rows: Columns, *, sideless: Mask | bool = False, sizeless: Mask | bool = False
 ) -> None:
-    """Refuse sides, sizes, ticks and ids that mean nothing, where the row needs them."""
+    """Check sides, sizes, ticks and ids, except where the kind of the row ignores them."""
     on_grid = (rows["tick"] >= PRICE_MIN) & (rows["tick"] <= PRICE_MAX)
     if "side" in rows:
-        require((np.abs(rows["side"]) == 1) | sideless, name, "the side must be 1 or -1")
-    require((rows["size"] > 0) | sizeless, name, "the size must be positive")
-    require(on_grid, name, f"the tick must be {PRICE_MIN} to {PRICE_MAX}")
-    require(rows["id"] >= 0, name, "the id must not be negative")
+        _require((np.abs(rows["side"]) == 1) | sideless, name, "side must be 1 or -1")
+    _require((rows["size"] > 0) | sizeless, name, "size must be positive")
+    _require(on_grid, name, f"tick must be {PRICE_MIN} to {PRICE_MAX}")
+    _require(rows["id"] >= 0, name, "id must not be negative")
 
 
 def _matrix_events(rows: Columns, kind: npt.NDArray[np.uint8]) -> Records:
-    """Turn the rows of a matrix into events; they are numbered by their place."""
+    """Convert the rows of a matrix to events, numbered by index."""
     events = np.zeros(len(kind), EVENT)
     events["seq"] = np.arange(len(kind))
     events["kind"] = kind
@@ -197,7 +204,7 @@ def _matrix_events(rows: Columns, kind: npt.NDArray[np.uint8]) -> Records:
 
 
 def _matrix_fills(rows: Columns, events: Records) -> Records:
-    """Turn the rows of a matrix into fills; the incoming order and the time are its event's."""
+    """Convert the rows of a matrix to fills, with the incoming order and time of their events."""
     fills = np.zeros(len(rows["event"]), FILL)
     columns = {"event": "event", "resting_id": "id", "size": "size", "price": "tick"}
     for field, column in columns.items():
@@ -218,58 +225,58 @@ META_FIELDS: dict[str, type[int] | type[str]] = {
     "name": str,
     "note": str,
 }
-"""The fields of a recording that are not arrays."""
+"""The fields of a recording that ``meta`` holds, with their types."""
 
 
 def write_npz(path: str | os.PathLike[str], recording: Recording) -> None:
-    """Write a recording, compressed; the same recording gives the same bytes.
+    """Write a compressed recording; equal recordings produce equal bytes.
 
     Args:
-        path: where to; a file that is there already is replaced.
-        recording: what to write.
+        path: the file to write; an existing file is replaced.
+        recording: the recording.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     meta = {"format": FORMAT, "version": VERSION}
     meta |= {field: getattr(recording, field) for field in META_FIELDS}
     arrays: Arrays = {
         "meta": np.frombuffer(json.dumps(meta).encode(), np.uint8),
-        "events": _without_gaps(recording.events),
-        "seed": _without_gaps(recording.seed),
+        "events": without_gaps(recording.events),
+        "seed": without_gaps(recording.seed),
     }
     if recording.fills is not None:
-        arrays["fills"] = _without_gaps(recording.fills)
+        arrays["fills"] = without_gaps(recording.fills)
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
-            # Opened by name a member carries no time of day, hence the same bytes.
+            # A member opened by name has no modification time, hence equal bytes.
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     Path(path).write_bytes(content.getvalue())
 
 
 def read_npz(path: str | os.PathLike[str]) -> Recording:
-    """Read a recording, in either layout. Pickled objects are refused.
+    """Read a recording in either layout. Pickled objects are rejected.
 
     Args:
         path: the file.
 
     Returns:
-        The recording; its name is the file's where the file gives none.
+        The recording, named after the file if the file has no name for it.
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: it is no zip archive, or a damaged one; an array is missing, has the
-            wrong dtype or shape, or holds a value that means nothing.
+        ReplayFormatError: the file is not a zip archive or is damaged; an array is missing, has
+            the wrong dtype or shape, or holds a value out of range.
     """
     arrays = read_arrays(Path(path))
     name = Path(path).stem
-    return from_matrices(arrays, name) if "commands" in arrays else _from_records(arrays, name)
+    return _from_matrices(arrays, name) if "commands" in arrays else _from_records(arrays, name)
 
 
-def _without_gaps(records: Records) -> Records:
-    """Copy records so that the unused bytes between and behind their fields are zero."""
+def without_gaps(records: Records) -> Records:
+    """Copy records with zeros as the padding between and after their fields."""
     copy = np.zeros(len(records), records.dtype)
     for field in records.dtype.names or ():
         copy[field] = records[field]
@@ -278,63 +285,47 @@ def _without_gaps(records: Records) -> Records:
 
 def _from_records(arrays: Arrays, name: str) -> Recording:
     """Read the layout of this package."""
-    meta = _meta(take(arrays, "meta"))
+    meta = _meta(_take(arrays, "meta"))
     events = _records(arrays, "events", EVENT)
     seed = _records(arrays, "seed", EVENT)
     fills = _records(arrays, "fills", FILL) if "fills" in arrays else None
     kinds = np.array(list(Kind), np.uint8)
-    require(np.isin(events["kind"], kinds), "events", "the kind is unknown")
-    require(events["side"] <= 1, "events", "the side must be 0 or 1")
-    require(seed["kind"] == Kind.SEED, "seed", f"the kind must be {Kind.SEED.value}")
-    require(seed["side"] <= 1, "seed", "the side must be 0 or 1")
+    _require(np.isin(events["kind"], kinds), "events", "kind is unknown")
+    _require(events["side"] <= 1, "events", "side must be 0 or 1")
+    _require(seed["kind"] == Kind.SEED, "seed", f"kind must be {Kind.SEED.value}")
+    _require(seed["side"] <= 1, "seed", "side must be 0 or 1")
     if fills is not None:
-        require_in_order(fills["event"], len(events))
+        _require_in_order(fills["event"], len(events))
     meta["name"] = meta["name"] or name
     return Recording(events=events, seed=seed, fills=fills, **meta)
 
 
 def _records(arrays: Arrays, name: str, dtype: np.dtype[np.void]) -> Records:
-    """Give an array of records, aligned as the book wants it."""
-    array = take(arrays, name)
+    """Return an array of records, aligned as the book requires."""
+    array = _take(arrays, name)
     if array.dtype != dtype or array.ndim != 1:
         raise ReplayFormatError(
-            f"{name} must be one-dimensional of dtype {dtype}, "
-            f"not {array.ndim}-dimensional of {array.dtype}"
+            f"{name} must be one-dimensional of dtype {dtype}; "
+            f"got {array.ndim}-dimensional of {array.dtype}"
         )
     return np.require(array, dtype=dtype, requirements=["C", "A", "W"])
 
 
 def _meta(array: npt.NDArray[Any]) -> dict[str, Any]:
-    """Read the fields that are not arrays."""
+    """Read the fields of ``meta``."""
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ReplayFormatError(
-            f"meta must be one-dimensional of uint8, not {array.ndim}-dimensional of {array.dtype}"
+            f"meta must be one-dimensional of uint8; got {array.ndim}-dimensional of {array.dtype}"
         )
     try:
         meta = json.loads(array.tobytes())
     except (ValueError, RecursionError) as error:
-        raise ReplayFormatError(f"meta is no JSON: {error}") from error
+        raise ReplayFormatError(f"meta must be JSON: {error}") from error
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise ReplayFormatError(f"meta does not say that its format is {FORMAT!r}")
+        raise ReplayFormatError(f"meta must be an object whose format is {FORMAT!r}")
     if meta.get("version") != VERSION:
-        raise ReplayFormatError(f"version must be {VERSION}, not {meta.get('version')!r}")
+        raise ReplayFormatError(f"version must be {VERSION}; got {meta.get('version')!r}")
     for field, kind in META_FIELDS.items():
         if type(meta.get(field)) is not kind:
             raise ReplayFormatError(f"meta must have {field!r} of type {kind.__name__}")
     return {field: meta[field] for field in META_FIELDS}
-
-
-# MERGED clob.replay.io.npz: Reads the matrix layout: order flow as plain ``int64`` matrices in a ``.npz`` file.
-#
-# The grid is 1 to 99 and a lot is one token. All arrays are ``int64``, a row each:
-#
-# ``seed``
-#     side (1 buy, -1 sell), tick, size, id.
-# ``commands``
-#     time in ns, kind (0 limit, 1 cancel, 2 reduce, 3 immediate or cancel), side of the order (so
-#     that 1 takes asks; of a cancel or a reduction it says nothing), tick, size (of a reduction it
-#     is what remains, of a cancel it says nothing), id, clean (not used).
-# ``fills``
-#     index into ``commands``, id of the resting order, size, tick.
-
-# MERGED clob.replay.io.npz: Takes ``.npz`` files apart, distrusting every byte; the layouts are in the modules beside it.

@@ -1,4 +1,4 @@
-"""Chooses what reads the numbers of a text: compiled, or whole arrays of NumPy."""
+"""Selects the compiled number parser, or the NumPy one if it is not built or not wanted."""
 
 import os
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What is wrong with input: reported with file, line and kind, counted, never silently repaired."""
+"""Problems of the input: reported with file, line and kind, counted, never silently repaired."""
 
 import dataclasses
 import os
@@ -10,71 +10,71 @@ from typing import Literal, TypeAlias
 from clob.replay.errors import ReplayFormatError, ReplayWarning
 
 Policy: TypeAlias = Literal["raise", "warn"]
-"""What becomes of a problem: an error, or a warning for the first of its kind and a count."""
+"""``"raise"`` raises on the first problem; ``"warn"`` warns once per kind and counts."""
 
 KEPT = 5
-"""How many problems of a kind are kept whole; the others are only counted."""
+"""How many problems of a kind are stored; further ones are only counted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileProblem:
-    """One thing that is wrong with, or was concluded about, a file."""
+    """One problem of a file."""
 
     kind: str
-    """A word or two, as ``"truncated line"``; the same for all that are alike."""
+    """A word or two, such as ``"truncated line"``; the same for all problems of a kind."""
     text: str
-    """What was found, and what was expected."""
+    """The value received and the value expected."""
     file: str
-    """The name of the file, without its folder."""
+    """The name of the file, without its directory."""
     line: int
-    """The line or record, counted from 1; 0 where it is not of one line."""
+    """The line or record, counted from 1; 0 for a problem of the whole file."""
 
     def __str__(self) -> str:
-        """Write it as compilers do: file, line, kind, text."""
+        """Format the problem like a compiler message: file, line, kind, text."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         return f"{place}: {self.kind}: {self.text}"
 
 
 class Problems:
-    """The problems of one stream, and the remarks about what its reader had to conclude.
+    """The problems of one stream, and remarks on conclusions that its reader drew.
 
-    Counts are those of the last reading: a stream that is read anew begins with none.
+    Counts are those of the latest reading: each reading starts from zero.
 
     Args:
-        policy: ``"raise"`` makes an error of the first problem; ``"warn"`` gives a Python warning
-            for the first of each kind, counts it, and leaves out what is broken.
+        policy: ``"raise"`` raises an error for the first problem; ``"warn"`` issues a Python
+            warning for the first of each kind, counts the problem, and skips the broken input.
 
     Raises:
-        ValueError: the policy is neither.
+        ValueError: the policy is unknown.
     """
 
     def __init__(self, policy: Policy = "raise") -> None:
         if policy not in ("raise", "warn"):
-            raise ValueError(f'the policy must be "raise" or "warn", not {policy!r}')
+            raise ValueError(f'policy must be "raise" or "warn"; got {policy!r}')
         self.policy: Policy = policy
-        """What becomes of a problem."""
+        """Raise or warn."""
         self.counts: Counter[str] = Counter()
-        """How many problems there were, by kind."""
+        """Number of problems by kind."""
         self.remarks: Counter[str] = Counter()
-        """How often the reader concluded something that the file does not say, by kind."""
+        """Number of conclusions the reader drew beyond the text of the file, by kind."""
         self.kept: list[FileProblem] = []
         """The first few problems of each kind, in order."""
 
     def __len__(self) -> int:
-        """Count all problems; remarks are none."""
+        """Number of problems, without remarks."""
         return self.counts.total()
 
     def report(self, kind: str, text: str, file: str | os.PathLike[str], line: int = 0) -> None:
-        """Take down a problem.
+        """Raise or count a problem, depending on the policy.
 
         Args:
-            kind: a word or two, the same for all that are alike.
-            text: what was found, and what was expected.
-            file: the file; only its name is kept.
-            line: the line or record, counted from 1; 0 for none.
+            kind: a word or two, the same for all problems of a kind.
+            text: the value received and the value expected.
+            file: the file; only its name is stored.
+            line: the line or record, counted from 1; 0 for the whole file.
 
         Raises:
-            ReplayFormatError: the policy is to raise.
+            ReplayFormatError: the policy is ``"raise"``.
         """
         problem = FileProblem(kind, text, os.path.basename(file), line)
         if self.policy == "raise":
@@ -86,20 +86,20 @@ class Problems:
             self.kept.append(problem)
 
     def remark(self, kind: str, count: int = 1) -> None:
-        """Count what the reader concluded and nobody needs to be stopped by.
+        """Count a conclusion of the reader that is not an error.
 
         Args:
-            kind: a few words, as ``"order never announced"``.
-            count: how many of it.
+            kind: a few words, such as ``"order never announced"``.
+            count: how many to add.
         """
         if count:
             self.remarks[kind] += count
 
     def gather(self, parts: Iterable["Problems"]) -> None:
-        """Become the sum of others, as of the parts of a merged stream.
+        """Replace the contents by the sum of others, as for a merged stream.
 
         Args:
-            parts: the others; they stay as they are.
+            parts: the problems to add up; they are not changed.
         """
         self.clear()
         for part in parts:
@@ -108,20 +108,20 @@ class Problems:
             self.kept += part.kept
 
     def clear(self) -> None:
-        """Forget all; a stream does so when it is read anew."""
+        """Remove all problems and remarks; a stream does this when a reading starts."""
         self.counts.clear()
         self.remarks.clear()
         self.kept.clear()
 
 
 class Ignored(Problems):
-    """Counts and says nothing, for a first reading whose problems the second reports."""
+    """Counts without a warning, for a first pass whose problems the second pass reports."""
 
     def __init__(self) -> None:
         super().__init__("warn")
 
     def report(self, kind: str, text: str, file: str | os.PathLike[str], line: int = 0) -> None:
-        """Count, and keep the first."""
+        """Count the problem and store the first."""
         self.counts[kind] += 1
         if not self.kept:
             self.kept.append(FileProblem(kind, text, os.path.basename(file), line))

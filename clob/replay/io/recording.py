@@ -1,4 +1,4 @@
-"""A recording: order flow as arrays, and the fills that came of it where it was recorded."""
+"""A recording: the order flow of one book as arrays, with its recorded fills if there are any."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,53 +13,53 @@ Records: TypeAlias = npt.NDArray[np.void]
 """An array of ``EVENT`` or of ``FILL``."""
 
 FIRST_RECORD = 16
-"""The lowest kind that is a record to compare with and no command."""
+"""The lowest kind that is a record to compare with rather than a command."""
 
 CENTS = 100
-"""How many ticks one token is worth at most, or a whole of collateral, where a tick is a cent."""
+"""Ticks per token where a tick is a cent."""
 
 
-def ticks_of(whole: int, tick: int) -> int:
-    """Tell how many ticks a whole of collateral is.
+def ticks_per_token(whole: int, tick: int) -> int:
+    """Return the number of ticks per token, that is per unit of collateral.
 
     Args:
-        whole: the whole, in a unit of the file.
-        tick: a tick, in the same unit.
+        whole: the price of a token that pays out, in a unit of the file.
+        tick: the tick, in the same unit.
 
     Returns:
-        That; ``CENTS`` where a whole is no number of ticks, so that nobody can say.
+        ``whole / tick``, or ``CENTS`` if that is not an integer.
     """
     return CENTS if whole % tick else whole // tick
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Recording:
-    """Order flow of one book, ready to be replayed. Building one checks nothing."""
+    """Order flow of one book, ready to be replayed. The constructor validates nothing."""
 
     events: Records
-    """What happened, in order; array of ``EVENT``."""
+    """The events in order; array of ``EVENT``."""
     seed: Records
-    """Orders that rested beforehand, oldest first; array of ``EVENT``, all of ``Kind.SEED``."""
+    """Orders that rest at the start, oldest first; array of ``EVENT``, all of ``Kind.SEED``."""
     fills: Records | None
-    """What was recorded to have come of it; array of ``FILL``, ``event`` counting from the first
-    of ``events``. None where nobody took it down."""
+    """The recorded fills, or None if they were not recorded; array of ``FILL``, whose ``event`` is
+    an index into ``events``."""
     lo: int
     """The lowest price of the grid, in ticks."""
     hi: int
     """The highest price of the grid, in ticks."""
     lot_wei: int
-    """What a size of 1 stands for, in wei."""
+    """The size of one lot, in wei."""
     name: str = ""
-    """What to call it, on one line."""
+    """A title of one line."""
     note: str = ""
-    """Where it comes from."""
+    """The source of the data."""
 
 
 def join(parts: Sequence[Records]) -> Records:
-    """Put arrays of records behind one another.
+    """Concatenate arrays of records.
 
-    NumPy copies records field by field, which takes thirty times as long as their bytes;
-    so does indexing by an array, for which ``records.take(places)`` is the quick way.
+    NumPy copies records field by field, which is thirty times slower than copying their bytes.
+    The same holds for indexing by an array; use ``records.take(places)`` instead.
 
     Args:
         parts: one array or more, all of one dtype.
@@ -68,36 +68,36 @@ def join(parts: Sequence[Records]) -> Records:
         A new array.
     """
     whole = np.empty(sum(map(len, parts)), parts[0].dtype)
-    np.concatenate([plain(part) for part in parts], out=plain(whole))
+    np.concatenate([as_bytes(part) for part in parts], out=as_bytes(whole))
     return whole
 
 
-def plain(rows: Records) -> npt.NDArray[np.uint8]:
-    """Give records as mere bytes, which NumPy copies in one piece."""
+def as_bytes(rows: Records) -> npt.NDArray[np.uint8]:
+    """View records as bytes, which NumPy copies in one piece."""
     return np.ascontiguousarray(rows).view(np.uint8)
 
 
 def split_fills(events: Records) -> tuple[Records, Records]:
-    """Part ``FILL`` records from the events they stand behind.
+    """Separate ``FILL`` records from the events that they follow.
 
     Args:
         events: array of ``EVENT``.
 
     Returns:
-        The events without them, and an array of ``FILL`` whose ``event`` counts from the first of
-        those events.
+        The events without them, and an array of ``FILL`` whose ``event`` is an index into those
+        events.
 
     Raises:
-        ValueError: a fill stands before any command.
+        ValueError: a fill precedes the first command.
     """
     kind = events["kind"]
     filled = kind == Kind.FILL
     others, records = (events.take(np.flatnonzero(some)) for some in (~filled, filled))
-    # Of each fill: the place of the last command before it, among the events that are no fills.
+    # For each fill the index of the last command before it, among the events without fills.
     place = np.cumsum(~filled) - 1
     command = np.maximum.accumulate(np.where(kind < FIRST_RECORD, place, -1))[filled]
     if len(command) and command[0] < 0:
-        raise ValueError("a fill stands before any command")
+        raise ValueError("a fill must follow its command; got a fill before the first command")
     fills = np.zeros(len(records), FILL)
     fills["event"] = command
     fills["resting_id"] = records["order_id"]

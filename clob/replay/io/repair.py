@@ -1,7 +1,7 @@
-"""Puts a book right after a command whose fills were not the recorded ones.
+"""Corrects a book after a command whose fills differ from the recorded ones.
 
-What came of the command is undone, each order back in its place of the queue, and the recorded
-fills are taken off instead, so that one difference does not bring on others. Sizes are lots.
+The produced fills are undone, with each order back at its place in the queue, and the recorded
+fills are applied instead, so that one difference does not cause others. Sizes are in lots.
 """
 
 from typing import TypeAlias
@@ -15,35 +15,39 @@ Filled: TypeAlias = tuple[int, int, int]
 """Id of the resting order, size in lots, price in ticks."""
 
 
-class Command(EventRow):
+class RecordedCommand(EventRow):
     """A recorded command."""
 
     __slots__ = ()
 
     @property
     def rests(self) -> bool:
-        """Whether what does not trade of it rests."""
+        """Whether the remainder rests after matching."""
         return self.kind in (Kind.LIMIT, Kind.REPLACE) and not self.flags & Flag.FOK
 
 
-def put_right(
-    book: Book, command: Command, produced: list[Filled], recorded: list[Filled], *, done: bool
+def apply_recorded_fills(
+    book: Book,
+    command: RecordedCommand,
+    produced: list[Filled],
+    recorded: list[Filled],
+    *,
+    done: bool,
 ) -> bool:
-    """Make a book what it would be, had a command brought the recorded fills.
+    """Undo the produced fills of a command and apply the recorded ones.
 
-    Orders that come back after they had been filled whole belong to nobody, since fills do not
-    name owners.
+    Fills do not name owners, so an order that was filled completely returns without an owner.
 
     Args:
-        book: as the command left it.
-        command: what was executed last.
-        produced: the fills that came of it, none of them of own orders.
-        recorded: the fills that should have.
-        done: whether the command was executed; False if it was refused.
+        book: the book after the command.
+        command: the latest command.
+        produced: its fills, without those of own orders.
+        recorded: the recorded fills.
+        done: whether the command was executed; False if it was rejected.
 
     Returns:
-        Whether all of it could be done: False where a recorded fill is of an order that does not
-        rest or is smaller, or what is left of the command would trade again.
+        Whether the correction is complete: False if a recorded order does not rest or is smaller
+        than its fill, or if the remainder of the command would trade again.
     """
     maker = maker_of(command.owner)
     rests = done and command.rests
@@ -53,21 +57,22 @@ def put_right(
         maker, side = resting.maker, resting.side
         book.cancel(command.order_id)
     for filled in reversed(produced):
-        _give_back(book, Side(1 - side), *filled)
-    whole = True
+        _undo_fill(book, Side(1 - side), *filled)
+    complete = True
     for order_id, size, _ in recorded:
-        whole &= _take_off(book, order_id, size)
+        complete &= _apply_fill(book, order_id, size)
     left = command.size - sum(size for _, size, _ in recorded)
     if rests and left > 0:
-        whole &= _rest(book, command.order_id, maker, side, command.price, left)
-    return whole
+        complete &= _rest(book, command.order_id, maker, side, command.price, left)
+    return complete
 
 
-def top_of(book: Book) -> tuple[int, int, int, int]:
-    """Give size and price of both sides as a row of ``BEST`` has them.
+def best_levels(book: Book) -> tuple[int, int, int, int]:
+    """Return the best levels in the order of a ``BEST`` row.
 
     Returns:
-        Size at the best bid and at the best ask, in lots, and the two prices in ticks.
+        Size at the best bid and at the best ask, in lots, then the two prices in ticks; an empty
+        side has size 0 and a price one tick outside the grid.
     """
     depth = book.depth(1)
     bid, bid_size, ask, ask_size = book.lo - 1, 0, book.hi + 1, 0
@@ -87,7 +92,7 @@ def _rest(
     size: int,
     before: str | int | None = None,
 ) -> bool:
-    """Rest an order, in front of another if one is named; False if it would trade."""
+    """Rest an order, before another one if given; return False if it would trade."""
     order = Order(
         id=order_id, token="", maker=maker, side=side, price=price, size=size * book.lot_wei
     )
@@ -98,8 +103,8 @@ def _rest(
     return True
 
 
-def _give_back(book: Book, side: Side, order_id: int, size: int, price: int) -> None:
-    """Undo a fill of an order that was the first of its queue, the best one there was then."""
+def _undo_fill(book: Book, side: Side, order_id: int, size: int, price: int) -> None:
+    """Undo a fill of an order that was first in the queue of the best level."""
     if order_id not in book:
         _rest(book, order_id, "", side, price, size, _first(book, side, price))
         return
@@ -110,7 +115,7 @@ def _give_back(book: Book, side: Side, order_id: int, size: int, price: int) -> 
 
 
 def _first(book: Book, side: Side, price: int) -> str | int | None:
-    """Give the first order at a price that is the best of its side, or None."""
+    """Return the first order at a price, or None if it is not the best price of the side."""
     if (book.best_bid if side is Side.BUY else book.best_ask) != price:
         return None
     taker = Order(
@@ -125,8 +130,8 @@ def _first(book: Book, side: Side, price: int) -> str | int | None:
     return book.simulate(taker)[0].resting_order_id
 
 
-def _take_off(book: Book, order_id: int, size: int) -> bool:
-    """Take a recorded fill off an order; False if it is not there or smaller, or no fill."""
+def _apply_fill(book: Book, order_id: int, size: int) -> bool:
+    """Reduce an order by a fill; return False if it is missing or smaller, or the size is 0."""
     if order_id not in book:
         return False
     left = book.order(order_id).remaining - size * book.lot_wei

@@ -1,10 +1,9 @@
-"""Streams: order flow as chunks of events, however large the file, always from the start again.
+"""Streams: order flow read as chunks of events, with bounded memory and as often as needed.
 
-A stream carries commands and, from ``Kind.TRADE`` on, records to compare with. What came of a
-command where it was recorded stands right behind it: one ``Kind.FILL`` for each resting order,
-with its id, its side, the size and the price. ``Kind.BBO`` states the best price and its size on
-one side, after everything before it; where the side is empty the size is 0 and the price is one
-below or above the grid.
+A stream carries commands and, from ``Kind.TRADE`` on, records to compare with. The recorded
+fills of a command follow it directly: one ``Kind.FILL`` for each resting order, with its id, its
+side, the size and the price. ``Kind.BBO`` is the best price of one side and its size, after
+everything before it; on an empty side the size is 0 and the price is one tick outside the grid.
 """
 
 import dataclasses
@@ -20,26 +19,26 @@ from clob.replay.io.problems import Problems
 from clob.replay.io.recording import CENTS, Recording, Records, join, split_fills
 
 CHUNK = 131_072
-"""How many events a chunk has, unless another number is asked for."""
+"""Default number of events in a chunk."""
 
 LARGE = 4
-"""A piece of a chunk over this is not worth copying."""
+"""Pieces larger than 1/LARGE of a chunk are passed on without a copy."""
 
 OWN = 2**31 - 1
 """The owner of the orders of a strategy."""
 
 OWN_ID = 2**62
-"""The first id of the orders of a strategy; no reader gives an order such an id."""
+"""The first id of the orders of a strategy; readers never assign ids from here on."""
 
 INVENTED_ID = 2**61
-"""The first id that readers give to orders without one, as to unnamed incoming orders."""
+"""The first id that readers assign to orders without one, such as unnamed incoming orders."""
 
 
 class Instrument(NamedTuple):
     """One book of a stream."""
 
     number: int
-    """What the events call it: market * 2 + outcome, with YES = 0 and NO = 1."""
+    """Value of ``instrument`` in the events: market * 2 + outcome, with YES = 0 and NO = 1."""
     market: str
     """The name of the market."""
     outcome: str = "YES"
@@ -47,21 +46,21 @@ class Instrument(NamedTuple):
 
 
 class Stream:
-    """Order flow that can be read in chunks, as often as one likes.
+    """Order flow that can be read in chunks, any number of times.
 
     Args:
-        blocks: gives the events anew at each call, in arrays of ``EVENT`` of any length, in order
-            of ``(ts_ns, seq)``; it does not write to what it has given.
+        blocks: called at the start of each reading; returns arrays of ``EVENT`` of any length,
+            ordered by ``(ts_ns, seq)``, and does not write to them afterwards.
         lo: the lowest price of the grid, in ticks.
         hi: the highest price of the grid, in ticks.
-        lot_wei: what a size of 1 stands for, in wei.
-        instruments: the books the events are of, by number.
-        name: what to call it, on one line.
-        note: where it comes from.
-        problems: where the readers report; None makes one that raises.
-        progress: what the readers move on; None for one that stands still.
-        has_fills: whether what came of the commands was recorded.
-        scale: how many ticks a whole of collateral is, 100 where a tick is a cent.
+        lot_wei: the size of one lot, in wei.
+        instruments: the books of the events, by number.
+        name: a title of one line.
+        note: the source of the data.
+        problems: receives the reports of the readers; by default one that raises.
+        progress: updated by the readers; by default one that stays at zero.
+        has_fills: whether the fills of the commands were recorded.
+        scale: ticks per token, that is per unit of collateral; 100 if a tick is a cent.
     """
 
     def __init__(
@@ -85,72 +84,72 @@ class Stream:
         self.hi: int = hi
         """The highest price of the grid, in ticks."""
         self.lot_wei: int = lot_wei
-        """What a size of 1 stands for, in wei."""
+        """The size of one lot, in wei."""
         self.instruments: tuple[Instrument, ...] = tuple(instruments)
-        """The books the events are of."""
+        """The books of the events."""
         self.name: str = name
-        """What to call it, on one line."""
+        """A title of one line."""
         self.note: str = note
-        """Where it comes from."""
+        """The source of the data."""
         self.problems: Problems = problems if problems is not None else Problems()
-        """What was wrong with the input, so far in this reading."""
+        """The problems of the input found by the current reading."""
         self.progress: Progress = progress if progress is not None else Progress()
-        """How far the reading is, in bytes."""
+        """The progress of the reading, in bytes."""
         self.has_fills: bool = has_fills
-        """Whether what came of the commands was recorded."""
+        """Whether the fills of the commands were recorded."""
         self.scale: int = scale
-        """How many ticks a whole of collateral is: what money is counted by."""
+        """Ticks per token, that is per unit of collateral."""
 
     def chunks(self, size: int = CHUNK) -> Iterator[Records]:
         """Read from the start, in chunks.
 
-        A chunk may end between a command and its fills. What is read does not depend on the size.
+        A chunk may end between a command and its fills. The size does not affect the events.
 
         Args:
-            size: how many events each chunk has; the last may have fewer.
+            size: the length of each chunk; the last may be shorter.
 
         Yields:
-            Arrays of ``EVENT``, in order, none empty; they are the caller's.
+            Non-empty arrays of ``EVENT``, in order; the caller may modify them.
 
         Raises:
-            ValueError: the size is below 1.
+            ValueError: ``size`` is below 1.
             OSError: a file cannot be read.
-            ReplayFormatError: the input is broken and the policy is to raise.
+            ReplayFormatError: the input is malformed and the policy is ``"raise"``.
         """
         return self._read(size, copied=True)
 
     def borrowed(self, size: int = CHUNK) -> Iterator[Records]:
-        """Read from the start, in chunks that are only to be looked at.
+        """Read from the start, in chunks that must not be modified.
 
-        They may be parts of arrays that belong to the stream, and of any length up to the size:
-        what the readers give in large pieces is not copied to have another length.
+        Chunks may be views of arrays that belong to the stream and may be shorter than ``size``:
+        large pieces are passed on without a copy.
 
         Args:
-            size: how many events a chunk has at most.
+            size: the maximum length of a chunk.
 
         Yields:
-            Arrays of ``EVENT``, in order, none empty. Errors are those of :meth:`chunks`.
+            Non-empty arrays of ``EVENT``, in order. Raises the errors of :meth:`chunks`.
         """
         return self._read(size, copied=False)
 
     def _read(self, size: int, *, copied: bool) -> Iterator[Records]:
-        """Read from the start."""
+        """Check the size, clear the problems and start a reading."""
         if size < 1:
-            raise ValueError(f"the size of a chunk must be 1 or more, not {size}")
+            raise ValueError(f"size of a chunk must be 1 or more; got {size}")
         self.problems.clear()
         return _rechunk(self._blocks(), size, copied=copied)
 
     def collect(self) -> Recording:
-        """Read all of it into memory. O(events).
+        """Read the whole stream into memory. O(events).
 
         Returns:
-            The recording; ``SEED`` events at the very beginning are its seed, ``FILL`` records its
-            fills, all others its events.
+            The recording: leading ``SEED`` events are its seed, ``FILL`` records its fills, all
+            others its events.
 
         Raises:
             OSError: a file cannot be read.
-            ReplayFormatError: the input is broken and the policy is to raise; or a fill stands
-                before any command.
+            ReplayFormatError: the input is malformed and the policy is ``"raise"``.
+            ValueError: a fill precedes the first command.
         """
         events = join([np.zeros(0, EVENT), *self.chunks()])
         rest = np.flatnonzero(events["kind"] != Kind.SEED)
@@ -169,13 +168,13 @@ class Stream:
 
     @classmethod
     def of(cls, recording: Recording) -> "Stream":
-        """Make a stream of a recording: the seed, then each event with its fills behind it.
+        """Make a stream of a recording: the seed, then each event followed by its fills.
 
         Args:
-            recording: what to read; it is not copied, so leave it as it is.
+            recording: the source; it is not copied, so do not modify it.
 
         Returns:
-            The stream; its ``collect`` gives the recording back.
+            The stream; its ``collect`` returns an equal recording.
         """
         return cls(
             lambda: _of_recording(recording),
@@ -189,14 +188,14 @@ class Stream:
 
 
 def fill_records(fills: Records, causes: Records) -> Records:
-    """Write fills as records of a stream.
+    """Convert fills to events of ``Kind.FILL``.
 
     Args:
         fills: array of ``FILL``.
-        causes: array of ``EVENT``, the command of each.
+        causes: array of ``EVENT``, the command of each fill.
 
     Returns:
-        Array of ``EVENT``, all of ``Kind.FILL``, numbered and timed as their commands.
+        Array of ``EVENT``; number, instrument and receive time are those of the commands.
     """
     records = np.zeros(len(fills), EVENT)
     for field in ("recv_ns", "seq", "instrument"):
@@ -210,7 +209,7 @@ def fill_records(fills: Records, causes: Records) -> Records:
 
 
 def _of_recording(recording: Recording) -> Iterator[Records]:
-    """Give the seed, then events and fills, some at a time."""
+    """Yield the seed, then the events with their fills, in pieces."""
     yield recording.seed.copy()
     events, fills = recording.events, recording.fills
     for start in range(0, len(events), CHUNK):
@@ -227,7 +226,7 @@ def _of_recording(recording: Recording) -> Iterator[Records]:
 
 
 def _rechunk(blocks: Iterable[Records], size: int, *, copied: bool) -> Iterator[Records]:
-    """Cut arrays anew: all but the last of the same length, unless they need not be copied."""
+    """Split and join arrays into chunks; unless ``copied``, large pieces are passed on as views."""
     waiting: list[Records] = []
     count = 0
     large = size if copied else max(size // LARGE, 1)
@@ -247,21 +246,21 @@ def _rechunk(blocks: Iterable[Records], size: int, *, copied: bool) -> Iterator[
 
 @dataclasses.dataclass
 class _Source:
-    """One of the streams that are being merged."""
+    """One of the streams being merged."""
 
     chunks: Iterator[Records]
-    """What is still to come."""
+    """The chunks that are not read yet."""
     numbers: npt.NDArray[np.uint16]
-    """The number of each instrument in the merged stream, by that in its own."""
+    """Instrument number in the merged stream, indexed by the number in this stream."""
     waiting: Records
-    """What was read and not given."""
+    """Events read and not yet passed on."""
     keys: npt.NDArray[np.int64]
-    """The latest time up to each event waiting: the order to merge by."""
+    """The latest time up to each waiting event: the sort key of the merge."""
     ended: bool = False
-    """Whether nothing is still to come."""
+    """Whether all chunks are read."""
 
     def read(self) -> None:
-        """Read one more chunk."""
+        """Read one chunk."""
         chunk = next(self.chunks, None)
         if chunk is None:
             self.ended = True
@@ -272,7 +271,7 @@ class _Source:
         self.keys = np.maximum.accumulate(times)
 
     def take(self, before: int | None) -> tuple[Records, npt.NDArray[np.int64]]:
-        """Give what is earlier than a time; None gives all."""
+        """Remove and return the events before a time, or all for None."""
         end = len(self.keys) if before is None else int(np.searchsorted(self.keys, before))
         events, keys = self.waiting[:end], self.keys[:end]
         self.waiting, self.keys = self.waiting[end:], self.keys[end:]
@@ -280,34 +279,36 @@ class _Source:
 
 
 def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
-    """Merge streams into one by time; at the same time the streams keep the order given.
+    """Merge streams into one by time; events of the same time keep the order of ``streams``.
 
-    Books of the same market and outcome become one instrument, all others stay apart. Each stream
-    keeps its own order even where its clock runs backwards.
+    Books of the same market and outcome become one instrument; all others stay separate. Each
+    stream keeps its own order even where its clock runs backwards.
 
     Args:
-        streams: one or more, counted in the same lots, money in the same ticks.
-        chunk: how many events of each are held, about.
+        streams: one or more, with the same lot and the same scale.
+        chunk: approximate number of events of each stream held in memory.
 
     Returns:
-        The stream, on a grid wide enough for all. Its problems and its progress are the sums.
+        The stream, on a grid that covers all of them. Its problems and progress are the sums.
 
     Raises:
-        ValueError: there is none; the lots differ, or what a tick is worth.
+        ValueError: ``streams`` is empty, or lots or scales differ.
     """
     if not streams:
-        raise ValueError("there is no stream to merge")
+        raise ValueError("merge needs one or more streams; got none")
     lots = {stream.lot_wei for stream in streams}
     if len(lots) > 1:
-        raise ValueError(f"the streams count in different lots: {sorted(lots)} wei")
+        raise ValueError(f"streams to merge must have the same lot; got {sorted(lots)} wei")
     scales = {stream.scale for stream in streams}
     if len(scales) > 1:
-        raise ValueError(f"the streams have different ticks: {sorted(scales)} to the whole")
+        raise ValueError(
+            f"streams to merge must have the same scale; got {sorted(scales)} ticks per token"
+        )
     instruments, numbers = _renumber(streams)
     problems, progress = Problems(), Progress()
 
     def blocks() -> Iterator[Records]:
-        """Read all streams anew."""
+        """Merge all streams from their start."""
         sources = [
             _Source(stream.chunks(chunk), of, np.zeros(0, EVENT), np.zeros(0, np.int64))
             for stream, of in zip(streams, numbers, strict=True)
@@ -336,9 +337,9 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
 def _renumber(
     streams: Sequence[Stream],
 ) -> tuple[list[Instrument], list[npt.NDArray[np.uint16]]]:
-    """Number the markets of all streams, each pair of outcomes beside one another."""
+    """Number the markets of all streams so that both outcomes of a market are neighbours."""
     markets: dict[str, int] = {}
-    found: dict[int, Instrument] = {}
+    instruments: dict[int, Instrument] = {}
     tables = []
     for stream in streams:
         table = np.zeros(
@@ -347,13 +348,13 @@ def _renumber(
         for each in stream.instruments:
             number = markets.setdefault(each.market, len(markets)) * 2 + each.number % 2
             table[each.number] = number
-            found.setdefault(number, each._replace(number=number))
+            instruments.setdefault(number, each._replace(number=number))
         tables.append(table)
-    return [found[number] for number in sorted(found)], tables
+    return [instruments[number] for number in sorted(instruments)], tables
 
 
 def _merged(sources: list[_Source]) -> Iterator[Records]:
-    """Give what no source can still come before, until all have ended."""
+    """Yield the events that no source can still precede, until all have ended."""
     while True:
         for source in sources:
             if not len(source.waiting) and not source.ended:
@@ -368,7 +369,7 @@ def _merged(sources: list[_Source]) -> Iterator[Records]:
         elif before is None:
             return
         else:
-            # A whole chunk of one time: the source that holds the others up must go on.
+            # A whole chunk with one time: read on in the source that blocks the others.
             for source in sources:
                 if not source.ended and source.keys[-1] == before:
                     source.read()

@@ -1,4 +1,7 @@
-"""Cuts delimited text into cells and reads exact integers out of them, a whole block at a time."""
+"""Reads exact integers from text: columns of delimited text in blocks, single numbers and dates.
+
+No value passes through a floating-point number.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -19,18 +22,18 @@ from clob.replay.io.problems import Problems
 
 
 class Cells:
-    """A block of lines with the same number of cells each; others are reported and left out.
+    """A block of lines with the same number of cells each; other lines are reported and skipped.
 
     Args:
-        text: whole lines; the last may lack its end.
-        columns: how many cells a line has.
+        text: whole lines; the last may lack its newline.
+        columns: the number of cells of a line.
         file: the file, for reports.
         first: the number of the first line, counted from 1.
-        problems: where lines of another shape and cells that are no numbers are reported.
-        separator: what stands between cells, one byte.
+        problems: receives lines with another number of cells and cells that are not numbers.
+        separator: the byte between cells.
 
     Raises:
-        ReplayFormatError: a line has another number of cells, and the policy is to raise.
+        ReplayFormatError: a line has another number of cells and the policy is ``"raise"``.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Cells:
         marks, ends = marks_of(padded, separator[0])
         count = ends - 1
         if len(marks) == count * columns + 1 and (self._bytes[marks[::columns]] == NEWLINE).all():
-            # As it should be: every so many marks a line ends.
+            # The usual case: every line has the right number of cells.
             rows = np.arange(count)
             stop = count * columns
             self._marks = [
@@ -64,16 +67,16 @@ class Cells:
             lines = np.flatnonzero(self._bytes[marks] == NEWLINE)
             rows = self._well_shaped(marks, lines, columns, first)
         self.line: Integers = rows + first
-        """The number of each row's line."""
+        """The line number of each row."""
         self.sound: Mask = np.ones(len(rows), np.bool_)
-        """Which rows have had no bad cell so far; :meth:`rows` reports and drops the others."""
+        """Rows without a bad cell so far; :meth:`rows` reports and drops the others."""
 
     def __len__(self) -> int:
         """Count the rows."""
         return len(self.line)
 
     def _well_shaped(self, marks: Integers, ends: Integers, columns: int, first: int) -> Integers:
-        """Find the cells of the lines that have as many as they should, and report the others."""
+        """Find the cells of lines with the right number of them, and report the other lines."""
         fits = np.diff(ends) == columns
         self._report_shapes(marks, ends, fits, columns, first)
         last = ends[1:][fits]
@@ -83,68 +86,62 @@ class Cells:
     def _report_shapes(
         self, marks: Integers, ends: Integers, fits: Mask, columns: int, first: int
     ) -> None:
-        """Report the lines with another number of cells; empty lines are nobody's fault."""
+        """Report lines with another number of cells; empty lines are skipped silently."""
         for place in np.flatnonzero(~fits).tolist():
             start, end = int(marks[ends[place]]) + 1, int(marks[ends[place + 1]])
             if start == end:
                 continue
             cut = place == len(fits) - 1 and not self._whole
             kind = "truncated line" if cut else "wrong number of cells"
-            found = int(ends[place + 1] - ends[place])
-            said = excerpt(self._text[start:end])
-            self._problems.report(
-                kind,
-                f"{found} cells instead of {columns}: {said}",
-                self._file,
-                first + place,
-            )
+            count = int(ends[place + 1] - ends[place])
+            text = f"expected {columns} cells, got {count}: {excerpt(self._text[start:end])}"
+            self._problems.report(kind, text, self._file, first + place)
 
     def text(self, column: int, row: int) -> bytes:
-        """Give one cell as it stands."""
+        """Return one cell unchanged."""
         before, behind = self._bounds(column)
         return self._text[int(before[row]) + 1 : int(behind[row])]
 
     def _bounds(self, column: int) -> tuple[Integers, Integers]:
-        """Find the marks in front of the cells of a column and behind them."""
+        """Return the marks before and after the cells of a column."""
         return self._marks[column], self._marks[column + 1]
 
-    def _noted(self, value: Integers, bad: Mask | None) -> Integers:
-        """Mark the rows of bad cells, and give the numbers."""
+    def _checked(self, value: Integers, bad: Mask | None) -> Integers:
+        """Mark the rows of bad cells and return the numbers."""
         if bad is not None:
             self.sound &= ~bad
         return value
 
     def integers(self, column: int, *, signed: bool = False) -> Integers:
-        """Read a column of whole numbers; the value of a bad cell means nothing.
+        """Read a column of integers; the value of a bad cell is undefined.
 
         Args:
-            column: which one, from 0.
-            signed: whether a minus may stand before the digits.
+            column: the column, from 0.
+            signed: whether a minus sign is allowed.
 
         Returns:
             The numbers, up to 9,219,999,999,999,999,999.
         """
-        return self._noted(*whole_numbers(self._text, *self._bounds(column), signed))
+        return self._checked(*whole_numbers(self._text, *self._bounds(column), signed))
 
     def decimals(self, column: int, places: int, *, signed: bool = False) -> Integers:
-        """Read a column of decimal fractions as whole numbers of a unit, exactly.
+        """Read a column of decimal fractions as integers of a unit, exactly.
 
         Args:
-            column: which one, from 0.
-            places: how many digits behind the point a unit is; digits beyond must be zeros, else
-                the cell is bad.
-            signed: whether a minus may stand before the digits.
+            column: the column, from 0.
+            places: the unit is ``10**-places``; a cell with further non-zero digits is bad.
+            signed: whether a minus sign is allowed.
 
         Returns:
             The numbers: with two places ``"0.5"`` is 50.
         """
-        return self._noted(*decimal_fractions(self._text, *self._bounds(column), places, signed))
+        return self._checked(*decimal_fractions(self._text, *self._bounds(column), places, signed))
 
     def words(self, column: int) -> npt.NDArray[np.bytes_]:
-        """Read a column of short words, of up to 16 bytes; longer ones are bad cells.
+        """Read a column of words of up to 16 bytes; longer cells are bad.
 
         Args:
-            column: which one, from 0.
+            column: the column, from 0.
 
         Returns:
             Array of ``S16``.
@@ -162,27 +159,27 @@ class Cells:
             halves[:, half] = np.where(count > 0, words[place] << shift >> shift, 0)
         return halves.view("S16")[:, 0]
 
-    def refuse(self, bad: Mask) -> None:
-        """Mark rows as bad, for what the caller knows about their cells."""
+    def reject(self, bad: Mask) -> None:
+        """Mark rows as bad, for checks of the caller."""
         self.sound &= ~bad
 
     def rows(self) -> npt.NDArray[np.intp] | None:
-        """Report the bad rows, and give the places of the others; None means all.
+        """Report the bad rows and return the indices of the others; None means all.
 
         Raises:
-            ReplayFormatError: there is a bad row, and the policy is to raise.
+            ReplayFormatError: there is a bad row and the policy is ``"raise"``.
         """
         if self.sound.all():
             return None
         for row in np.flatnonzero(~self.sound).tolist():
             start, end = int(self._marks[0][row]) + 1, int(self._marks[-1][row])
-            said, line = excerpt(self._text[start:end]), int(self.line[row])
-            self._problems.report("unreadable line", said, self._file, line)
+            text, line = excerpt(self._text[start:end]), int(self.line[row])
+            self._problems.report("unreadable line", text, self._file, line)
         return np.flatnonzero(self.sound)
 
 
 def excerpt(text: bytes, length: int = 80) -> str:
-    """Show the beginning of a line, so that it cannot steer a terminal.
+    """Return the start of a line with control characters escaped, for error texts.
 
     >>> excerpt(b"34200.1,1,16113575")
     "'34200.1,1,16113575'"
@@ -195,48 +192,48 @@ DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?", re.ASCI
 DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|\+00:?00)?", re.ASCII)
 
 DIGITS_MAX = 60
-"""What is longer is no number."""
+"""Longer text is rejected as not being a number."""
 
 SECOND_NS = 10**9
 
 SIZE_MAX, TIME_NS_MAX = 2**53 - 1, 2**63 - 1
-"""The largest size in lots, a thousand of which fit 63 bits; the latest time, in the year 2262."""
+"""The largest size in lots, so that 1,000 of them fit 63 bits; the latest time, in year 2262."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def units(text: str | int, places: int) -> int:
-    """Read a decimal number as a whole number of units.
+    """Read a decimal number as an integer of a unit.
 
     >>> units("585.3300", 2), units(".5", 3), units("1.5E3", 0), units(-2, 1)
     (58533, 500, 1500, -20)
 
     Args:
-        text: digits with a point or without, perhaps with an exponent; or a whole number.
-        places: how many digits behind the point a unit is.
+        text: digits with an optional sign, point and exponent; or an integer.
+        places: the unit is ``10**-places``.
 
     Returns:
-        How many units it is.
+        The number of units.
 
     Raises:
-        ValueError: it is no number, or no whole number of units.
+        ValueError: the text is not a number, or not a multiple of the unit.
     """
     if isinstance(text, bool) or not isinstance(text, str | int):
-        raise ValueError(f"{text!r} is no decimal number")
-    found = DECIMAL.fullmatch(str(text)) if len(str(text)) <= DIGITS_MAX else None
-    whole, fraction = (found[2], found[3] or "") if found else ("", "")
-    if found is None or not whole + fraction:
-        raise ValueError(f"{text!r} is no decimal number")
+        raise ValueError(f"expected a decimal number, got {text!r}")
+    match = DECIMAL.fullmatch(str(text)) if len(str(text)) <= DIGITS_MAX else None
+    whole, fraction = (match[2], match[3] or "") if match else ("", "")
+    if match is None or not whole + fraction:
+        raise ValueError(f"expected a decimal number, got {text!r}")
     digits = int(whole + fraction)
-    shift = places - len(fraction) + int(found[4] or 0)
+    shift = places - len(fraction) + int(match[4] or 0)
     scale: int = 10 ** abs(shift)
     if shift >= 0:
         digits *= scale
     elif digits % scale:
-        raise ValueError(f"{text} is no whole number of units of {places} decimal places")
+        raise ValueError(f"expected a number of at most {places} decimal places, got {text}")
     else:
         digits //= scale
-    return -digits if found[1] == "-" else digits
+    return -digits if match[1] == "-" else digits
 
 
 def lots_of(text: str | int, places: int) -> int:
@@ -246,57 +243,57 @@ def lots_of(text: str | int, places: int) -> int:
     60500000
 
     Args:
-        text: as :func:`units` takes it.
-        places: how many digits behind the point a lot is.
+        text: a number as in :func:`units`.
+        places: a lot is ``10**-places``.
 
     Returns:
         The lots, 0 to ``SIZE_MAX``.
 
     Raises:
-        ValueError: it is no number, no whole number of lots, or out of range.
+        ValueError: the text is not a number, not a multiple of a lot, or out of range.
     """
     lots = units(text, places)
     if not 0 <= lots <= SIZE_MAX:
-        raise ValueError(f"a size of {text}")
+        raise ValueError(f"size must be 0 to {SIZE_MAX:,} lots, got {text}")
     return lots
 
 
 def time_ns(count: int, unit_ns: int) -> int:
-    """Give a time that is counted from 1970 in nanoseconds.
+    """Convert a Unix time to nanoseconds.
 
     >>> time_ns(1757908892000, 10**6)
     1757908892000000000
 
     Args:
-        count: of units.
-        unit_ns: how many nanoseconds a unit is.
+        count: the time in units.
+        unit_ns: nanoseconds per unit.
 
     Returns:
         The nanoseconds, 0 to ``TIME_NS_MAX``.
 
     Raises:
-        ValueError: it is out of range.
+        ValueError: the time is out of range.
     """
     ns = count * unit_ns
     if not 0 <= ns <= TIME_NS_MAX:
-        raise ValueError(f"a time of {count}")
+        raise ValueError(f"time must be from 1970 to 2262, got {count}")
     return ns
 
 
 def places_of(text: str | int) -> int:
-    """Count the decimal places that a number needs.
+    """Return the number of decimal places that a number needs.
 
     >>> places_of("0.420"), places_of("7"), places_of("0.999")
     (2, 0, 3)
 
     Args:
-        text: digits with a point or without.
+        text: a number as in :func:`units`.
 
     Returns:
-        The number of digits behind the point, without the zeros at its end.
+        The number of digits after the point, without trailing zeros.
 
     Raises:
-        ValueError: it is no number, or one of more than twelve places.
+        ValueError: the text is not a number, or needs more than twelve places.
     """
     value = units(text, 12)
     places = 12
@@ -307,29 +304,26 @@ def places_of(text: str | int) -> int:
 
 
 def date_ns(text: str) -> int:
-    """Read a date and time; one without a zone is taken for UTC.
+    """Read a date and time in UTC.
 
     >>> date_ns("1970-01-02T00:00:00.25")
     86400250000000
 
     Args:
-        text: as ``2025-12-13T07:02:38.351386``, with ``Z`` behind it or without.
+        text: such as ``2025-12-13T07:02:38.351386``, with or without a final ``Z``.
 
     Returns:
         Nanoseconds since 1970.
 
     Raises:
-        ValueError: it is none, of another zone, or more than 292 years away from 1970.
+        ValueError: the text is not a date, has another zone, or is over 292 years from 1970.
     """
-    found = DATE.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text[:40]!r} is no date and time of UTC")
-    since = datetime.fromisoformat(found[1]).replace(tzinfo=UTC) - EPOCH
+    match = DATE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a date and time in UTC, got {text[:40]!r}")
+    since = datetime.fromisoformat(match[1]).replace(tzinfo=UTC) - EPOCH
     seconds = since.days * 86_400 + since.seconds
-    ns = seconds * SECOND_NS + int((found[2] or "").ljust(9, "0"))
+    ns = seconds * SECOND_NS + int((match[2] or "").ljust(9, "0"))
     if abs(ns) > TIME_NS_MAX:
-        raise ValueError(f"a time of {text[:40]!r}")
+        raise ValueError(f"time must be from 1677 to 2262, got {text[:40]!r}")
     return ns
-
-
-# MERGED clob.replay.io.text: Reads decimal numbers and dates out of text exactly: digits become integers.

@@ -1,4 +1,4 @@
-"""Writes streams as recordings, CSV or Parquet, and tables of results, chunk by chunk."""
+"""Writes streams and tables of results as ``.npz``, CSV or Parquet, with bounded memory."""
 
 import gzip
 import json
@@ -15,111 +15,108 @@ import numpy.typing as npt
 
 from clob.records import EVENT, FILL, Kind
 from clob.replay.errors import ReplayFormatError, need
-from clob.replay.io.chunk import whole
+from clob.replay.io.chunk import align_to_commands
 from clob.replay.io.files import FilePath
-from clob.replay.io.npz import FORMAT, META_FIELDS, VERSION
+from clob.replay.io.npz import FORMAT, META_FIELDS, VERSION, without_gaps
 from clob.replay.io.recording import Records, split_fills
 from clob.replay.io.streams import Stream
 
 WEI_DIGITS = 38
-"""How many decimal digits an amount in wei may have in a table of Parquet."""
+"""Precision of the decimals that hold amounts in wei in Parquet."""
 
 COPY_BYTES = 1 << 20
-"""How much is copied at a time."""
+"""Block size for copying files."""
 
 SUFFIXES = (".npz", ".csv", ".csv.gz", ".parquet")
-"""What the name of a file that is written may end with."""
+"""The supported suffixes of output files."""
 
 
 def write_stream(path: FilePath, stream: Stream) -> int:
-    """Write a stream in the format that the name of the file ends with, with bounded memory.
+    """Write a stream in the format given by the suffix of the file, with bounded memory.
 
     ``.csv``, ``.csv.gz`` and ``.parquet`` have the fields of ``EVENT`` as columns. ``.npz`` is a
-    recording, which is of one book; it needs room on the disk for its arrays, unpacked.
+    recording of one book; writing it needs temporary disk space for its uncompressed arrays.
 
     Args:
-        path: where to; a file that is there already is replaced.
-        stream: what to write.
+        path: the file to write; an existing file is replaced.
+        stream: the stream to read.
 
     Returns:
-        How many events were written.
+        The number of events written.
 
     Raises:
-        OSError: it cannot be written.
-        PackageMissingError: it is Parquet and pyarrow is not installed.
-        ReplayFormatError: the input is broken and the policy is to raise; or it is of several
-            books, and the file a recording.
-        ValueError: the name ends with none of these.
+        OSError: the file cannot be written.
+        PackageMissingError: the format is Parquet and pyarrow is not installed.
+        ReplayFormatError: the input is malformed and the policy is ``"raise"``, or a stream of
+            several books is written as a recording.
+        ValueError: the suffix is not supported.
     """
-    ending = ending_of(path)
-    if ending == ".npz":
+    suffix = output_suffix(path)
+    if suffix == ".npz":
         return _write_npz(path, stream)
-    if ending == ".parquet":
+    if suffix == ".parquet":
         return _write_parquet(path, stream)
     with closing(_text_file(path)) as file:
         return _write_csv(file, stream)
 
 
-def ending_of(path: FilePath) -> str:
-    """Tell the format by the name of a file that is to be written.
+def output_suffix(path: FilePath) -> str:
+    """Return the suffix of an output file, which is its format.
 
     Args:
-        path: the file, there or not.
+        path: the file, which need not exist.
 
     Returns:
         One of ``SUFFIXES``.
 
     Raises:
-        ValueError: the name ends with none of them.
+        ValueError: the suffix is not supported.
     """
     name = os.fspath(path).lower()
     for suffix in SUFFIXES:
         if name.endswith(suffix):
             return suffix
-    raise ValueError(f"cannot tell the format of {Path(path).name!r}: {', '.join(SUFFIXES)}")
+    raise ValueError(f"output file must end in {', '.join(SUFFIXES)}; got {Path(path).name!r}")
 
 
 # ----- recordings ----------------------------------------------------------------------------
 
 
 class _Spool:
-    """An array that is put together on the disk."""
+    """An array that is collected in a temporary file."""
 
     def __init__(self, dtype: np.dtype[np.void]) -> None:
-        import tempfile  # noqa: PLC0415 - slow to import, and seldom needed
+        import tempfile  # noqa: PLC0415 - slow to import and rarely needed
 
         self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by its owner
         self.dtype = dtype
         self.count = 0
 
     def add(self, records: Records) -> None:
-        """Put records at the end, the unused bytes between their fields zero."""
-        plain = np.zeros(len(records), self.dtype)
-        for field in self.dtype.names or ():
-            plain[field] = records[field]
-        # As plain bytes: what copies records copies their fields, and not what is between them.
-        self.file.write(plain.view(np.uint8).data)
+        """Append records, with zeros as the padding of their fields."""
+        # As bytes: copying records copies only the fields and leaves the padding undefined.
+        self.file.write(without_gaps(records).view(np.uint8).data)
         self.count += len(records)
 
     def copy_to(self, member: IO[bytes]) -> None:
-        """Write it as a file of NumPy."""
+        """Write the array as an ``.npy`` file."""
         _write_header(member, self.dtype, self.count)
         self.file.seek(0)
         shutil.copyfileobj(self.file, member, COPY_BYTES)
 
 
 def _write_header(member: IO[bytes], dtype: np.dtype[Any], count: int) -> None:
-    """Write what a file of NumPy begins with."""
-    about = {
+    """Write the header of an ``.npy`` file."""
+    header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,
         "shape": (count,),
     }
-    np.lib.format.write_array_header_1_0(member, about)
+    np.lib.format.write_array_header_1_0(member, header)
 
 
 def _write_npz(path: FilePath, stream: Stream) -> int:
-    """Write a recording: what :func:`clob.replay.io.npz.write_npz` writes, but not out of memory."""
+    """Write a recording like :func:`clob.replay.io.npz.write_npz`, but with bounded memory."""
     with ExitStack() as stack:
         spools = {"events": _Spool(EVENT), "seed": _Spool(EVENT), "fills": _Spool(FILL)}
         for spool in spools.values():
@@ -139,13 +136,13 @@ def _write_npz(path: FilePath, stream: Stream) -> int:
 
 
 def _fill_spools(path: FilePath, stream: Stream, spools: dict[str, _Spool]) -> None:
-    """Part a stream in the seed it begins with, events and fills."""
+    """Split a stream into its seed, events and fills."""
     begun = False
-    for chunk in whole(stream.chunks()):
+    for chunk in align_to_commands(stream.chunks()):
         if (chunk["instrument"] != 0).any():
             raise ReplayFormatError(
-                f"{Path(path).name}: a recording is of one book, and the stream of several; "
-                ".csv and .parquet can have them"
+                f"{Path(path).name}: a recording holds one book; got a stream of several books. "
+                "Write .csv or .parquet instead"
             )
         others = np.flatnonzero(chunk["kind"] != Kind.SEED)
         start = 0 if begun else int(others[0]) if len(others) else len(chunk)
@@ -161,31 +158,31 @@ def _fill_spools(path: FilePath, stream: Stream, spools: dict[str, _Spool]) -> N
 
 
 def write_tables(path: FilePath, tables: Mapping[str, Records]) -> dict[Path, int]:
-    """Write tables of a result: one ``.npz`` for all, or a file of CSV or Parquet for each.
+    """Write tables of a result: one ``.npz`` for all, or one CSV or Parquet file for each.
 
-    The name of a table stands before the ending: ``res.parquet`` becomes ``res.fills.parquet``.
-    Amounts in wei are digits in ``.csv`` and ``.npz``, and decimals of 38 digits in Parquet.
+    The name of a table goes before the suffix: ``res.parquet`` becomes ``res.fills.parquet``.
+    Amounts in wei are strings of digits in ``.csv`` and ``.npz``, ``decimal128(38, 0)`` in Parquet.
 
     Args:
-        path: where to; files that are there already are replaced.
-        tables: structured arrays by their names.
+        path: the file to write; existing files are replaced.
+        tables: structured arrays by name.
 
     Returns:
-        How many rows each file has.
+        The number of rows of each file.
 
     Raises:
-        OSError: it cannot be written.
-        PackageMissingError: it is Parquet and pyarrow is not installed.
-        ValueError: the name ends with none of the formats.
+        OSError: a file cannot be written.
+        PackageMissingError: the format is Parquet and pyarrow is not installed.
+        ValueError: the suffix is not supported.
     """
-    ending = ending_of(path)
-    if ending == ".npz":
+    suffix = output_suffix(path)
+    if suffix == ".npz":
         _write_arrays(path, tables)
         return {Path(path): sum(map(len, tables.values()))}
     counts = {}
     for name, rows in tables.items():
-        file = place_of(path, name)
-        if ending == ".parquet":
+        file = table_path(path, name)
+        if suffix == ".parquet":
             need("pyarrow.parquet", "Writing Parquet files", "clob[export]").write_table(
                 to_arrow(rows), file, compression="zstd"
             )
@@ -197,27 +194,27 @@ def write_tables(path: FilePath, tables: Mapping[str, Records]) -> dict[Path, in
     return counts
 
 
-def place_of(path: FilePath, name: str) -> Path:
-    """Tell into which file a table goes.
+def table_path(path: FilePath, name: str) -> Path:
+    """Return the path of the file that :func:`write_tables` uses for a table.
 
     Args:
-        path: what :func:`write_tables` is given.
+        path: the argument of :func:`write_tables`.
         name: the name of the table.
 
     Returns:
-        The path of that file, which is the one given where it holds all of them.
+        The path with the name before its suffix; ``path`` itself for ``.npz``.
 
     Raises:
-        ValueError: the name of the path ends with none of the formats.
+        ValueError: the suffix is not supported.
     """
-    ending = ending_of(path)
-    if ending == ".npz":
+    suffix = output_suffix(path)
+    if suffix == ".npz":
         return Path(path)
-    return Path(f"{os.fspath(path)[: -len(ending)]}.{name}{ending}")
+    return Path(f"{os.fspath(path)[: -len(suffix)]}.{name}{suffix}")
 
 
 def _write_arrays(path: FilePath, tables: Mapping[str, Records]) -> None:
-    """Write tables as the arrays of one file; the same tables give the same bytes."""
+    """Write tables as the arrays of one file; equal tables produce equal bytes."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, rows in tables.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -225,7 +222,7 @@ def _write_arrays(path: FilePath, tables: Mapping[str, Records]) -> None:
 
 
 def _plain(rows: Records) -> Records:
-    """Give rows in which Python integers are digits, and unused bytes zero."""
+    """Return rows with Python integers as strings of digits and zeros as padding."""
     columns: dict[str, npt.NDArray[Any]] = {}
     for name in rows.dtype.names or ():
         column = rows[name]
@@ -239,13 +236,9 @@ def _plain(rows: Records) -> Records:
 
 
 def to_arrow(rows: Records) -> Any:
-    """Give a structured array to Arrow; Python integers become decimals of 38 digits.
+    """Convert a structured array to a ``pyarrow.Table``.
 
-    Args:
-        rows: the array.
-
-    Returns:
-        A ``pyarrow.Table``.
+    Python integers become ``decimal128(38, 0)``.
 
     Raises:
         PackageMissingError: pyarrow is not installed.
@@ -261,7 +254,7 @@ def to_arrow(rows: Records) -> Any:
 
 
 def _csv_lines(rows: Records) -> Iterator[bytes]:
-    """Write rows as lines, some at a time."""
+    """Yield rows as lines of CSV, in blocks."""
     for start in range(0, len(rows), 1 << 14):
         part = rows[start : start + (1 << 14)].tolist()
         yield "".join(",".join(map(str, row)) + "\n" for row in part).encode()
@@ -271,14 +264,14 @@ def _csv_lines(rows: Records) -> Iterator[bytes]:
 
 
 def _text_file(path: FilePath) -> IO[bytes]:
-    """Open a file for writing, packed if its name says so."""
+    """Open a file for writing, compressed if its suffix is ``.gz``."""
     if os.fspath(path).lower().endswith(".gz"):
         return gzip.open(path, "wb")  # type: ignore[return-value]
     return open(path, "wb")
 
 
 def _write_csv(file: IO[bytes], stream: Stream) -> int:
-    """Write a header and a line for each event."""
+    """Write a header and one line per event."""
     count = 0
     file.write((",".join(EVENT.names or ()) + "\n").encode())
     for chunk in stream.chunks():
@@ -288,11 +281,11 @@ def _write_csv(file: IO[bytes], stream: Stream) -> int:
 
 
 def _write_parquet(path: FilePath, stream: Stream) -> int:
-    """Write a row for each event; grid, lot and scale are in the metadata of the schema."""
+    """Write one row per event; grid, lot and scale go into the metadata of the schema."""
     parquet = need("pyarrow.parquet", "Writing Parquet files", "clob[export]")
-    about = {name: getattr(stream, name) for name in ("lo", "hi", "lot_wei", "scale", "name")}
+    metadata = {name: getattr(stream, name) for name in ("lo", "hi", "lot_wei", "scale", "name")}
     schema = to_arrow(np.zeros(0, EVENT)).schema.with_metadata(
-        {key: str(value) for key, value in about.items()}
+        {key: str(value) for key, value in metadata.items()}
     )
     count = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:

@@ -1,7 +1,7 @@
-"""Records that come a few at a time, in memory that the next run finds already written to.
+"""Growing arrays of records for the tables of a run, in memory that later runs reuse.
 
-The system gives memory a page at a time, and clears it first: for the tables of a short replay that
-is a sixth of its time. So what nobody looks at any more is kept, little of it, for whoever is next.
+The operating system clears new memory page by page. Without reuse, a second backtest in a process
+takes 65 % more CPU time over 20,000 events, and about 5 % more over 500,000.
 """
 
 import weakref
@@ -9,75 +9,78 @@ import weakref
 import numpy as np
 import numpy.typing as npt
 
-from clob.replay.io.recording import Records, join, plain
+from clob.replay.io.recording import Records, as_bytes, join
 
-ROOM = 2**18
-"""For how many records there is room at first. Memory that is not written to takes none, and from
-4 MB on NumPy asks for large pages, which take a tenth of the time to be written to first."""
+INITIAL_ROWS = 2**18
+"""Initial capacity in records. Untouched memory costs nothing, and from 4 MB on NumPy asks for
+large pages, which cost a tenth of the time to touch first."""
 
 LARGE_PAGE, SMALL_PAGES = 2**21, 2**16
-"""Large pages begin at multiples of the one; before them, a room has so many bytes of small pages,
-so that a few records do not cost a large one."""
+"""Alignment of large pages, and the bytes of small pages placed before the first large page, so
+that a few records do not touch a large page."""
 
 SPARES, SPARE_MAX = 2, 2**24
-"""How many pieces of memory are kept for later, and of how many bytes one may be: the first rooms
-of the two tables of a run."""
+"""Blocks of memory kept for reuse, and the maximum size of one in bytes: the initial blocks of the
+two tables of a run."""
 
-SMALL = 2**21
-"""From how many bytes on records stay in the room that was made for them."""
+COPY_BELOW = 2**21
+"""Results below this many bytes are copied out of their buffer, so that it can be reused."""
 
 
-class Gathered:
-    """Records that come a few at a time, in one array that grows.
+class RowBuffer:
+    """An array of records that grows at its end.
 
-    They may be written where they stay: into what :meth:`room` gives, before :meth:`take`.
+    Rows can be written in place: into the array that :meth:`reserve` returns, before
+    :meth:`append`.
 
     Args:
         dtype: of the records.
     """
 
     def __init__(self, dtype: np.dtype[np.void]) -> None:
-        self._rows = _empty(ROOM, dtype)
+        self._rows = _allocate(INITIAL_ROWS, dtype)
         self._count = 0
 
     def __len__(self) -> int:
-        """Count the records."""
+        """Number of records."""
         return self._count
 
-    def room(self, count: int) -> Records:
-        """Give the room behind the records taken, for so many or more.
+    def reserve(self, count: int) -> Records:
+        """Return the free space behind the appended records, of the requested length or more.
 
-        Until they are taken, what is written there is nobody's, and the next room is the same one.
+        Rows written there count only once they are appended; the next call returns the same space.
 
         Args:
-            count: how many records are to find room.
+            count: number of records.
         """
         if self._count + count > len(self._rows):
-            whole = _empty(max(self._count + count, 2 * len(self._rows)), self._rows.dtype)
-            plain(whole[: self._count])[:] = plain(self._rows[: self._count])
-            self._rows = whole
+            grown = _allocate(max(self._count + count, 2 * len(self._rows)), self._rows.dtype)
+            as_bytes(grown[: self._count])[:] = as_bytes(self._rows[: self._count])
+            self._rows = grown
         return self._rows[self._count :]
 
-    def take(self, rows: Records) -> None:
-        """Put some records to the end; those at the head of the room are there already.
+    def append(self, rows: Records) -> None:
+        """Append records. Those at the start of the reserved space are not copied.
 
         Args:
             rows: the records.
         """
-        end = self.room(len(rows))[: len(rows)]
-        # As bytes these are one piece; as records each is copied for itself.
+        end = self.reserve(len(rows))[: len(rows)]
+        # One copy of bytes instead of a copy per record.
         if len(rows) and rows.ctypes.data != end.ctypes.data:
-            plain(end)[:] = plain(rows)
+            as_bytes(end)[:] = as_bytes(rows)
         self._count += len(rows)
 
     def rows(self) -> Records:
-        """Give them all: a view of what there is by now, or a copy where that is little."""
+        """Return all records: a view, or a copy if they are few."""
         rows = self._rows[: self._count]
-        return join([rows]) if rows.nbytes < SMALL and 2 * len(rows) < len(self._rows) else rows
+        return (
+            join([rows]) if rows.nbytes < COPY_BELOW and 2 * len(rows) < len(self._rows) else rows
+        )
 
 
-def _empty(count: int, dtype: np.dtype[np.void]) -> Records:
-    """Make room for some records, nearly all of it in large pages where the system has them."""
+def _allocate(count: int, dtype: np.dtype[np.void]) -> Records:
+    """Return uninitialised records, most of them in large pages where the system has them."""
     size = count * dtype.itemsize
     memory = _memory(size + LARGE_PAGE)
     first = (-memory.ctypes.data - SMALL_PAGES) % LARGE_PAGE
@@ -88,23 +91,23 @@ _spares: list[memoryview] = []
 
 
 def _memory(size: int) -> npt.NDArray[np.uint8]:
-    """Give so many bytes, whatever they are; not too many are kept when their last view is gone."""
+    """Return uninitialised memory, which is reused after its last view is gone."""
     if size > SPARE_MAX:
         return np.empty(size, np.uint8)
     try:
-        # One of another size is let go: as a rule all first rooms have the same.
+        # A block of another size is dropped: initial blocks usually have the same size.
         spare = _spares.pop()
     except IndexError:
         spare = memoryview(b"")
     if len(spare) != size:
         spare = np.empty(size, np.uint8).data
-    # What is cut out of an array refers to the whole one, unless its memory is no array's own.
+    # A slice keeps a reference to the array that owns the memory; here a memoryview owns it.
     memory = np.frombuffer(spare, np.uint8)
-    weakref.finalize(memory, _keep, spare).atexit = False
+    weakref.finalize(memory, _recycle, spare).atexit = False
     return memory
 
 
-def _keep(spare: memoryview) -> None:
-    """Hear that nobody looks at some memory any more."""
+def _recycle(spare: memoryview) -> None:
+    """Keep a block of memory whose last view is gone."""
     if len(_spares) < SPARES:
         _spares.append(spare)

@@ -1,10 +1,10 @@
-# The types of clob/replay/modes/rows.py, from which the compiled module is made; see setup.py.
+# C types for clob/replay/modes/rows.py, which setup.py compiles.
 cimport cython
 
 from clob.replay.sim.orders cimport OwnFill
-from clob.replay.sim.orders cimport OwnOrder
+from clob.replay.sim.market_view cimport OwnOrder
 
-cdef Py_ssize_t WORDS
+cdef Py_ssize_t FILL_WORDS
 cdef long long OWN
 cdef long long UPPER
 
@@ -20,14 +20,14 @@ cdef long long price_of(const long long[::1] words, Py_ssize_t start) except? -1
 
 
 @cython.locals(place=Py_ssize_t, start=Py_ssize_t)
-cpdef list met_fills(
+cpdef list resting_fills(
     const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
     long long own_id
 )
 
 
 @cython.locals(place=Py_ssize_t, start=Py_ssize_t)
-cpdef list came_fills(
+cpdef list incoming_fills(
     const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
     long long own_id
 )

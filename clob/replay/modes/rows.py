@@ -1,57 +1,58 @@
-"""Single records as bytes: NumPy takes twenty times as long to read or write a row or two."""
+"""Reads and writes single records as bytes: NumPy takes twenty times as long for a row or two."""
 
 import struct
 from typing import TypeAlias, cast
 
 from clob.replay.io.streams import OWN
-from clob.replay.sim.orders import OwnFill, OwnOrder
+from clob.replay.sim.market_view import OwnOrder
+from clob.replay.sim.orders import OwnFill
 
-ONE_EVENT = struct.Struct("<qqQQqIiHBBH2x")
-"""An ``EVENT``."""
+EVENT_STRUCT = struct.Struct("<qqQQqIiHBBH2x")
+"""The layout of an ``EVENT``."""
 
-ONE_FILL = struct.Struct("<QQQqi4xq")
-"""A ``FILL``."""
+FILL_STRUCT = struct.Struct("<QQQqi4xq")
+"""The layout of a ``FILL``."""
 
-EVENT_OF = struct.Struct("<Q").unpack_from
-"""Reads the event that a ``FILL`` is of."""
+read_event = struct.Struct("<Q").unpack_from
+"""Reads the event index of a ``FILL``."""
 
 FillRow: TypeAlias = tuple[int, int, int, int, int, int]
 """A row of ``FILL``: event, resting id, incoming id, size, price, time."""
 
 
 def fill_rows(fills: memoryview, first: int, end: int) -> list[FillRow]:
-    """Read some fills.
+    """Read a range of fills.
 
     Args:
         fills: the bytes of an array of ``FILL``.
-        first: the index of the first to read.
-        end: the index behind the last.
+        first: index of the first fill.
+        end: index after the last fill.
     """
-    size = ONE_FILL.size
-    return cast("list[FillRow]", list(ONE_FILL.iter_unpack(fills[first * size : end * size])))
+    size = FILL_STRUCT.size
+    return cast("list[FillRow]", list(FILL_STRUCT.iter_unpack(fills[first * size : end * size])))
 
 
 def last_rows(fills: memoryview, first: int, end: int, event: int) -> list[FillRow]:
-    """Read the last of some fills, as far as they are of one event.
+    """Read the fills of one event at the end of a range.
 
     Args:
         fills: the bytes of an array of ``FILL``.
-        first: the index of the first that may be read.
-        end: the index behind the last.
+        first: index of the first fill of the range.
+        end: index after its last fill.
         event: the event.
     """
     start = end
-    while start > first and EVENT_OF(fills, (start - 1) * ONE_FILL.size)[0] == event:
+    while start > first and read_event(fills, (start - 1) * FILL_STRUCT.size)[0] == event:
         start -= 1
     return fill_rows(fills, start, end)
 
 
-WORDS = ONE_FILL.size // 8
-"""Of how many numbers of 64 bits the memory of a ``FILL`` is: event, resting order, incoming one,
-size, price in the lower half, time."""
+FILL_WORDS = FILL_STRUCT.size // 8
+"""64-bit words in a ``FILL``: event, resting order, incoming order, size, price (lower half),
+time."""
 
 UPPER = 1 << 32
-"""What the upper half of a number of 64 bits counts in."""
+"""Factor of the upper half of a 64-bit word."""
 
 
 def write_event(
@@ -65,12 +66,12 @@ def write_event(
     size: int,
     flags: int,
 ) -> None:
-    """Write an own event down.
+    """Write an own event.
 
     Args:
-        words: the memory of an ``EVENT`` as numbers of 64 bits; the third is not written.
+        words: the memory of an ``EVENT`` as 64-bit words; the third is not written.
         ts_ns: its time.
-        instrument: which book it is for.
+        instrument: its book.
         order_id: the own order.
         kind: a ``Kind``.
         side: 0 buy, 1 sell.
@@ -80,7 +81,7 @@ def write_event(
     """
     words[0] = words[1] = ts_ns
     words[3], words[4] = order_id, size
-    words[5] = OWN + price * UPPER  # C does not say what a negative number shifted is
+    words[5] = OWN + price * UPPER  # in C, shifting a negative number is undefined
     words[6] = instrument | kind << 16 | side << 24 | flags << 32
 
 
@@ -88,50 +89,50 @@ def price_of(words: memoryview, start: int) -> int:
     """Read the price of a fill.
 
     Args:
-        words: the memory of an array of ``FILL`` as numbers of 64 bits.
-        start: where it begins.
+        words: the memory of an array of ``FILL`` as 64-bit words.
+        start: index of the fill's first word.
     """
-    # Of what stands above it nothing is known.
+    # The upper half is padding with any content.
     price = words[start + 4] & (UPPER - 1)
     return price - UPPER if price >= UPPER // 2 else price
 
 
-def met_fills(
+def resting_fills(
     words: memoryview, first: int, end: int, instrument: int, own_id: int
 ) -> list[OwnFill]:
-    """Find the resting own orders among some fills.
+    """Return the fills of resting own orders in a range.
 
     Args:
-        words: the memory of an array of ``FILL`` as numbers of 64 bits.
-        first: the index of the first to look at.
-        end: the index behind the last.
-        instrument: the book they are of.
-        own_id: the least id of an own order.
+        words: the memory of an array of ``FILL`` as 64-bit words.
+        first: index of the first fill.
+        end: index after the last fill.
+        instrument: their book.
+        own_id: the lowest id of an own order.
     """
     own: list[OwnFill] = []
     for place in range(first, end):
-        start = place * WORDS
+        start = place * FILL_WORDS
         if words[start + 1] >= own_id:
             fill = own_fill(words, start, instrument, True)
             own.append(fill)
     return own
 
 
-def came_fills(
+def incoming_fills(
     words: memoryview, first: int, end: int, instrument: int, own_id: int
 ) -> list[OwnFill]:
-    """Give the fills of an own order that came in; of another one it met is told first.
+    """Return the fills of an incoming own order; a resting own order that it met comes before it.
 
     Args:
-        words: the memory of an array of ``FILL`` as numbers of 64 bits.
-        first: the index of its first.
-        end: the index behind the last.
-        instrument: the book they are of.
-        own_id: the least id of an own order.
+        words: the memory of an array of ``FILL`` as 64-bit words.
+        first: index of its first fill.
+        end: index after its last fill.
+        instrument: their book.
+        own_id: the lowest id of an own order.
     """
     own: list[OwnFill] = []
     for place in range(first, end):
-        start = place * WORDS
+        start = place * FILL_WORDS
         if words[start + 1] >= own_id:
             own.append(own_fill(words, start, instrument, True))
         own.append(own_fill(words, start, instrument, False))
@@ -139,8 +140,8 @@ def came_fills(
 
 
 def own_fill(words: memoryview, start: int, instrument: int, resting: bool) -> OwnFill:
-    """Read a fill of an own order, which is the resting one or the incoming one of it."""
-    # Called as such, a compiled class gets its numbers as objects and takes them apart again.
+    """Read a fill as one of its resting or its incoming order."""
+    # The constructor of a compiled class would box and unbox the numbers.
     fill = OwnFill.__new__(OwnFill)
     fill.ts_ns, fill.instrument, fill.resting = words[start + 5], instrument, resting
     fill.order_id, fill.other_id = words[start + 2 - resting], words[start + 1 + resting]
@@ -152,15 +153,15 @@ def own_fill(words: memoryview, start: int, instrument: int, resting: bool) -> O
 
 
 def write_orders(words: memoryview, orders: list[OwnOrder]) -> None:
-    """Write own orders down, in the sequence of their table.
+    """Write own orders as rows of their table.
 
     Args:
-        words: eleven numbers of 64 bits for each order.
+        words: eleven 64-bit words per order.
         orders: the orders.
     """
     at = 0
     for order in orders:
-        words[at], words[at + 1] = order.id, order.leg.instrument
+        words[at], words[at + 1] = order.id, order.outcome.instrument
         words[at + 2], words[at + 3] = order.side, order.state
         words[at + 4], words[at + 5] = order.price, order.size
         words[at + 6], words[at + 7] = order.filled, order.ahead
@@ -170,10 +171,10 @@ def write_orders(words: memoryview, orders: list[OwnOrder]) -> None:
 
 
 def write_fills(words: memoryview, fills: list[OwnFill]) -> None:
-    """Write fills of own orders down, in the sequence of their table.
+    """Write fills of own orders as rows of their table.
 
     Args:
-        words: seven numbers of 64 bits for each fill.
+        words: seven 64-bit words per fill.
         fills: the fills.
     """
     at = 0
@@ -183,6 +184,3 @@ def write_fills(words: memoryview, fills: list[OwnFill]) -> None:
         words[at + 4], words[at + 5] = fill.price, fill.instrument
         words[at + 6] = fill.resting
         at += 7
-
-
-# MERGED clob.replay.modes.rows: Writes own events and tables, and finds the fills of own orders; see ``_packing_c.pxd``.

@@ -1,8 +1,8 @@
-"""Executes a stream as history had it, own orders at their places beside it: ``shadow``.
+"""The ``shadow`` mode: executes a stream as recorded, with own orders that do not affect it.
 
-Own orders change nothing in history. They wait behind what rested before them, get what recorded
-orders gave to those behind them or at worse prices, and take from recorded orders what no own
-order has taken yet. :mod:`clob.replay.modes.shadow_rules` has the rules.
+Own orders queue behind the orders that rested before them. They receive the volume that history
+gave to orders behind them or at worse prices, and take the volume of recorded orders that no own
+order has taken yet. The rules are in :mod:`clob.replay.modes.shadow_rules`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,34 +12,35 @@ from clob.book import Book
 from clob.errors import RejectedError
 from clob.order import Side
 from clob.records import Kind
-from clob.replay.io.chunk import Difference, Played
+from clob.replay.io.chunk import Difference, ReplayedChunk
 from clob.replay.io.streams import CHUNK, Stream
-from clob.replay.modes.row_buffer import Gathered
+from clob.replay.modes.row_buffer import RowBuffer
 from clob.replay.modes.shadow_book import OwnResting, ShadowBook
 from clob.replay.modes.shadow_driver import ShadowFlow
-from clob.replay.modes.shadow_rules import FOK, Taking, offers, taking
-from clob.replay.sim.driver import OwnFill, Stop
+from clob.replay.modes.shadow_rules import FOK, Execution, execute, matchable_orders
+from clob.replay.sim.driver import Stop
+from clob.replay.sim.orders import OwnFill
 
 
 class ShadowDriver:
-    """Executes a stream as it says; own orders have their places in its queues.
+    """Executes a stream as recorded; own orders have positions in its queues.
 
-    This is the :class:`~clob.replay.sim.driver.Driver` of the ``shadow`` mode. Events of one time
-    come before what is done at that time from outside. What stops it are best prices of history.
+    This is the :class:`~clob.replay.sim.driver.Driver` of the ``shadow`` mode. Events come before
+    own orders and cancels of the same time. ``Stop.BOOK`` refers to the best prices of history.
 
     Args:
-        stream: what to execute; its leading ``SEED`` events are executed at once.
-        chunk: how many events are read at a time. The results do not depend on it.
-        sink: told of each chunk that is done, and at last of what came after the end. Its fills
-            and best prices are history's alone.
-        on_difference: told of each recorded command whose fills could not be taken off the book.
-        bests: whether best prices are taken down.
-        rooms: where ``fills`` and ``bests`` are written; what the sink does not take is lost.
-            None makes them.
-        book_class: what to make the books of.
+        stream: the stream; its leading ``SEED`` events are executed at once.
+        chunk: events read at a time. It does not affect the results.
+        sink: called with each finished chunk, and once more at the end. Its fills and best prices
+            are those of history.
+        on_difference: called with each recorded command whose fills could not be applied.
+        bests: whether best-price changes are recorded.
+        buffers: buffers for ``fills`` and ``bests``; rows that the sink does not append are
+            overwritten. None makes new ones.
+        book_class: class of the books.
 
     Raises:
-        ReplayFormatError: an event is of an instrument that the stream does not name.
+        ReplayFormatError: an event has an instrument that the stream does not name.
     """
 
     def __init__(
@@ -47,10 +48,10 @@ class ShadowDriver:
         stream: Stream,
         *,
         chunk: int = CHUNK,
-        sink: Callable[[Played], None] | None = None,
+        sink: Callable[[ReplayedChunk], None] | None = None,
         on_difference: Callable[[Difference], None] | None = None,
         bests: bool = True,
-        rooms: Mapping[str, Gathered] | None = None,
+        buffers: Mapping[str, RowBuffer] | None = None,
         book_class: type[Book] = Book,
     ) -> None:
         self._flow = flow = ShadowFlow(
@@ -59,29 +60,29 @@ class ShadowDriver:
             sink=sink,
             on_difference=on_difference,
             bests=bests,
-            rooms=rooms,
+            buffers=buffers,
             book_class=book_class,
         )
         self.history: Mapping[int, Book] = flow.books
-        """The books of history, without own orders, by their instrument."""
-        # They are looked at only, and have all that one looks at a book by.
+        """The books without own orders, by instrument."""
+        # They are only read, and have every method of a Book that reads.
         self.books: Mapping[int, Book] = cast("Mapping[int, Book]", flow.markets)
-        """The books with own orders in them, by their instrument: each a
+        """The books with own orders, by instrument: each a
         :class:`~clob.replay.modes.shadow_book.ShadowBook`."""
         self.lot_wei: int = flow.lot_wei
-        """What a size of 1 stands for, in wei."""
+        """Wei in one lot."""
         self.start_ns: int = flow.start_ns
-        """The time of the first event that is no seed."""
+        """Time of the first event that is not a seed."""
         self.last_ns: int = flow.last_ns
-        """The latest time of any event executed; ``start_ns`` before the first."""
+        """Latest time of the executed events; ``start_ns`` before the first."""
         self.ended: bool = flow.ended
-        """Whether no event is left."""
+        """Whether all events were executed."""
         self.changed: int = -1
-        """The instrument whose best prices made the last ``advance`` stop, or -1."""
+        """The instrument whose best prices stopped the last ``advance``, or -1."""
 
     @property
     def events(self) -> int:
-        """How many events were executed, references among them."""
+        """Executed events, reference records included."""
         return self._flow.events
 
     def advance(self, until_ns: int, stop: Stop) -> list[OwnFill]:
@@ -92,7 +93,7 @@ class ShadowDriver:
         return own
 
     def close(self) -> None:
-        """Hand over what came after the last event; call it once, at the very end."""
+        """Pass the rows of the last chunk to the sink; call it once at the end."""
         self._flow.close()
 
     # ----- own orders --------------------------------------------------------------------------
@@ -108,36 +109,36 @@ class ShadowDriver:
         size: int,
         flags: int,
     ) -> tuple[int, int, list[OwnFill]]:
-        """Let an own order come in; see :meth:`clob.replay.sim.driver.Driver.submit`."""
+        """Execute a new own order; see :meth:`clob.replay.sim.driver.Driver.submit`."""
         book = self._flow.markets[instrument]
         try:
-            what = taking(offers(book, Side(side), price, size), size, flags)
-        except RejectedError as refusal:
-            return refusal.number, 0, []
-        if what.refusal:
-            return what.refusal, 0, []
-        own = self._trade(book, ts_ns, instrument, order_id, what)
-        gone = {order.order_id for order in what.cancels}
+            execution = execute(matchable_orders(book, Side(side), price, size), size, flags)
+        except RejectedError as error:
+            return error.number, 0, []
+        if execution.rejection:
+            return execution.rejection, 0, []
+        own = self._trade(book, ts_ns, instrument, order_id, execution)
+        gone = {order.order_id for order in execution.cancels}
         for order in [one for one in book.own.values() if one.order_id in gone]:
-            book.leave(order)
+            book.remove(order)
             own.append(OwnFill(ts_ns, instrument, order.order_id, 0, 0, True, 0))
-        rests = 0 if kind == Kind.IOC or flags & FOK else what.left
+        rests = 0 if kind == Kind.IOC or flags & FOK else execution.left
         if rests:
-            book.rest(OwnResting(order_id, Side(side), price, rests, self._flow.here))
-        self._flow.disturb()
+            book.rest(OwnResting(order_id, Side(side), price, rests, self._flow.next_index))
+        self._flow.reset_search()
         return 0, rests, own
 
     def _trade(
-        self, book: ShadowBook, ts_ns: int, instrument: int, order_id: int, what: Taking
+        self, book: ShadowBook, ts_ns: int, instrument: int, order_id: int, execution: Execution
     ) -> list[OwnFill]:
-        """Let an own order have what it gets.
+        """Execute the trades of an own order.
 
         Returns:
-            The fills; those of an own order it met are told of first.
+            The fills; those of a resting own order come first.
         """
         own: list[OwnFill] = []
         taken: list[int] = []
-        for offer, size in what.trades:
+        for offer, size in execution.trades:
             if offer.own is None:
                 book.take(
                     offer.order_id, book.history.order(offer.order_id).side, offer.price, size
@@ -146,7 +147,7 @@ class ShadowDriver:
             else:
                 offer.own.left -= size
                 if not offer.own.left:
-                    book.leave(offer.own)
+                    book.remove(offer.own)
                 own.append(
                     OwnFill(ts_ns, instrument, offer.order_id, size, offer.price, True, order_id)
                 )
@@ -158,10 +159,10 @@ class ShadowDriver:
         return own
 
     def cancel(self, ts_ns: int, instrument: int, order_id: int) -> bool:
-        """Take an own order out; see :meth:`clob.replay.sim.driver.Driver.cancel`."""
+        """Cancel an own order; see :meth:`clob.replay.sim.driver.Driver.cancel`."""
         book = self._flow.markets[instrument]
         if order_id not in book.own:
             return False
-        book.leave(book.own[order_id])
-        self._flow.disturb()
+        book.remove(book.own[order_id])
+        self._flow.reset_search()
         return True

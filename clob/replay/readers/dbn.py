@@ -1,8 +1,8 @@
-"""Reads DBN files, the binary format of Databento, for their market-by-order records.
+"""Reads the market-by-order records of DBN files, the binary format of Databento.
 
-A file is the letters ``DBN``, a version, the length of its metadata, the metadata, and records that
-begin with their length. Those of market by order have had the same layout in all versions, so
-nothing but NumPy is needed; files that end in ``.zst`` need zstandard.
+A file is the letters ``DBN``, a version, the length of the metadata, the metadata, and records that
+start with their length. Market-by-order records have the same layout in all versions, so NumPy is
+enough to read them; files that end in ``.zst`` need zstandard.
 """
 
 import struct
@@ -17,13 +17,13 @@ from clob.replay.io.streams import Stream
 from clob.replay.readers.mbo import stream_of
 
 PREFIX = struct.Struct("<3sBI")
-"""The letters, the version, and how many bytes of metadata follow."""
+"""The letters, the version, and the size of the metadata in bytes."""
 
 RTYPE_MBO = 0xA0
 """The type of market-by-order records."""
 
 WORD_BYTES = 4
-"""The lengths of records count in these."""
+"""The unit of the length of a record."""
 
 MBO = np.dtype(
     [
@@ -47,7 +47,7 @@ MBO = np.dtype(
 """A market-by-order record."""
 
 MBO_WORDS = MBO.itemsize // WORD_BYTES
-"""Its length, in words."""
+"""The length of a market-by-order record, in words."""
 
 
 def read_dbn(
@@ -63,31 +63,32 @@ def read_dbn(
 
     Args:
         path: a DBN file, plain or compressed.
-        instrument_id: which instrument; None takes the only one there is.
-        tick: see :func:`~clob.replay.readers.mbo.read_mbo`, as for the following.
-        offset: is taken off every price, in ticks.
-        grid: the lowest and the highest price to read, in ticks after that.
-        on_problem: what becomes of records that cannot be.
+        instrument_id: the instrument; None takes the only one of the file.
+        tick: this and the following are as in :func:`~clob.replay.readers.mbo.read_mbo`.
+        offset: subtracted from every price, in ticks.
+        grid: lowest and highest price to read, in ticks after the offset.
+        on_problem: the policy for inconsistent records.
 
     Returns:
         The stream. The records are held in memory, 56 bytes each.
 
     Raises:
         OSError: the file cannot be read.
-        PackageMissingError: it ends in ``.zst`` and zstandard is not installed.
-        ReplayFormatError: it is no whole DBN file, it has no such record, or it has several
-            instruments and none was chosen.
+        PackageMissingError: the file ends in ``.zst`` and zstandard is not installed.
+        ReplayFormatError: the file is not a DBN file, it has no market-by-order records of the
+            instrument, or it has several instruments and ``instrument_id`` is None.
     """
     problems = Problems(on_problem)
     content = b"".join(byte_blocks(path, problems))
     records = _records(content, path, problems)
-    found = np.unique(records["instrument_id"]).tolist()
-    if instrument_id is None and len(found) == 1:
-        instrument_id = found[0]
-    if instrument_id not in found:
+    instruments = np.unique(records["instrument_id"]).tolist()
+    if instrument_id is None and len(instruments) == 1:
+        instrument_id = instruments[0]
+    if instrument_id not in instruments:
+        known = ", ".join(map(str, instruments))
+        expected = f"one of {known}" if known else "a file with market-by-order records"
         raise ReplayFormatError(
-            f"{plain_name(path)}: instrument {instrument_id} is not among "
-            f"{', '.join(map(str, found)) or 'no market-by-order records'}"
+            f"{plain_name(path)}: instrument_id must be {expected}; got {instrument_id}"
         )
     records = records.take(np.flatnonzero(records["instrument_id"] == instrument_id))
     return stream_of(
@@ -102,9 +103,9 @@ def read_dbn(
 
 
 def _records(content: bytes, path: FilePath, problems: Problems) -> Records:
-    """Find the market-by-order records of a file."""
+    """Return the market-by-order records of a file."""
     if len(content) < PREFIX.size or not content.startswith(b"DBN"):
-        raise ReplayFormatError(f"{plain_name(path)}: does not begin with 'DBN'")
+        raise ReplayFormatError(f"{plain_name(path)}: a DBN file must start with 'DBN'")
     start = PREFIX.size + PREFIX.unpack_from(content)[2]
     count = (len(content) - start) // MBO.itemsize
     if count > 0:
@@ -116,17 +117,18 @@ def _records(content: bytes, path: FilePath, problems: Problems) -> Records:
 
 
 def _one_by_one(content: bytes, start: int, path: FilePath, problems: Problems) -> Records:
-    """Go from record to record, past those of other kinds."""
-    found = []
+    """Collect the market-by-order records of a file that also has records of other types."""
+    parts = []
     number = 0
     while start < len(content):
         number += 1
         length = content[start] * WORD_BYTES
         if length < 2 or start + length > len(content):
             left = len(content) - start
-            problems.report("truncated record", f"{left} bytes instead of {length}", path, number)
+            text = f"expected {length} bytes, got {left}"
+            problems.report("truncated record", text, path, number)
             break
         if content[start + 1] == RTYPE_MBO and length == MBO.itemsize:
-            found.append(content[start : start + length])
+            parts.append(content[start : start + length])
         start += length
-    return np.frombuffer(b"".join(found), MBO)
+    return np.frombuffer(b"".join(parts), MBO)

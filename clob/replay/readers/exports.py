@@ -1,14 +1,13 @@
-"""Reads what ``clob-server export`` writes: its table of events, and that of trades.
+"""Reads the tables of events and of trades that ``clob-server export`` writes.
 
-The events say all that the books did, so that a stream of them replays fill for fill. What they do
-not say is what an order asked for that did not rest: it becomes immediate-or-cancel, of the size
-that it traded, at the last price it paid. Nor can a stream say that orders for two tokens met:
-events of a mint or a merge are refused. Of the trades alone, only records of trades can be made.
-Each line or row is an object with the names that the server uses in JSON, amounts as digits.
+A stream of the events replays fill for fill. The events do not contain the request of an order that
+did not rest: it becomes immediate-or-cancel with the size that it traded, at the price of its last
+trade. A stream cannot express trades between orders for two tokens, so events of a mint or a merge
+are rejected. The table of trades yields ``TRADE`` records only. Each line or row is an object with
+the keys of the HTTP interface, and amounts are strings of digits.
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Literal, TypeAlias
@@ -19,8 +18,8 @@ import numpy as np
 from clob.events import Event, OrderAdded, OrderReduced, OrderRemoved, RemovalReason, Trade
 from clob.order import Side
 from clob.records import EVENT, LOTS_MAX, Kind
-from clob.replay.errors import ReplayFormatError, need
-from clob.replay.io.files import FilePath, Progress, lines, plain_name
+from clob.replay.errors import ReplayFormatError
+from clob.replay.io.files import FilePath, Progress, is_parquet, lines, need_pyarrow, plain_name
 from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
@@ -41,25 +40,25 @@ SEQ_MAX = 2**63 - 1
 """The highest number of a command or an event."""
 
 TIME_MAX_MS = SEQ_MAX // 10**6
-"""The latest time that an event can have, Unix milliseconds."""
+"""The latest time of an event, Unix milliseconds."""
 
 TABLES: dict[str, tuple[str, ...]] = {
     "events": ("commandSeq", "marketId", "tokenId", "type"),
     "trades": ("restingOrderId", "incomingSide", "marketId", "tokenId"),
     "orders": ("filledTokens", "marketId", "tokenId", "maker"),
 }
-"""Names by which each table is known."""
+"""Columns that identify each table."""
 
 Base: TypeAlias = "EventLine | TradeLine"
 Line: TypeAlias = tuple[int, Any]
-"""The number of a line or row, and the object that stands there, as text or as a mapping."""
+"""The number of a line or row, and its object as text or as a mapping."""
 
 
 class EventLine(msgspec.Struct, frozen=True, rename="camel"):
     """A row of the table of events; see ``clob-server export``."""
 
     command_seq: int
-    """The command that it came of."""
+    """The number of the command."""
     timestamp: int
     """Its time, Unix milliseconds."""
     market_id: str
@@ -67,25 +66,25 @@ class EventLine(msgspec.Struct, frozen=True, rename="camel"):
     seq: int
     """The number of the event in its market."""
     type: Literal["order_added", "order_reduced", "order_removed", "trade"]
-    """What happened."""
+    """The type of the event."""
     token_id: str
     """The outcome token."""
     order_id: str
-    """The order; of a trade the one that rested."""
+    """The order; for a trade the resting one."""
     incoming_order_id: str | None = None
-    """Of a trade, the order that came in."""
+    """For a trade, the incoming order."""
     side: Side | None = None
-    """Buy or sell; of a trade which way the order that came in trades."""
+    """The side; for a trade that of the incoming order."""
     price: int | None = None
-    """Cents."""
+    """In cents."""
     size: str | None = None
-    """Of a trade, the tokens traded, in wei."""
+    """For a trade, the size in wei."""
     remaining: str = "0"
-    """What is left of the order, in wei."""
+    """The remaining size of the order, in wei."""
     incoming_remaining: str | None = None
-    """Of a trade, what is left of the order that came in, in wei."""
+    """For a trade, the remaining size of the incoming order, in wei."""
     reason: RemovalReason | None = None
-    """Why the order left the book."""
+    """The reason for the removal of the order."""
 
 
 class TradeLine(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,38 +95,38 @@ class TradeLine(msgspec.Struct, frozen=True, rename="camel"):
     token_id: str
     """The outcome token."""
     price: int
-    """Cents."""
+    """In cents."""
     size: str
-    """Tokens, in wei."""
+    """In wei."""
     timestamp: int
     """Its time, Unix milliseconds."""
     seq: int
     """The number of the event in its market."""
     incoming_side: Side
-    """Which way the order that came in trades."""
+    """The side of the incoming order."""
 
 
 def table_of(names: Iterable[str]) -> str:
-    """Tell which table of an export it is by the names of its columns.
+    """Return the table of an export that has these columns.
 
     Args:
-        names: the names.
+        names: the names of the columns.
 
     Returns:
-        ``"events"``, ``"trades"`` or ``"orders"``; empty if it is none of them.
+        ``"events"``, ``"trades"`` or ``"orders"``; empty for any other table.
 
     >>> table_of(["commandSeq", "timestamp", "marketId", "seq", "type", "tokenId"])
     'events'
     """
-    known = set(names)
-    return next((name for name, columns in TABLES.items() if known.issuperset(columns)), "")
+    columns = set(names)
+    return next((name for name, needed in TABLES.items() if columns.issuperset(needed)), "")
 
 
 def is_export(head: bytes) -> bool:
-    """Tell whether a text is a table of an export by its first line.
+    """Return whether a text file is a table of an export.
 
     Args:
-        head: what it begins with, its first line whole.
+        head: the start of the file, with its complete first line.
     """
     if not head.startswith(b"{"):
         return False
@@ -141,50 +140,42 @@ def is_export(head: bytes) -> bool:
 # ----- rows ----------------------------------------------------------------------------------
 
 
-def _is_parquet(path: FilePath) -> bool:
-    """Tell Parquet from text, by the name."""
-    return os.fspath(path).lower().endswith(".parquet")
-
-
-def found_in(path: FilePath) -> str:
-    """Tell which table a file is; refuse what cannot be replayed.
-
-    Args:
-        path: the file.
+def _detect_table(path: FilePath) -> str:
+    """Return the table of a file, which must be one that can be replayed.
 
     Returns:
         ``"events"`` or ``"trades"``.
 
     Raises:
         OSError: the file cannot be read.
-        PackageMissingError: it is Parquet and pyarrow is not installed.
-        ReplayFormatError: it is neither of them.
+        PackageMissingError: the format is Parquet and pyarrow is not installed.
+        ReplayFormatError: the file is neither of them.
     """
-    if _is_parquet(path):
-        parquet = need("pyarrow.parquet", "Reading Parquet files", "clob[export]")
-        names: Iterable[str] = parquet.read_schema(path).names
+    if is_parquet(path):
+        names: Iterable[str] = need_pyarrow().read_schema(path).names
     else:
         first = next(lines(path, Ignored()), (1, b""))[1]
         names = json.loads(first) if is_export(first) else ()
     table = table_of(names)
     if table == "orders":
         raise ReplayFormatError(
-            f"{plain_name(path)}: orders as they ended do not say what happened when; "
-            "the table of events does"
+            f"{plain_name(path)}: the table of orders has no order of events; "
+            "export the table of events instead"
         )
     if not table:
-        raise ReplayFormatError(f"{plain_name(path)}: no table of events or trades of an export")
+        raise ReplayFormatError(
+            f"{plain_name(path)}: expected a table of events or trades of an export"
+        )
     return table
 
 
 def _lines(path: FilePath, problems: Problems, progress: Progress) -> Iterator[Line]:
-    """Give the lines of a text, or the rows of a Parquet file, with their numbers."""
-    if not _is_parquet(path):
+    """Yield the lines of a text file, or the rows of a Parquet file, with their numbers."""
+    if not is_parquet(path):
         yield from lines(path, problems, progress)
         return
-    parquet = need("pyarrow.parquet", "Reading Parquet files", "clob[export]")
     number = 0
-    with parquet.ParquetFile(path) as file:
+    with need_pyarrow().ParquetFile(path) as file:
         for batch in file.iter_batches(1 << 14):
             for row in batch.to_pylist():
                 number += 1
@@ -198,20 +189,20 @@ def read_lines(
     problems: Problems,
     progress: Progress,
 ) -> Iterator[tuple[int, Any]]:
-    """Read a table; rows that cannot be read, or are earlier than one before, are reported.
+    """Read a table; report rows that are malformed or earlier than one before.
 
     Args:
         path: the file.
-        kind: what its rows are.
-        problems: where the others are reported.
-        progress: is told of every byte read from the disk.
+        kind: the type of its rows.
+        problems: receives the malformed rows.
+        progress: counts every byte read from the disk.
 
     Yields:
         The number of each row, counted from 1, and the row.
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: the input is broken and the policy is to raise.
+        ReplayFormatError: a row is malformed and the policy is ``"raise"``.
     """
     decode = msgspec.json.Decoder(kind).decode
     latest = 0
@@ -223,45 +214,49 @@ def read_lines(
             problems.report("broken line", str(error), path, number)
             continue
         if row.timestamp < latest:
-            said = f"{row.timestamp} ms comes after {latest} ms"
-            problems.report("clock backwards", said, path, number)
+            text = f"time must not be before {latest} ms, got {row.timestamp}"
+            problems.report("clock backwards", text, path, number)
             continue
         latest = row.timestamp
         yield number, row
 
 
 def _check(row: Base) -> None:
-    """Refuse a row that does not say what its type must say."""
-    told = [row.size]
-    whole = [row.seq]
+    """Raise ``ValueError`` for a row that lacks a field of its type or has one out of range."""
+    amounts = [row.size]
+    numbers = [row.seq]
     if isinstance(row, EventLine):
-        told = [row.remaining]
-        whole.append(row.command_seq)
+        amounts = [row.remaining]
+        numbers.append(row.command_seq)
         if row.type == "trade":
-            told += [row.size, row.incoming_remaining]
+            amounts += [row.size, row.incoming_remaining]
             if row.incoming_order_id is None:
-                raise ValueError("a trade must name the order that came in")
+                raise ValueError("a trade must have incomingOrderId")
         if row.type in ("trade", "order_added") and row.side is None:
-            raise ValueError("there is no side")
+            raise ValueError(f"an event of type {row.type} must have a side")
         if row.type == "order_removed" and row.reason is None:
-            raise ValueError("there is no reason")
-    for amount in told:
+            raise ValueError("an event of type order_removed must have a reason")
+    for amount in amounts:
         if not (amount and amount.isascii() and amount.isdecimal()):
-            raise ValueError(f"an amount must be digits, not {amount!r}")
+            raise ValueError(f"an amount must be a string of digits, got {amount!r}")
         if len(amount) > DIGITS_MAX:
-            raise ValueError(f"an amount has up to {DIGITS_MAX} digits, not {len(amount)}")
-    in_range = min(whole) >= 0 and max(whole) <= SEQ_MAX
-    if not in_range or not 0 <= row.timestamp <= TIME_MAX_MS:
-        raise ValueError(f"a number or the time {row.timestamp} is out of range")
+            raise ValueError(f"an amount must have at most {DIGITS_MAX} digits, got {len(amount)}")
+    for name, number, limit in (
+        *(("seq", each, SEQ_MAX) for each in numbers),
+        ("timestamp", row.timestamp, TIME_MAX_MS),
+    ):
+        if not 0 <= number <= limit:
+            raise ValueError(f"{name} must be 0 to {limit}, got {number}")
     priced = isinstance(row, TradeLine) or row.type in ("trade", "order_added")
     if priced and not PRICE_MIN <= (row.price or 0) <= PRICE_MAX:
-        raise ValueError(f"a price must be {PRICE_MIN} to {PRICE_MAX}, not {row.price}")
+        raise ValueError(f"price must be {PRICE_MIN} to {PRICE_MAX} (cents), got {row.price}")
 
 
 EXPORT_DIGITS_MAX = 18
-"""An order named by no more digits is named by that number."""
+"""An order id of more digits stays a string."""
 
 Numbers: TypeAlias = dict[tuple[str, str], int]
+"""The instrument by market and token."""
 
 
 def read_export(
@@ -271,39 +266,40 @@ def read_export(
     lot_wei: int | None = None,
     on_problem: Policy = "raise",
 ) -> Stream:
-    """Read a table of events or of trades, as ``clob-server export`` writes it.
+    """Read a table of events or of trades written by ``clob-server export``.
 
     Args:
         path: ``events`` or ``trades``, as JSON lines, compressed or not, or as ``.parquet``.
-        yes: the YES token of each market. A table does not say which that is; of a market that
-            is not named here it is the token that occurs first.
-        lot_wei: what a size of 1 is to stand for, in wei; None takes the largest that divides all
-            sizes.
-        on_problem: what becomes of lines that cannot be read, of gaps in the numbers of events,
-            and of orders that were never added.
+        yes: the YES token by market. Tables do not state it; for a market not listed here it is
+            the token that occurs first.
+        lot_wei: the size of one lot, in wei; None takes the largest that divides all sizes.
+        on_problem: the policy for malformed lines, gaps in event numbers, and orders that were
+            never added.
 
     Returns:
-        The stream; of trades it has ``TRADE`` records only, and nothing to execute. ``seq`` is
-        the number of the command, or of the event where trades are read.
+        The stream. For trades it has ``TRADE`` records only. ``seq`` is the number of the command,
+        or of the event for trades.
 
     Raises:
         OSError: the file cannot be read.
-        PackageMissingError: it is Parquet and pyarrow is not installed.
-        ReplayFormatError: it is no such table, the input is broken and the policy is to raise,
-            sizes are too large for the lot, or events tell of a mint or a merge.
+        PackageMissingError: the format is Parquet and pyarrow is not installed.
+        ReplayFormatError: the file is another table, the input is malformed and the policy is
+            ``"raise"``, sizes are too large for the lot, or the events contain a mint or a merge.
     """
-    table = found_in(path)
+    table = _detect_table(path)
     kind = EventLine if table == "events" else TradeLine
     problems, progress = Problems(on_problem), Progress()
     ahead = Problems(on_problem) if on_problem == "raise" else Ignored()
-    numbers, found = _survey(read_lines(path, kind, ahead, Progress()), yes or {})
+    numbers, common_lot = _survey(read_lines(path, kind, ahead, Progress()), yes or {})
     if max(numbers.values(), default=0) >= INSTRUMENTS_MAX:
-        raise ReplayFormatError(f"{plain_name(path)}: {len(numbers)} tokens are too many")
-    lot = lot_wei or found or 1
+        raise ReplayFormatError(
+            f"{plain_name(path)}: a stream has at most {INSTRUMENTS_MAX} tokens; got {len(numbers)}"
+        )
+    lot = lot_wei or common_lot or 1
     progress.expect(path)
 
     def blocks() -> Iterator[Records]:
-        """Read the file anew."""
+        """Read the file from its start."""
         progress.expect(path)
         rows = read_lines(path, kind, problems, progress)
         make: Callable[..., Iterator[Records]] = _events if table == "events" else _trades
@@ -327,11 +323,11 @@ def read_export(
     )
 
 
-# ----- beforehand ----------------------------------------------------------------------------
+# ----- first pass ----------------------------------------------------------------------------
 
 
 def _survey(rows: Iterator[tuple[int, Any]], yes: Mapping[str, str]) -> tuple[Numbers, int]:
-    """Go through all rows for the books there are, and for the lot that divides every size."""
+    """Find the books of all rows and the lot that divides every size."""
     numbers: Numbers = {}
     markets: dict[str, int] = {}
     taken: set[int] = set()
@@ -342,20 +338,20 @@ def _survey(rows: Iterator[tuple[int, Any]], yes: Mapping[str, str]) -> tuple[Nu
             _check_apart(before, row)
         before = row if isinstance(row, EventLine) and row.type == "trade" else None
         of_trade = isinstance(row, TradeLine) or row.type == "trade"
-        lot.size(int(row.size if of_trade else row.remaining))
+        lot.add(int(row.size if of_trade else row.remaining))
         if (row.market_id, row.token_id) in numbers:
             continue
         number = markets.setdefault(row.market_id, 2 * len(markets))
         is_no = yes[row.market_id] != row.token_id if row.market_id in yes else number in taken
         if number + is_no in taken:
-            raise ReplayFormatError(f"market {row.market_id!r} has more than two tokens")
+            raise ReplayFormatError(f"market {row.market_id!r} must have at most two tokens")
         taken.add(number + is_no)
         numbers[row.market_id, row.token_id] = number + is_no
     return numbers, lot.lot_wei
 
 
 def _check_apart(before: EventLine, row: EventLine) -> None:
-    """Refuse a mint or a merge: two trades of the same two orders, each of another token."""
+    """Reject a mint or a merge: two trades of the same two orders in different tokens."""
     is_pair = (
         row.type == "trade"
         and (row.market_id, row.seq) == (before.market_id, before.seq + 1)
@@ -364,8 +360,8 @@ def _check_apart(before: EventLine, row: EventLine) -> None:
     )
     if is_pair:
         raise ReplayFormatError(
-            f"market {row.market_id!r} is complementary: events {before.seq} and {row.seq} are "
-            "trades of two tokens that meet, which the events of a stream cannot say"
+            f"market {row.market_id!r} is complementary: events {before.seq} and {row.seq} are a "
+            "trade between two tokens, which a stream cannot express"
         )
 
 
@@ -379,21 +375,21 @@ def _events(
     lot_wei: int,
     problems: Problems,
 ) -> Iterator[Records]:
-    """Make events of the table of events, those of one command at a time."""
+    """Convert the table of events, one command at a time."""
     rows = EventRows(numbers, lot_wei)
     expected: dict[str, int] = {}
-    some: list[Event] = []
+    pending: list[Event] = []
     before: EventLine | None = None
     try:
         for number, line in chain(lines_read, [(0, None)]):
             if before and (line is None or line.command_seq != before.command_seq):
-                rows.happened(before.command_seq, before.timestamp, some)
-                some = []
+                rows.add_command(before.command_seq, before.timestamp, pending)
+                pending = []
                 if len(rows) >= ROWS:
                     yield rows.take()
             if line is not None:
                 _report_gap(path, number, line, expected, problems)
-                some.append(_event(line))
+                pending.append(_event(line))
             before = line
     except SizeError as error:
         raise ReplayFormatError(f"{plain_name(path)}: {error}") from error
@@ -404,17 +400,17 @@ def _events(
 def _report_gap(
     path: FilePath, number: int, line: EventLine, expected: dict[str, int], problems: Problems
 ) -> None:
-    """Report events that are missing, be it because the beginning of the log was dropped."""
+    """Report missing events, including those before a log that was truncated at its start."""
     wanted = expected.get(line.market_id, 1)
     expected[line.market_id] = line.seq + 1
     if line.seq != wanted:
-        said = f"event {line.seq} of market {line.market_id!r} comes where {wanted} was to follow"
-        problems.report("gap", said, path, number)
+        text = f"expected event {wanted} of market {line.market_id!r}, got {line.seq}"
+        problems.report("gap", text, path, number)
 
 
 def _event(line: EventLine) -> Event:
-    """Make the event of the engine of a row."""
-    market, token, order_id = line.market_id, line.token_id, _named(line.order_id)
+    """Convert a row to an event of the engine."""
+    market, token, order_id = line.market_id, line.token_id, _order_id(line.order_id)
     remaining = int(line.remaining)
     if line.type == "order_removed":
         reason = line.reason or RemovalReason.CANCELLED
@@ -429,7 +425,7 @@ def _event(line: EventLine) -> Event:
         market=market,
         token=token,
         resting_order_id=order_id,
-        incoming_order_id=_named(line.incoming_order_id or ""),
+        incoming_order_id=_order_id(line.incoming_order_id or ""),
         price=price,
         size=int(line.size or 0),
         buyer="",
@@ -440,8 +436,8 @@ def _event(line: EventLine) -> Event:
     )
 
 
-def _named(text: str) -> str | int:
-    """Give the name of an order; one of digits alone is a number."""
+def _order_id(text: str) -> str | int:
+    """Return the id of an order; a short one of digits alone becomes an integer."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= EXPORT_DIGITS_MAX
     return int(text) if is_number and text[0] != "0" else text
 
@@ -456,16 +452,16 @@ def _trades(
     lot_wei: int,
     problems: Problems,
 ) -> Iterator[Records]:
-    """Make records of trades of the table of trades."""
-    del problems  # those of the lines are all there are
+    """Convert the table of trades to records."""
+    del problems  # lines are already checked
     rows: list[tuple[int, ...]] = []
     for number, line in chain(lines_read, [(0, None)]):
         if line is not None:
             lots, rest = divmod(int(line.size), lot_wei)
             if rest or lots > LOTS_MAX:
                 raise ReplayFormatError(
-                    f"{plain_name(path)}:{number}: {line.size} wei are not 0 to {LOTS_MAX} lots "
-                    f"of {lot_wei} wei"
+                    f"{plain_name(path)}:{number}: size must be 0 to {LOTS_MAX} lots of "
+                    f"{lot_wei} wei; got {line.size} wei"
                 )
             ts_ns, book = line.timestamp * NS_PER_MS, numbers[line.market_id, line.token_id]
             side = int(line.incoming_side)
@@ -473,6 +469,3 @@ def _trades(
         if len(rows) >= ROWS or (line is None and rows):
             yield np.array(rows, EVENT)
             rows = []
-
-
-# MERGED clob.replay.readers.exports: The lines of the tables that ``clob-server export`` writes, as text or as rows of Parquet.

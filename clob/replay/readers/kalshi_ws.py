@@ -1,18 +1,18 @@
 """Reads dumps of Kalshi's WebSocket feed: books, their changes and trades, as JSON lines.
 
-The messages ``orderbook_snapshot``, ``orderbook_delta`` and ``trade`` are read, in dollars and in
-cents as before 2026; the answers to subscriptions only count. Read so:
+The messages ``orderbook_snapshot``, ``orderbook_delta`` and ``trade`` are read, with prices in
+dollars or, as before 2026, in cents. Replies to subscriptions are only counted.
 
-- A market has bids for YES and bids for NO. A bid for NO at *q* is an offer of YES at one less *q*,
-  so each market is one book of YES; ``mirror=False`` keeps the bids for NO in a book of their own.
-- ``use_yes_price`` says that the feed was asked to state the bids for NO as prices of YES.
-- A delta is added to its level. The numbers of each subscription (``sid``) rise by one: where one
-  is missing, the books of its markets are cleared, and what changes of them is left out until there
-  is a snapshot. Trades have no numbers, and may be told of late.
-- The ticks are of the finest tick that occurs, 0.01, 0.001 or 0.0001. A lot is a hundredth of a
+- A market has YES bids and NO bids. A NO bid at *q* is a YES offer at one minus *q*, so each market
+  is one YES book; ``mirror=False`` keeps the NO bids in a book of their own.
+- ``use_yes_price`` is for feeds that state NO bids as YES prices.
+- A delta is added to its level. Sequence numbers of a subscription (``sid``) rise by one. After a
+  gap the books of its markets are cleared, and their changes are skipped until the next snapshot.
+  Trades have no sequence numbers and may arrive late.
+- The tick is the finest price step that occurs, 0.01, 0.001 or 0.0001. A lot is a hundredth of a
   contract.
-- A message without a time is of the time before it.
-- A trade is taken from the bids of the side that its taker did not buy.
+- A message without a time has the time of the message before it.
+- A trade consumes bids of the side that its taker did not buy.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, plain_name
+from clob.replay.io.json_lines import BROKEN, Message, messages
 from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
 from clob.replay.io.text import SIZE_MAX, date_ns, lots_of, places_of, time_ns, units
-from clob.replay.readers.kalshi import BROKEN, Message, messages
 from clob.replay.readers.l2 import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
 
 LOT_WEI = 10**16
@@ -32,20 +32,20 @@ LOT_WEI = 10**16
 
 SIZE_PLACES = 2
 PLACES = (2, 4)
-"""A tick has from two to four digits behind the point."""
+"""The minimum and maximum number of decimal places of a tick."""
 
 WINDOW_NS = 10**9
-"""How far apart a trade and what it took may be told of."""
+"""Default for the time between a trade and the level change it explains."""
 
 SECOND_NS, MS_NS = 10**9, 10**6
 MS_LEAST = 10**11
-"""A time below this is of seconds."""
+"""A smaller Unix time is in seconds, not milliseconds."""
 
 SIDES = {"yes": 0, "no": 1}
-"""Whose bids they are."""
+"""The outcome of a bid."""
 
 BOOKS = ("orderbook_snapshot", "orderbook_delta")
-"""The messages that are numbered and say something of a book."""
+"""The messages with sequence numbers that change a book."""
 
 LADDERS = {
     "yes_dollars_fp": (0, False),
@@ -55,18 +55,18 @@ LADDERS = {
     "yes": (0, True),
     "no": (1, True),
 }
-"""Whose bids a ladder of a snapshot has, and whether in cents."""
+"""The ladders of a snapshot: the outcome of the bids, and whether prices are in cents."""
 
 
 class KalshiSurvey(NamedTuple):
-    """What has to be known of a dump beforehand."""
+    """Properties of a dump found by the first pass."""
 
     numbers: dict[str, int]
-    """The instrument of YES of each market."""
+    """The YES instrument of each market."""
     places: int
-    """How many digits behind the point a tick is."""
+    """The tick is ``10**-places``."""
     start_ns: int
-    """The first time that is stated."""
+    """The first time in the dump."""
 
 
 def read_kalshi_ws(
@@ -78,24 +78,24 @@ def read_kalshi_ws(
     window_ns: int = WINDOW_NS,
     on_problem: Policy = "raise",
 ) -> Stream:
-    """Read a dump of the feed. It is read twice, first for its markets and its ticks.
+    """Read a dump of the feed. The file is read twice, first for its markets and its tick.
 
     Args:
         path: the file, JSON lines, compressed or not.
-        mirror: whether bids for NO are offers in the book of YES; False makes two books of bids.
-        use_yes_price: whether the feed states bids for NO as prices of YES.
-        level_rule: whose order it was that left a level without a trade.
-        window_ns: how far apart a trade and what it took may be told of.
-        on_problem: what becomes of lines that cannot be read, missing numbers, changes without a
-            snapshot, levels below nothing, prices off the grid, books that cross and clocks that
-            run backwards.
+        mirror: whether NO bids are offers in the YES book; False makes two books of bids.
+        use_yes_price: whether the feed states NO bids as YES prices.
+        level_rule: which orders of a level are cancelled when it shrinks without a trade.
+        window_ns: maximum time between a trade and the level change it explains.
+        on_problem: the policy for unreadable lines, sequence gaps, changes without a snapshot,
+            negative levels, prices off the grid, crossed books and clocks that run backwards.
 
     Returns:
         The stream.
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: there is no snapshot in it.
+        ReplayFormatError: the dump has no snapshot.
+        ValueError: the level rule is unknown.
     """
     survey = _survey(path)
     problems, progress = Problems(on_problem), Progress()
@@ -104,7 +104,7 @@ def read_kalshi_ws(
     progress.expect(path)
 
     def blocks() -> Iterator[Records]:
-        """Read the dump anew."""
+        """Read the dump from its start."""
         progress.expect(path)
         reader = _Reader(path, survey, problems, mirror=mirror, use_yes_price=use_yes_price)
         levels = Levels(
@@ -112,7 +112,7 @@ def read_kalshi_ws(
         )
         return levels.events(reader.moments(messages(path, problems, progress)))
 
-    Levels(lo=1, hi=hi, rule=level_rule)
+    Levels(lo=1, hi=hi, rule=level_rule)  # checks the rule before the first reading
     return Stream(
         blocks,
         lo=1,
@@ -132,7 +132,7 @@ def read_kalshi_ws(
 
 
 def _survey(path: FilePath) -> KalshiSurvey:
-    """Find the markets, the finest tick and the first time."""
+    """Find the markets, the tick and the first time."""
     numbers: dict[str, int] = {}
     places, start_ns = PLACES[0], 0
     for _, message in messages(path, Ignored()):
@@ -150,12 +150,12 @@ def _survey(path: FilePath) -> KalshiSurvey:
         except BROKEN:
             continue
     if not numbers:
-        raise ReplayFormatError(f"{plain_name(path)}: no snapshot of any market")
+        raise ReplayFormatError(f"{plain_name(path)}: the dump has no snapshot of a market")
     return KalshiSurvey(numbers, places, start_ns)
 
 
 def _dollars(body: Message) -> Iterator[str | int]:
-    """Give the prices of a message that are written in dollars."""
+    """Yield the prices of a message that are in dollars."""
     for ladder, (_, cents) in LADDERS.items():
         if not cents:
             yield from (row[0] for row in body.get(ladder) or ())
@@ -164,7 +164,7 @@ def _dollars(body: Message) -> Iterator[str | int]:
 
 
 def _time_ns(body: Message) -> int | None:
-    """Read the time of a message, in whichever form it has one."""
+    """Parse the time of a message, in any of its forms."""
     if "ts_ms" in body:
         return time_ns(units(body["ts_ms"], 0), MS_NS)
     time: Any = body.get("ts")
@@ -177,7 +177,7 @@ def _time_ns(body: Message) -> int | None:
 
 
 class _Reader:
-    """Turns the messages of one dump into moments, once."""
+    """Converts the messages of one reading to moments."""
 
     def __init__(
         self,
@@ -197,17 +197,19 @@ class _Reader:
         self._seqs: dict[str, int] = {}
         self._members: dict[str, set[str]] = {}
 
-    def moments(self, found: Iterator[tuple[int, Message]]) -> Iterator[Moment]:
-        """Go through the messages."""
-        for line, message in found:
+    def moments(self, parsed: Iterator[tuple[int, Message]]) -> Iterator[Moment]:
+        """Convert the messages."""
+        for line, message in parsed:
             self._line = line
             if "seq" in message and not isinstance(message["seq"], int):
-                self._report("unreadable message", f"a number of {message['seq']!r}")
+                self._report(
+                    "unreadable message", f"seq must be an integer, got {message['seq']!r}"
+                )
                 continue
             if "seq" in message:
-                yield from self._numbered(message)
+                yield from self._check_sequence(message)
             if message.get("type") not in (*BOOKS, "trade"):
-                self._problems.remark("message that says nothing of a book")
+                self._problems.remark("message that does not change a book")
                 continue
             try:
                 moment = self._moment(message)
@@ -218,33 +220,33 @@ class _Reader:
                 yield moment
 
     def _report(self, kind: str, text: str) -> None:
-        """Report a problem of the line that is being read."""
+        """Report a problem of the current line."""
         self._problems.report(kind, text, self._path, self._line)
 
-    def _numbered(self, message: Message) -> Iterator[Moment]:
-        """Follow the numbers of a subscription; where one is missing, clear its books."""
+    def _check_sequence(self, message: Message) -> Iterator[Moment]:
+        """Check the sequence number of a subscription; after a gap, clear its books."""
         sid, seq = str(message.get("sid")), message["seq"]
         before = self._seqs.get(sid)
         self._seqs[sid] = seq
         if before is None or seq == before + 1 or (seq == 1 and message.get("type") == BOOKS[0]):
             return
-        self._report("missing number", f"{seq} comes after {before} in subscription {sid}")
+        self._report("missing number", f"expected {before + 1} in subscription {sid}, got {seq}")
         lost = sorted(self._members.pop(sid, set()) & self._levels.keys())
         for market in lost:
             del self._levels[market]
         if lost:
-            fresh = tuple(one for market in lost for one in self._instruments(market))
-            yield Moment(self._now_ns, self._line, fresh=fresh)
+            reset = tuple(one for market in lost for one in self._instruments(market))
+            yield Moment(self._now_ns, self._line, reset=reset)
 
     def _instruments(self, market: str) -> tuple[int, ...]:
-        """Give the books of a market."""
+        """Return the books of a market."""
         number = self._numbers[market]
         return (number,) if self._mirror else (number, number + 1)
 
     # ----- messages ----------------------------------------------------------------------------
 
     def _moment(self, message: Message) -> Moment | None:
-        """Give what a message means; None for nothing."""
+        """Apply a message and return its moment, or None if it has none."""
         body = message["msg"]
         market = str(body["market_ticker"])
         stated = _time_ns(body)
@@ -253,46 +255,47 @@ class _Reader:
             moment = self._snapshot(market, body)
             self._members.setdefault(str(message.get("sid")), set()).add(market)
         elif market not in self._levels:
-            self._early(message, market)
+            self._report_without_book(message, market)
             return None
         elif message["type"] == BOOKS[1]:
             moment = self._delta(market, body)
         else:
             moment = self._trade(market, body)
         if stated is not None:
-            self._follow(stated, trade=message["type"] == "trade")
+            self._advance(stated, trade=message["type"] == "trade")
         return moment._replace(ts_ns=self._now_ns) if moment is not None else None
 
-    def _follow(self, stated: int, *, trade: bool) -> None:
-        """Go on to the time of a message, unless it is in the past."""
+    def _advance(self, stated: int, *, trade: bool) -> None:
+        """Advance to the time of a message, unless it is in the past."""
         if stated < self._now_ns and trade:
-            self._problems.remark("trade told of late")
+            self._problems.remark("late trade")
         elif stated < self._now_ns:
-            self._report("clock backwards", f"{stated} ns comes after {self._now_ns} ns")
+            text = f"time must not be before {self._now_ns} ns, got {stated}"
+            self._report("clock backwards", text)
         self._now_ns = max(self._now_ns, stated)
 
-    def _early(self, message: Message, market: str) -> None:
-        """Leave out what is told of a market without a book."""
+    def _report_without_book(self, message: Message, market: str) -> None:
+        """Count or report a message of a market that has no book yet."""
         if message["type"] == "trade" or market in self._numbers:
-            self._problems.remark("message of a market that waits for a snapshot")
+            self._problems.remark("message of a market before its snapshot")
         else:
-            self._report("change without a snapshot", f"market {market[:40]!r}")
+            self._report("change without a snapshot", f"market {market[:40]!r} has no snapshot")
 
     def _at(self, bids: int, price: int) -> tuple[int, int, int]:
-        """Give the instrument offset, the side and the tick of a bid."""
+        """Return the instrument offset, the side and the tick of a bid."""
         if self._mirror:
             return 0, bids, self._whole - price if bids else price
         return bids, 0, price
 
     def _price(self, text: str | int, bids: int, *, cents: bool) -> int:
-        """Read a price as ticks of the outcome that is bid for."""
+        """Parse a price, in ticks of the outcome of the bid."""
         price = units(text, self._places - 2 if cents else self._places)
         if not 0 < price < self._whole:
-            raise ValueError(f"a price of {text}")
+            raise ValueError(f"price must be above 0 and below 1 dollar, got {text}")
         return self._whole - price if bids and self._use_yes_price else price
 
     def _snapshot(self, market: str, body: Message) -> Moment:
-        """Take a whole book in."""
+        """Replace the book of a market."""
         levels: dict[tuple[int, int], int] = {}
         for ladder, (bids, cents) in LADDERS.items():
             if any(at[0] == bids for at in levels):
@@ -301,15 +304,15 @@ class _Reader:
                 levels[bids, self._price(price, bids, cents=cents)] = lots_of(size, SIZE_PLACES)
         self._levels[market] = levels
         updates = tuple(self._update(market, at, size) for at, size in levels.items())
-        return Moment(0, self._line, updates, fresh=self._instruments(market))
+        return Moment(0, self._line, updates, reset=self._instruments(market))
 
     def _update(self, market: str, at: tuple[int, int], size: int) -> LevelUpdate:
-        """State a level."""
+        """Return the update of a level."""
         offset, side, price = self._at(*at)
         return LevelUpdate(self._numbers[market] + offset, side, price, size)
 
     def _delta(self, market: str, body: Message) -> Moment:
-        """Take the change of a level in."""
+        """Apply the change of a level."""
         bids = SIDES[body["side"]]
         cents = "price_dollars" not in body
         price = self._price(body["price" if cents else "price_dollars"], bids, cents=cents)
@@ -317,15 +320,15 @@ class _Reader:
         levels = self._levels[market]
         size = levels.get((bids, price), 0) + delta
         if size > SIZE_MAX:
-            raise ValueError(f"{delta} lots more than {size - delta}")
+            raise ValueError(f"size must be at most {SIZE_MAX} lots, got {size}")
         if size < 0:
-            self._report("level below nothing", f"{delta} lots of {size - delta}")
+            self._report("level below nothing", f"size {size - delta} cannot change by {delta}")
             size = 0
         levels[bids, price] = size
         return Moment(0, self._line, (self._update(market, (bids, price), size),))
 
     def _trade(self, market: str, body: Message) -> Moment | None:
-        """Take a trade in: the taker of one outcome meets the bids for the other."""
+        """Convert a trade: the taker of one outcome meets the bids for the other."""
         taken = (
             1 - SIDES[body["taker_side"] if "taker_side" in body else body["taker_outcome_side"]]
         )
@@ -340,6 +343,6 @@ class _Reader:
         size = lots_of(body["count_fp"] if "count_fp" in body else body["count"], SIZE_PLACES)
         offset, side, tick = self._at(taken, price)
         if not 0 < tick < self._whole or not size:
-            raise ValueError(f"a trade of {size} lots at {text}")
+            raise ValueError(f"trade must have a size above 0 and a price on the grid, got {text}")
         trade = LevelTrade(self._numbers[market] + offset, 1 - side, tick, size)
         return Moment(0, self._line, (), (trade,))

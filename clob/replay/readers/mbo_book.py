@@ -1,4 +1,4 @@
-"""Follows market-by-order records with the orders that rest by them, and turns them into events."""
+"""Converts market-by-order records to events, with a book of the orders that rest."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -14,26 +14,26 @@ from clob.replay.io.streams import INVENTED_ID
 from clob.replay.io.text import TIME_NS_MAX
 
 LAST, SNAPSHOT = 128, 32
-"""The flags of the last record of what happened at once, and of a snapshot."""
+"""Flags: the last record of an exchange event, and a record of a snapshot."""
 
 BUYS, SELLS, NOBODY = b"B", b"A", b"N"
-"""The sides; a trade of nobody's is an auction."""
+"""The sides; an auction trade has no side."""
 
 BLOCK_ROWS = 1 << 14
-"""How many records are gone through at a time."""
+"""Approximate number of records processed per block."""
 
 
 class MboRow(NamedTuple):
     """One record."""
 
     recv_ns: int
-    """When it was received, in ns."""
+    """Time of receipt, in ns."""
     ts_ns: int
-    """When it happened, in ns."""
+    """Time of the event, in ns."""
     action: bytes
-    """What happened."""
+    """The action, one letter."""
     side: bytes
-    """Whose order it is."""
+    """The side of the order."""
     price: int
     """In ticks."""
     size: int
@@ -43,7 +43,7 @@ class MboRow(NamedTuple):
     flags: int
     """``LAST``, ``SNAPSHOT`` and others."""
     number: int
-    """Which record of the file it is, from 1."""
+    """Position in the file, from 1."""
 
 
 class MboOrder(NamedTuple):
@@ -54,11 +54,11 @@ class MboOrder(NamedTuple):
     price: int
     """In ticks."""
     size: int
-    """What remains of it, in lots."""
+    """The remaining size, in lots."""
 
 
-def _happenings(rows: Iterable[MboRow]) -> Iterator[list[MboRow]]:
-    """Give together what happened at once."""
+def _groups(rows: Iterable[MboRow]) -> Iterator[list[MboRow]]:
+    """Group the records of one exchange event."""
     group: list[MboRow] = []
     for row in rows:
         if group and row.ts_ns != group[-1].ts_ns:
@@ -73,7 +73,7 @@ def _happenings(rows: Iterable[MboRow]) -> Iterator[list[MboRow]]:
 
 
 class MboReader:
-    """Turns records into events, with what rests by them."""
+    """Converts records to events and keeps the resting orders."""
 
     def __init__(self, lo: int, hi: int, path: FilePath, problems: Problems) -> None:
         self.lo: int = lo
@@ -81,51 +81,51 @@ class MboReader:
         self.hi: int = hi
         """The highest price to read, in ticks."""
         self.resting: dict[int, MboOrder] = {}
-        """The orders in the book by id, in the order of their places in the queues."""
+        """The resting orders by id, in queue order."""
         self._file: str = os.fspath(path)
         self._problems: Problems = problems
         self._out: list[tuple[int, ...]] = []
-        # The first record of what is being gone through: its time and number are the events'.
+        # The first record of the current group; its time and number are those of the events.
         self._at: MboRow
 
     def events(self, rows: Iterator[MboRow], opening: int) -> Iterator[Records]:
-        """Go through all records.
+        """Convert all records.
 
         Args:
             rows: the records.
-            opening: how many come before continuous trading.
+            opening: the number of records before continuous trading.
 
         Yields:
             Arrays of ``EVENT``.
         """
-        waiting = True
+        opened = False
         latest = 0
-        for group in _happenings(rows):
+        for group in _groups(rows):
             self._at = group[0]
             if self._at.ts_ns > TIME_NS_MAX:
-                self._report("time out of range", f"{self._at.ts_ns} ns", self._at)
+                text = f"time must be at most {TIME_NS_MAX} ns, got {self._at.ts_ns}"
+                self._report("time out of range", text, self._at)
                 continue
             if group[-1].number <= opening:
-                self._before(group)
+                self._apply_before_open(group)
                 continue
-            if waiting:
-                waiting = False
+            if not opened:
+                opened = True
                 self._seed()
             if self._at.ts_ns < latest:
-                self._report(
-                    "clock backwards", f"{self._at.ts_ns} ns comes after {latest} ns", self._at
-                )
+                text = f"time must not be before {latest} ns, got {self._at.ts_ns}"
+                self._report("clock backwards", text, self._at)
                 continue
             latest = self._at.ts_ns
-            self._happened(group)
+            self._convert(group)
             if len(self._out) >= BLOCK_ROWS:
-                yield self._taken()
-        if waiting and self.resting:
+                yield self._flush()
+        if not opened and self.resting:
             self._seed()
-        yield self._taken()
+        yield self._flush()
 
-    def _taken(self) -> Records:
-        """Give the events there are and begin anew."""
+    def _flush(self) -> Records:
+        """Return the pending events and start a new block."""
         events = np.array(self._out, EVENT)
         self._out = []
         return events
@@ -143,7 +143,7 @@ class MboReader:
         size: int | None = None,
         flags: int = 0,
     ) -> None:
-        """Give an event about an order, unless its price is off the grid."""
+        """Append an event of an order, unless its price is off the grid."""
         if self.lo <= order.price <= self.hi:
             lots = order.size if size is None else size
             row = self._at
@@ -165,8 +165,8 @@ class MboReader:
 
     # ----- before continuous trading -----------------------------------------------------------
 
-    def _before(self, group: list[MboRow]) -> None:
-        """Keep the book while orders may cross and do not match."""
+    def _apply_before_open(self, group: list[MboRow]) -> None:
+        """Update the book without matching, since orders may cross before the opening."""
         for row in group:
             if row.action == b"R":
                 self.resting.clear()
@@ -178,12 +178,12 @@ class MboReader:
                 self._change(row.order_id, _order(row))
 
     def _rest(self, order_id: int, order: MboOrder) -> None:
-        """Put an order last in its queue."""
+        """Put an order at the end of its queue."""
         self.resting.pop(order_id, None)
         self.resting[order_id] = order
 
     def _change(self, order_id: int, order: MboOrder) -> None:
-        """Change an order; a smaller one at the same price keeps its place."""
+        """Replace an order; a lower size at the same price keeps the place in the queue."""
         before = self.resting.get(order_id)
         if before is not None and _keeps(before, order):
             self.resting[order_id] = order
@@ -191,14 +191,14 @@ class MboReader:
             self._rest(order_id, order)
 
     def _seed(self) -> None:
-        """Give the orders that rest when continuous trading begins."""
+        """Append the orders that rest when continuous trading starts."""
         for order_id, order in self.resting.items():
             self._emit(Kind.SEED, order_id, order, flags=Flag.SNAPSHOT)
 
     # ----- continuous trading ------------------------------------------------------------------
 
-    def _happened(self, group: list[MboRow]) -> None:
-        """Turn what happened at once into events."""
+    def _convert(self, group: list[MboRow]) -> None:
+        """Convert the records of one exchange event."""
         start = 0
         while start < len(group):
             end = start
@@ -210,16 +210,16 @@ class MboReader:
                 end += 1
             effects = group[start:end]
             start = end
-            effects = self._prevented(trades, effects)
+            effects = self._cancel_prevented(trades, effects)
             if trades:
-                left = self._traded(trades)
-                self._settled(effects, left)
+                left = self._convert_trades(trades)
+                self._apply_effects(effects, left)
             else:
                 for row in effects:
-                    self._plain(row)
+                    self._convert_order(row)
 
-    def _plain(self, row: MboRow) -> None:
-        """Turn a record that is of no trade into events."""
+    def _convert_order(self, row: MboRow) -> None:
+        """Convert a record that does not follow a trade."""
         order_id, order = row.order_id, _order(row)
         before = self.resting.get(order_id)
         if row.action == b"R":
@@ -227,7 +227,7 @@ class MboReader:
             self._emit(Kind.CLEAR, 0, MboOrder(0, self.lo, 0))
         elif row.action == b"A":
             if before is not None:
-                self._report("order twice", f"order {order_id} is in the book already", row)
+                self._report("order twice", f"order {order_id} is already in the book", row)
                 return
             self._rest(order_id, order)
             self._emit(Kind.LIMIT, order_id, order)
@@ -237,12 +237,12 @@ class MboReader:
             del self.resting[order_id]
             self._emit(Kind.CANCEL, order_id, before, size=0)
         elif row.action == b"M":
-            self._changed(order_id, before, order)
+            self._convert_change(order_id, before, order)
         else:
-            self._report("action unknown", f"{row.action!r}", row)
+            self._report("action unknown", f"expected A, C, M, R, T or F, got {row.action!r}", row)
 
-    def _changed(self, order_id: int, before: MboOrder, order: MboOrder) -> None:
-        """Turn a change of an order into events; one across the edge of the grid comes or goes."""
+    def _convert_change(self, order_id: int, before: MboOrder, order: MboOrder) -> None:
+        """Convert a modification; one across the edge of the grid is a new order or a cancel."""
         self._change(order_id, order)
         was, now = (self.lo <= each.price <= self.hi for each in (before, order))
         if _keeps(before, order):
@@ -253,8 +253,8 @@ class MboReader:
             self._emit(Kind.CANCEL, order_id, before, size=0)
             self._emit(Kind.LIMIT, order_id, order)
 
-    def _prevented(self, trades: list[MboRow], effects: list[MboRow]) -> list[MboRow]:
-        """Take out orders that the exchange took out so that nobody trades with himself."""
+    def _cancel_prevented(self, trades: list[MboRow], effects: list[MboRow]) -> list[MboRow]:
+        """Cancel orders deleted by self-trade prevention; return the other records."""
         if len(effects) < 2 and not trades:
             return effects
         filled = {row.order_id for row in trades}
@@ -275,26 +275,27 @@ class MboReader:
                 rest.append(row)
                 continue
             del self.resting[row.order_id]
-            self._problems.remark("order taken out by self-trade prevention")
+            self._problems.remark("order cancelled by self-trade prevention")
             self._emit(Kind.CANCEL, row.order_id, order, size=0)
         return rest
 
-    def _traded(self, trades: list[MboRow]) -> dict[int, int]:
-        """Turn trades and fills into events; give what the fills leave of each order."""
+    def _convert_trades(self, trades: list[MboRow]) -> dict[int, int]:
+        """Convert trades and fills; return the remaining size of each filled order."""
         left: dict[int, int] = {}
         incoming: MboRow | None = None
         for row in trades:
             if row.action == b"T":
                 incoming = row
-                self._came_in(row, left)
+                self._add_incoming(row, left)
             elif incoming is None:
-                self._report("fill without a trade", f"of order {row.order_id}", row)
+                text = f"a fill must follow its trade, got order {row.order_id}"
+                self._report("fill without a trade", text, row)
             elif row.order_id != incoming.order_id and row.side != incoming.side:
-                self._filled(row, left)
+                self._add_fill(row, left)
         return left
 
-    def _came_in(self, row: MboRow, left: dict[int, int]) -> None:
-        """Turn a trade into an incoming order."""
+    def _add_incoming(self, row: MboRow, left: dict[int, int]) -> None:
+        """Convert a trade to an incoming order."""
         order_id = row.order_id or INVENTED_ID + row.number
         order = _order(row)
         resting = self.resting.get(order_id)
@@ -303,20 +304,20 @@ class MboReader:
             self._emit(Kind.CANCEL, order_id, resting, size=0)
         self._emit(Kind.IOC, order_id, order)
 
-    def _filled(self, row: MboRow, left: dict[int, int]) -> None:
-        """Turn a fill into a record of it."""
+    def _add_fill(self, row: MboRow, left: dict[int, int]) -> None:
+        """Convert a fill to a ``FILL`` record."""
         order = self.resting.get(row.order_id)
         if order is None:
             self._report("order unknown", f"order {row.order_id} is not in the book", row)
             return
         before = left.get(row.order_id, order.size)
         if row.size > before:
-            self._problems.remark("fill of more than the order showed")
+            self._problems.remark("fill larger than the displayed size")
         left[row.order_id] = max(before - row.size, 0)
         self._emit(Kind.FILL, row.order_id, order._replace(price=row.price), size=row.size)
 
-    def _settled(self, effects: list[MboRow], left: dict[int, int]) -> None:
-        """Bring the book from what the fills left of it to what the records say."""
+    def _apply_effects(self, effects: list[MboRow], left: dict[int, int]) -> None:
+        """Apply the fills to the book, then the records that follow them."""
         for order_id, size in left.items():
             order = self.resting[order_id]
             if size:
@@ -325,12 +326,12 @@ class MboReader:
                 del self.resting[order_id]
         for row in effects:
             if row.order_id in left and row.action in (b"C", b"M"):
-                self._restated(row, left[row.order_id])
+                self._convert_after_fill(row)
             else:
-                self._plain(row)
+                self._convert_order(row)
 
-    def _restated(self, row: MboRow, left: int) -> None:
-        """Follow a record about an order that was just filled."""
+    def _convert_after_fill(self, row: MboRow) -> None:
+        """Convert a record of an order that was just filled."""
         order_id, order = row.order_id, _order(row)
         before = self.resting.get(order_id)
         if row.action == b"C":
@@ -341,14 +342,14 @@ class MboReader:
             self._rest(order_id, order)
             self._emit(Kind.LIMIT, order_id, order, flags=Flag.SYNTHETIC)
         elif before != order:
-            self._changed(order_id, before, order)
+            self._convert_change(order_id, before, order)
 
 
 def _order(row: MboRow) -> MboOrder:
-    """Give the order a record is about."""
+    """Return the order of a record."""
     return MboOrder(int(row.side != BUYS), row.price, row.size)
 
 
 def _keeps(before: MboOrder, after: MboOrder) -> bool:
-    """Tell whether a changed order keeps its place."""
+    """Return whether a modified order keeps its place in the queue."""
     return before[:2] == after[:2] and after.size <= before.size

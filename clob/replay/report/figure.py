@@ -1,6 +1,6 @@
-"""Puts a figure together: panels above one another over one time axis, each with its own scale.
+"""Builds a figure: stacked panels over one time axis, each with its own scale.
 
-Drawings are stretched to the width of the page; what is written stands beside them as text.
+Drawings are stretched to the width of the page; labels are placed beside them as text.
 """
 
 import dataclasses
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from clob.replay.report import lines as strokes
+from clob.replay.report.formats import has_date
 from clob.replay.report.lines import (
     HEIGHT,
     Columns,
@@ -19,39 +20,38 @@ from clob.replay.report.lines import (
     round_step,
     time_marks,
 )
-from clob.replay.report.tables import has_date
 from clob.replay.report.tags import Markup, tag
 
 LEVELS = 5
-"""How many horizontal lines a tall panel has at most."""
+"""Maximum number of horizontal grid lines of a tall panel."""
 
 LEVELS_LOW = 3
-"""How many a low one has."""
+"""Maximum number of horizontal grid lines of a low panel."""
 
 TALL_PX = 120
-"""From which height on a panel is tall."""
+"""Minimum height of a tall panel."""
 
 
 class LegendEntry(NamedTuple):
     """An entry of the legend."""
 
     colour: str
-    """The class of its colour."""
+    """The CSS class of the colour."""
     label: str
-    """What it is."""
+    """The label."""
     shape: str = "stroke"
     """``stroke``, ``block``, ``dot`` or ``ring``."""
 
 
 class Tooltip(NamedTuple):
-    """A value that is told where one points at a column."""
+    """Values shown in the tooltip of a column."""
 
     colour: str
-    """The class of its colour."""
+    """The CSS class of the colour."""
     label: str
-    """What it is."""
+    """The label."""
     texts: list[str | None]
-    """What to tell at each column."""
+    """The text for each column."""
 
 
 @dataclasses.dataclass
@@ -59,28 +59,28 @@ class Panel:
     """One drawing over the time axis."""
 
     title: str
-    """What it shows, and in what unit."""
+    """The value shown and its unit."""
     height_px: int
-    """How high it is."""
+    """The height."""
     scale: Scale
-    """What the height stands for."""
+    """The vertical scale."""
     write: Callable[[int], str]
-    """How to write a value of the scale."""
+    """Formats a value of the scale."""
     summary: str
-    """What is to be seen, for who does not see it."""
+    """Alternative text for screen readers."""
     layers: list[Markup] = dataclasses.field(default_factory=list)
-    """What is drawn, from the back to the front."""
+    """The drawings, from back to front."""
     keys: list[LegendEntry] = dataclasses.field(default_factory=list)
     """The legend."""
-    told: list[Tooltip] = dataclasses.field(default_factory=list)
-    """What is told where one points."""
+    tooltips: list[Tooltip] = dataclasses.field(default_factory=list)
+    """The tooltips."""
     image: Markup | None = None
-    """A picture behind it all."""
+    """A background image."""
     twofold: bool = False
-    """Whether the scale counts halves of what is written."""
+    """Whether the scale counts halves of the displayed unit."""
 
     def marks(self) -> list[Mark]:
-        """Choose the lines of the grid: round values."""
+        """Choose grid lines at round values."""
         part = 2 if self.twofold else 1
         low, high = -(-self.scale.low // part), self.scale.high // part
         most = LEVELS if self.height_px >= TALL_PX else LEVELS_LOW
@@ -92,11 +92,11 @@ class Panel:
 
 
 def texts_of(columns: Columns, write: Callable[[int], str]) -> list[str | None]:
-    """Write what each column holds: the last value, and the range where there were several.
+    """Format the values of each column: the last one, and the range if there are several.
 
     Args:
         columns: the values.
-        write: how to write one.
+        write: formats one value.
     """
     texts: list[str | None] = []
     for low, high, last in zip(*columns, strict=True):
@@ -111,10 +111,10 @@ def texts_of(columns: Columns, write: Callable[[int], str]) -> list[str | None]:
 
 
 def summary_of(label: str, columns: Columns, write: Callable[[int], str]) -> str:
-    """Say in words what a line does."""
+    """Describe a line in words."""
     bounds = columns.bounds()
     if bounds is None:
-        return f"{label}: nothing."
+        return f"{label}: no values."
     known = [value for value in columns.last if value is not None] or list(bounds)
     return (
         f"{label}: from {write(known[0])} to {write(known[-1])}, "
@@ -133,13 +133,12 @@ def figure(
 ) -> Markup:
     """Write a figure.
 
-    Args:
-        name: its id in the page.
-        title: what it shows.
-        span: the time axis.
-        panels: the drawings, from the top.
-        note: what is to be said below it.
-        more: what else the page is told for pointing at it.
+    name: the id of the figure in the page.
+    title: the heading.
+    span: the time axis.
+    panels: the panels, from the top.
+    note: a note below the figure.
+    more: further data for the script of the page.
     """
     times = time_marks(span)
     keys = [key for panel in panels for key in panel.keys]
@@ -149,8 +148,8 @@ def figure(
     inside.append(tag("div", *labels, class_="times", aria_hidden="true"))
     if note:
         inside.append(tag("p", note, class_="faint note"))
-    told = [one for panel in panels for one in panel.told]
-    inside.append(_data(span, told, more or {}))
+    tooltips = [one for panel in panels for one in panel.tooltips]
+    inside.append(_data(span, tooltips, more or {}))
     label = f"{title}. Left and right arrow keys read the values."
     return tag(
         "figure",
@@ -172,7 +171,7 @@ def _legend(keys: list[LegendEntry]) -> Markup:
 
 
 def _panel(panel: Panel, span: Span, times: list[Mark]) -> Markup:
-    """Write a drawing and what stands beside it."""
+    """Write a drawing with its labels."""
     marks = panel.marks()
     labels = [tag("span", mark.label, style=f"top:{_share(mark.place)}") for mark in marks]
     width = 2 * span.columns
@@ -202,13 +201,13 @@ def _share(place: int) -> str:
     return f"{place // 100}.{place % 100:02d}%"
 
 
-def _data(span: Span, told: list[Tooltip], more: Mapping[str, Any]) -> Markup:
-    """Write what the page needs where one points at a figure.
+def _data(span: Span, tooltips: list[Tooltip], more: Mapping[str, Any]) -> Markup:
+    """Write the data that the script of the page needs for tooltips.
 
-    A text equal to the one before is left out as 0.
+    A text equal to the one before is written as 0.
     """
     lines = []
-    for one in told:
+    for one in tooltips:
         before: str | None = ""
         texts: list[str | int | None] = []
         for text in one.texts:
@@ -224,5 +223,5 @@ def _data(span: Span, told: list[Tooltip], more: Mapping[str, Any]) -> Markup:
         **more,
     }
     written = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
-    # Nothing in it may end the element it stands in.
+    # Escaped, so that no text can end the element.
     return tag("script", Markup(written.replace("<", "\\u003c")), type="application/json")

@@ -1,7 +1,7 @@
-"""Paints the depth of a book over time: a picture of time by price, darker where more rests.
+"""Draws the depth of a book over time as an image of time by price.
 
-Bids and asks have one colour each; how strong it is goes by the logarithm of the size, so that one
-picture fits light and dark pages.
+Bids and asks have one colour each; the opacity follows the logarithm of the size, so that one image
+fits light and dark pages.
 """
 
 import base64
@@ -16,25 +16,25 @@ import numpy.typing as npt
 from clob.records import LOTS_MAX
 from clob.replay.io.recording import Records
 from clob.replay.modes.sampling import Depths
+from clob.replay.report.formats import number
 from clob.replay.report.lines import Scale, Span
-from clob.replay.report.tables import number
 from clob.replay.report.tags import Markup, tag
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def png(pixels: npt.NDArray[np.uint8], palette: list[tuple[int, int, int, int]]) -> bytes:
-    """Write a picture.
+    """Write a PNG file.
 
     Args:
-        pixels: the number of the colour of each pixel, by row from the top and column.
-        palette: red, green, blue and opacity of each colour, 0 to 255; at most 256.
+        pixels: the palette index of each pixel, by row from the top and column.
+        palette: red, green, blue and opacity of each colour, 0 to 255; at most 256 colours.
 
     Returns:
         The file.
     """
     height, width = pixels.shape
-    # Each row begins with the number of its filter; 0 leaves it as it is.
+    # Each row starts with the number of its filter; 0 means unfiltered.
     rows = np.zeros((height, width + 1), np.uint8)
     rows[:, 1:] = pixels
     return b"".join(
@@ -50,26 +50,26 @@ def png(pixels: npt.NDArray[np.uint8], palette: list[tuple[int, int, int, int]])
 
 
 def _chunk(kind: bytes, body: bytes) -> bytes:
-    """Write one part of a file, with its length and its sum."""
+    """Write one chunk of a PNG file, with its length and checksum."""
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 def address(image: bytes) -> str:
-    """Write an image as an address that holds all of it."""
+    """Return an image as a data URL."""
     return "data:image/png;base64," + base64.b64encode(image).decode()
 
 
 ROWS_MAX = 200
-"""How many rows of prices a picture has at most."""
+"""Maximum number of price rows of an image."""
 
 SHADES = 32
-"""How many strengths each colour has."""
+"""The number of opacities of each colour."""
 
 FAINT, STRONG = 26, 255
-"""The opacity of the least size and of the largest."""
+"""The opacity of the smallest and of the largest size."""
 
 FAINT_SHARE = 20
-"""One in so many cells is painted as faintly as can be."""
+"""One in this many cells has the lowest opacity."""
 
 BID_COLOUR, ASK_COLOUR = (43, 108, 214), (214, 88, 24)
 
@@ -77,37 +77,37 @@ OPACITIES = [
     FAINT + (STRONG - FAINT) * step * (SHADES - 1 + 3 * step) // (4 * (SHADES - 1) ** 2)
     for step in range(SHADES)
 ]
-"""The opacity of each strength: large sizes stand out, and no two are equal."""
+"""The opacities: they grow faster for large sizes, and no two are equal."""
 
 POINT = 1 << 16
-"""One, in the logarithms below."""
+"""The fixed-point unit of the logarithms below."""
 
 
 class Heat(NamedTuple):
-    """A picture of the depth of one book."""
+    """A heat map of the depth of one book."""
 
     image: Markup
-    """The picture, to lie behind a drawing."""
+    """The image, to go behind a drawing."""
     scale: Scale
-    """What its height stands for, in **half** ticks, so that a price is the middle of its row."""
+    """The vertical scale in **half** ticks, so that a price is the middle of its row."""
     more: dict[str, Any]
-    """What the page needs where one points at it."""
+    """Data for the tooltip script."""
     least: int
-    """The size up to which all is painted as faintly, in lots."""
+    """The largest size with the lowest opacity, in lots."""
     most: int
-    """The largest."""
+    """The largest size, in lots."""
     band: int
-    """How many prices a row stands for."""
+    """The number of prices per row."""
 
 
 def logarithm(size: int) -> int:
-    """Give the logarithm of a size to the base 2, straight between its powers.
+    """Return the logarithm of a size to the base 2, linear between powers of two.
 
     Args:
         size: 1 or more.
 
     Returns:
-        It, in units of 1 / 65,536.
+        The logarithm in units of 1 / 65,536.
 
     >>> logarithm(1), logarithm(8) == 3 * POINT, logarithm(12) - logarithm(8) == POINT // 2
     (0, True, True)
@@ -117,13 +117,13 @@ def logarithm(size: int) -> int:
 
 
 def shade(size: int, least: int, most: int) -> int:
-    """Give the strength of a size between the least and the largest, from 0 on."""
+    """Return the opacity index of a size between the smallest and the largest, from 0."""
     width = logarithm(most) - logarithm(least)
     return (logarithm(size) - logarithm(least)) * (SHADES - 1) // width if width else SHADES - 1
 
 
 def size_of(strength: int, least: int, most: int) -> int:
-    """Give a size of that strength: the smallest one, about."""
+    """Return approximately the smallest size of an opacity index."""
     width = logarithm(most) - logarithm(least)
     height = logarithm(least) - (-width * strength // (SHADES - 1))
     power, rest = divmod(height, POINT)
@@ -131,7 +131,7 @@ def size_of(strength: int, least: int, most: int) -> int:
 
 
 def palette() -> list[tuple[int, int, int, int]]:
-    """List the colours: nothing, then the bids from weak to strong, then the asks."""
+    """Return the colours: transparent, then bids by opacity, then asks."""
     return [
         (0, 0, 0, 0),
         *((*colour, opacity) for colour in (BID_COLOUR, ASK_COLOUR) for opacity in OPACITIES),
@@ -139,17 +139,17 @@ def palette() -> list[tuple[int, int, int, int]]:
 
 
 def heat(depths: Depths, instrument: int, span: Span, low: int, high: int) -> Heat | None:
-    """Paint a book.
+    """Draw the heat map of a book.
 
     Args:
-        depths: the pictures of the books.
-        instrument: which book.
-        span: the time axis, of which each column shows the latest picture.
+        depths: the snapshots of the books.
+        instrument: the book.
+        span: the time axis; each column shows its latest snapshot.
         low: the lowest price to show, in ticks.
-        high: the highest.
+        high: the highest price to show, in ticks.
 
     Returns:
-        The picture; None where nothing rests at those prices.
+        The heat map, or None if no order rests at these prices.
     """
     levels = depths.levels
     mine = (levels["instrument"] == instrument) & (levels["price"] >= low)
@@ -159,21 +159,21 @@ def heat(depths: Depths, instrument: int, span: Span, low: int, high: int) -> He
     band = -(-(high - low + 1) // ROWS_MAX)
     height = -(-(high - low + 1) // band)
     cells = _cells(rows, len(depths.times), low, band, height)
-    taken = {size for size in np.unique(cells).tolist() if size}
+    sizes = {size for size in np.unique(cells).tolist() if size}
     ordered = np.sort(np.abs(cells[cells != 0]))
-    # The smallest are few and far below all others.
+    # A few sizes are far below all others.
     least, most = int(ordered[len(ordered) // FAINT_SHARE]), int(ordered[-1])
-    strengths = {size: _colour(size, least, most) for size in taken} | {0: 0}
-    known = np.array(sorted(strengths))
-    colours = np.array([strengths[size] for size in known.tolist()], np.uint8)
-    painted = colours[np.searchsorted(known, cells)][_pictures(depths, span)].T[::-1]
-    image = address(png(np.ascontiguousarray(painted), palette()))
-    about = {"low": low, "band": band, "rows": height}
+    indices = {size: _colour(size, least, most) for size in sizes} | {0: 0}
+    known = np.array(sorted(indices))
+    colours = np.array([indices[size] for size in known.tolist()], np.uint8)
+    pixels = colours[np.searchsorted(known, cells)][_snapshots(depths, span)].T[::-1]
+    image = address(png(np.ascontiguousarray(pixels), palette()))
+    rows_data = {"low": low, "band": band, "rows": height}
     texts = [number(size_of(step, least, most)) for step in range(SHADES)]
     return Heat(
         tag("img", src=image, alt="", class_="heat"),
         Scale(2 * low - 1, 2 * (low + height * band) - 1),
-        {"heat": {**about, "sizes": texts, "opacities": OPACITIES}},
+        {"heat": {**rows_data, "sizes": texts, "opacities": OPACITIES}},
         least,
         most,
         band,
@@ -181,31 +181,30 @@ def heat(depths: Depths, instrument: int, span: Span, low: int, high: int) -> He
 
 
 def _colour(size: int, least: int, most: int) -> int:
-    """Give the number of the colour of a size; those of asks are below 0."""
+    """Return the palette index of a size; sizes of asks are negative."""
     return 1 + shade(max(abs(size), least), least, most) + (SHADES if size < 0 else 0)
 
 
-def _cells(rows: Records, pictures: int, low: int, band: int, height: int) -> npt.NDArray[np.int64]:
-    """Add up the sizes of each row of each picture; asks below 0, the larger side where both."""
+def _cells(
+    rows: Records, snapshots: int, low: int, band: int, height: int
+) -> npt.NDArray[np.int64]:
+    """Add up sizes by snapshot and row; asks are negative, the larger side wins."""
     sides = []
     for side in (0, 1):
         some = rows[rows["side"] == side]
-        cells = np.zeros((pictures, height), np.int64)
-        # No sum of a row may be too large for its cell.
+        cells = np.zeros((snapshots, height), np.int64)
+        # Limits each size so that the sum of a row cannot overflow.
         sizes = np.minimum(some["size"], LOTS_MAX // band)
-        np.add.at(cells, (some["picture"], (some["price"] - low) // band), sizes)
+        np.add.at(cells, (some["snapshot"], (some["price"] - low) // band), sizes)
         sides.append(cells)
     bids, asks = sides
     return np.where(bids >= asks, bids, -asks)
 
 
-def _pictures(depths: Depths, span: Span) -> list[int]:
-    """Choose the picture for each column: the last one before it ends, or else the first."""
+def _snapshots(depths: Depths, span: Span) -> list[int]:
+    """Return the snapshot of each column: the last one before its end, or else the first."""
     begins = span.begins()
     ends = np.array([end - 1 for _, end in itertools.pairwise(begins)], np.int64)
     places = np.searchsorted(depths.times, ends, side="right") - 1
     chosen: list[int] = np.maximum(places, 0).tolist()
     return chosen
-
-
-# MERGED clob.replay.report.heatmap: Writes a picture of few colours as PNG, and as the address of an image inside a page.

@@ -1,13 +1,14 @@
-"""Writes a run as one page of HTML that needs nothing else: figures, tables, style and script."""
+"""Writes a run as a self-contained HTML page, and as a small table for notebooks."""
 
 import base64
 import hashlib
 import os
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from clob.replay.report.formats import amount, change, date, duration, moment, number
 from clob.replay.report.lines import HEIGHT, Span, reduce_steps, scale_of, steps
+from clob.replay.report.run import ReportedRun
 from clob.replay.report.sections import (
     book_sections,
     check_section,
@@ -19,31 +20,27 @@ from clob.replay.report.sections import (
     tiles,
 )
 from clob.replay.report.summary import Flow, Money, OwnOrders, flows, money_of, own_orders, ranks
-from clob.replay.report.tables import amount, change, date, duration, markets_table, moment, number
+from clob.replay.report.tables import markets_table
 from clob.replay.report.tags import Markup, tag, together
 
-if TYPE_CHECKING:
-    from clob.replay.results import Backtest
-
-
 WEB = resources.files("clob.replay.report") / "web"
-"""Where style and script are."""
+"""The directory of the style sheet and the script."""
 
 
 def write_report(
-    result: "Backtest", path: str | os.PathLike[str], *, title: str | None = None
+    result: ReportedRun, path: str | os.PathLike[str], *, title: str | None = None
 ) -> None:
-    """Write a run as one page of HTML.
+    """Write a run as one HTML page.
 
-    The page needs no network and no other file. It has no more than two megabytes, however long
-    the run was: lines show the exact lowest and highest value of each of some hundred columns,
-    tables are exact. The same run gives the same bytes.
+    The page needs no network and no other file, and is below two megabytes for any length of run:
+    figures show the exact lowest and highest value of each of some hundred columns, tables are
+    exact. Equal runs produce equal bytes.
 
     Args:
-        result: the run. The depth over time is there if it was run with ``sample``; prices and
-            trades, if they were kept.
+        result: the run. The depth over time needs ``sample``; prices and trades are shown if they
+            were kept.
         path: the file to write.
-        title: what to call the page; None calls it as the recording is called.
+        title: the title of the page; None takes the name of the recording.
 
     Raises:
         OSError: the file cannot be written.
@@ -51,22 +48,22 @@ def write_report(
     Path(path).write_text(page(result, title=title), encoding="utf-8")
 
 
-def page(result: "Backtest", *, title: str | None = None) -> str:
-    """Give the page that :func:`write_report` writes.
+def page(result: ReportedRun, *, title: str | None = None) -> str:
+    """Return the page that :func:`write_report` writes.
 
     Args:
         result: the run.
-        title: what to call it.
+        title: the title of the page; None takes the name of the recording.
     """
     name = title or result.name or "replay"
     money, orders, parts = money_of(result), own_orders(result), flows(result)
     body = _body(result, name, money, orders, parts)
     script = (WEB / "report.js").read_text("utf-8")
     style = (WEB / "report.css").read_text("utf-8")
-    known = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-        f"script-src 'sha256-{known}'; base-uri 'none'; form-action 'none'"
+        f"script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'"
     )
     head = tag(
         "head",
@@ -82,9 +79,9 @@ def page(result: "Backtest", *, title: str | None = None) -> str:
 
 
 def _body(
-    result: "Backtest", name: str, money: Money | None, orders: OwnOrders, parts: list[Flow]
+    result: ReportedRun, name: str, money: Money | None, orders: OwnOrders, parts: list[Flow]
 ) -> Markup:
-    """Write what is to be seen."""
+    """Write the visible content."""
     drawn = drawn_flows(parts)
     sections: list[tuple[str, str, Markup]] = []
     if money is not None:
@@ -109,15 +106,15 @@ def _body(
                 id="main",
             ),
             _footer(result),
-            tag("div", id="told", class_="unseen", aria_live="polite"),
+            tag("div", id="live", class_="unseen", aria_live="polite"),
         ]
     )
 
 
-def _header(result: "Backtest", name: str, links: Markup) -> Markup:
-    """Write what it is and how it went."""
+def _header(result: ReportedRun, name: str, links: Markup) -> Markup:
+    """Write title, status and settings of the run."""
     setting = result.setting
-    told = [
+    facts = [
         result.mode,
         f"{number(result.events)} events in {duration(setting.last_ns - setting.start_ns)}",
         f"{moment(setting.start_ns, 0)} to {_ending(setting.start_ns, setting.last_ns)}",
@@ -126,20 +123,19 @@ def _header(result: "Backtest", name: str, links: Markup) -> Markup:
     return tag(
         "header",
         tag("div", tag("h1", name), status(result), class_="name"),
-        tag("p", " · ".join(told), class_="faint"),
+        tag("p", " · ".join(facts), class_="faint"),
         tag("p", setting.note, class_="faint") if setting.note else Markup(""),
         links,
     )
 
 
 def _ending(start_ns: int, last_ns: int) -> str:
-    """Write the end of a time, without the date if it is that of the beginning."""
-    told = moment(last_ns, 0)
-    return told.removeprefix(f"{date(start_ns)} ")
+    """Write the end of a time range, without the date if it equals that of the start."""
+    return moment(last_ns, 0).removeprefix(f"{date(start_ns)} ")
 
 
-def _footer(result: "Backtest") -> Markup:
-    """Write how to know the run again, and how to read the page."""
+def _footer(result: ReportedRun) -> Markup:
+    """Write the digest, the problems of the input and how to read the page."""
     problems = ", ".join(f"{number(n)} {kind}" for kind, n in result.setting.problems.items())
     return tag(
         "footer",
@@ -147,24 +143,20 @@ def _footer(result: "Backtest") -> Markup:
         tag("p", f"Problems of the input: {problems or 'none'}."),
         tag(
             "p",
-            "Lines show the exact lowest, highest and last value of each column of time, tables "
-            "are exact. Where own fills lie close together, one dot stands for several. "
-            "Amounts are collateral and whole tokens, prices ticks, sizes lots, one of "
-            f"which is {number(result.setting.lot_wei)} wei. Times are UTC as recorded.",
+            "Figures show the exact lowest, highest and last value of each column of time; tables "
+            "are exact. One dot may stand for several own fills that are close together. "
+            "Amounts are in collateral and whole tokens, prices in ticks, sizes in lots of "
+            f"{number(result.setting.lot_wei)} wei. Times are UTC as recorded.",
         ),
     )
 
 
 COLUMNS = 240
-"""How many columns the line has."""
+"""The number of columns of the notebook figure."""
 
 
-def notebook(result: "Backtest") -> str:
-    """Write a run as a small table, with the line of its wealth if it had a strategy.
-
-    Args:
-        result: the run.
-    """
+def notebook(result: ReportedRun) -> str:
+    """Return a run as a small HTML table, with a line of its wealth if it had a strategy."""
     money = money_of(result)
     rows = [
         ("events", number(result.events)),
@@ -187,8 +179,8 @@ def notebook(result: "Backtest") -> str:
     return tag("div", tag("table", tag("caption", result.name or "replay"), *cells), line)
 
 
-def _line(result: "Backtest", money: Money) -> Markup:
-    """Draw the wealth in the colour of the text around it."""
+def _line(result: ReportedRun, money: Money) -> Markup:
+    """Draw the wealth in the colour of the surrounding text."""
     start, last = result.setting.start_ns, result.setting.last_ns
     span = Span(start, max(last, start), COLUMNS)
     wealth = reduce_steps(result.equity["ts_ns"], result.equity["wealth"], span)
@@ -210,6 +202,3 @@ def _line(result: "Backtest", money: Money) -> Markup:
         role="img",
         aria_label=f"wealth, ending at {amount(money.wealth)}",
     )
-
-
-# MERGED clob.replay.report.page: What a notebook shows of a run: the headline as a small table, and the line of its wealth.

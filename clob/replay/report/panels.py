@@ -1,26 +1,23 @@
 """The panels of a report: wealth and drawdown, positions, prices with own fills, depth."""
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clob.replay.report import lines as strokes
 from clob.replay.report.figure import LegendEntry, Panel, Tooltip, summary_of, texts_of
+from clob.replay.report.formats import amount, change, number
 from clob.replay.report.heatmap import Heat
 from clob.replay.report.lines import Columns, Scale, Span, add_up, reduce_steps, scale_of
+from clob.replay.report.run import ReportedRun
 from clob.replay.report.summary import Flow, Money, drawdowns, top
-from clob.replay.report.tables import amount, change, number
 from clob.replay.report.tags import Markup
 
-if TYPE_CHECKING:
-    from clob.replay.results import Backtest
-
-TOLD_MAX = 4
-"""How many own fills of a column are told where one points."""
+TOOLTIP_FILLS_MAX = 4
+"""How many own fills of a column the tooltip lists."""
 
 MANY = 300
-"""From how many own fills on their dots are small."""
+"""The number of own fills above which dots are small."""
 
 KINDS = (
     ("buy", "bought, resting", True, True),
@@ -28,10 +25,10 @@ KINDS = (
     ("buy taker", "bought, incoming", True, False),
     ("sell taker", "sold, incoming", False, False),
 )
-"""The kinds of own fills: class, what to call them, whether they buy and whether they rested."""
+"""The kinds of own fills: CSS class, label, whether they buy, and whether they rested."""
 
 
-def wealth_panels(result: "Backtest", money: Money, span: Span) -> list[Panel]:
+def wealth_panels(result: ReportedRun, money: Money, span: Span) -> list[Panel]:
     """Draw wealth, drawdown and collateral."""
     rows = result.equity
     wealth = reduce_steps(rows["ts_ns"], rows["wealth"], span)
@@ -51,50 +48,50 @@ def wealth_panels(result: "Backtest", money: Money, span: Span) -> list[Panel]:
 
 
 def position_panel(flows: list[Flow], span: Span) -> Panel | None:
-    """Draw the tokens of one market; None where there never were any."""
-    found = [
+    """Draw the tokens of one market; None if there were no positions."""
+    positions = [
         (flow, reduce_steps(flow.positions["ts_ns"], flow.positions["size"], span))
         for flow in flows
         if len(flow.positions)
     ]
-    if not found:
+    if not positions:
         return None
-    bounds = [columns.bounds() or (0, 0) for _, columns in found]
+    bounds = [columns.bounds() or (0, 0) for _, columns in positions]
     scale = scale_of(min(low for low, _ in bounds), max(high for _, high in bounds), zero=True)
     panel = Panel("position, in tokens", 150, scale, amount, "")
     panel.layers.append(strokes.level(scale.y(0), 2 * span.columns))
-    for flow, columns in found:
+    for flow, columns in positions:
         colour = "no" if flow.instrument.number % 2 else "yes"
-        if len(found) == 1:
+        if len(positions) == 1:
             panel.layers.append(strokes.area(columns.last, scale, 0, colour))
         _add_line(panel, columns, colour, flow.instrument.outcome)
     return panel
 
 
 def _add_line(panel: Panel, columns: Columns, colour: str, label: str) -> None:
-    """Draw a line, and tell of it."""
+    """Add a line with its legend entry, tooltip and description."""
     panel.layers.append(strokes.line(columns, panel.scale, colour))
     panel.keys.append(LegendEntry(colour, label))
-    panel.told.append(Tooltip(colour, label, texts_of(columns, panel.write)))
+    panel.tooltips.append(Tooltip(colour, label, texts_of(columns, panel.write)))
     panel.summary = f"{panel.summary} {summary_of(label, columns, panel.write)}".strip()
 
 
 def price_lines(flow: Flow, span: Span) -> dict[str, Columns]:
-    """Draw best bid, best ask and trades of a book down to columns, those that are known."""
-    found = {}
+    """Reduce the kept best bids, best asks and trades of a book to columns."""
+    lines = {}
     if len(flow.bests):
         for side in ("bid", "ask"):
-            values, there = top(flow.bests, side)
-            found[side] = reduce_steps(flow.bests["ts_ns"], values, span, there)
+            values, exists = top(flow.bests, side)
+            lines[side] = reduce_steps(flow.bests["ts_ns"], values, span, exists)
     if len(flow.trades):
-        found["trade"] = reduce_steps(flow.trades["ts_ns"], flow.trades["price"], span)
-    return found
+        lines["trade"] = reduce_steps(flow.trades["ts_ns"], flow.trades["price"], span)
+    return lines
 
 
 def price_range(lines: dict[str, Columns], flow: Flow) -> tuple[int, int] | None:
-    """Choose the prices to show: where trades were, and best prices but for a few columns.
+    """Choose the prices to show: all trades, and best prices except those of a few columns.
 
-    Best prices far off, as before a book has filled, would make all else flat.
+    Distant best prices, as before a book has filled, would flatten everything else.
     """
     values = [int(price) for price in flow.own_fills["price"]]
     values += lines["trade"].bounds() or () if "trade" in lines else ()
@@ -120,18 +117,18 @@ def price_panel(flow: Flow, lines: dict[str, Columns], low: int, high: int, span
 
 
 def volume_panel(flow: Flow, span: Span) -> Panel:
-    """Draw how much traded in each column."""
+    """Draw the traded volume of each column."""
     sums = add_up(flow.trades["ts_ns"], flow.trades["size"], span)
-    # Nothing below the ground, little air above.
+    # No margin below zero, a small one above.
     scale = Scale(0, max(*sums, 1) * 17 // 16 + 1)
     panel = Panel("volume, in lots", 60, scale, number, f"{number(flow.volume)} lots in all.")
     panel.layers.append(strokes.area(sums, scale, 0, "volume"))
-    panel.told.append(Tooltip("volume", "volume", [number(size) for size in sums]))
+    panel.tooltips.append(Tooltip("volume", "volume", [number(size) for size in sums]))
     return panel
 
 
 def depth_panel(flow: Flow, heat: Heat, span: Span) -> Panel:
-    """Lay own fills over the picture of the depth."""
+    """Draw own fills over the heat map of the depth."""
     panel = Panel(
         "price, in ticks",
         300,
@@ -147,7 +144,7 @@ def depth_panel(flow: Flow, heat: Heat, span: Span) -> Panel:
 
 
 def _add_own(panel: Panel, flow: Flow, span: Span, factor: int) -> None:
-    """Draw the own fills over a panel whose scale counts prices times a factor."""
+    """Draw own fills on a panel whose scale counts prices times a factor."""
     fills = flow.own_fills
     if not len(fills):
         return
@@ -165,32 +162,32 @@ def _add_own(panel: Panel, flow: Flow, span: Span, factor: int) -> None:
                 layers.append(strokes.dots(places, f"taker{many}"))
             panel.keys.append(LegendEntry(colour, label, "dot"))
     panel.layers += layers
-    panel.told.append(Tooltip("own", "own fills", own_texts(flow, columns, span.columns)))
+    panel.tooltips.append(Tooltip("own", "own fills", own_texts(flow, columns, span.columns)))
 
 
 def own_texts(flow: Flow, columns: list[int], count: int) -> list[str | None]:
-    """Say of each column what own orders traded in it.
+    """Describe the own fills of each column.
 
     Args:
         flow: the book.
         columns: the column of each own fill.
-        count: how many columns there are.
+        count: the number of columns.
     """
     texts: dict[int, list[str]] = defaultdict(list)
     counts: Counter[int] = Counter()
     rows = zip(columns, flow.buys.tolist(), *_sizes_and_prices(flow), strict=True)
     for column, buys, size, price in rows:
         counts[column] += 1
-        if counts[column] <= TOLD_MAX:
+        if counts[column] <= TOOLTIP_FILLS_MAX:
             word = "bought" if buys else "sold"
             texts[column].append(f"{word} {number(size)} at {number(price)}")
-    told: list[str | None] = [None] * count
+    described: list[str | None] = [None] * count
     for column, some in texts.items():
         more = counts[column] - len(some)
-        told[column] = ", ".join(some) + (f" and {number(more)} more" if more else "")
-    return told
+        described[column] = ", ".join(some) + (f" and {number(more)} more" if more else "")
+    return described
 
 
 def _sizes_and_prices(flow: Flow) -> tuple[list[int], list[int]]:
-    """Give size and price of each own fill."""
+    """Return size and price of each own fill."""
     return flow.own_fills["size"].tolist(), flow.own_fills["price"].tolist()

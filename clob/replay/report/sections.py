@@ -1,10 +1,9 @@
-"""The parts of a report, each a heading's worth of figures and tables."""
-
-from typing import TYPE_CHECKING
+"""The sections of a report: headline tiles, figures and tables."""
 
 import numpy as np
 
 from clob.replay.report.figure import figure
+from clob.replay.report.formats import amount, change, cut, number, percent
 from clob.replay.report.heatmap import heat
 from clob.replay.report.lines import Columns, Scale, Span
 from clob.replay.report.panels import (
@@ -16,42 +15,34 @@ from clob.replay.report.panels import (
     volume_panel,
     wealth_panels,
 )
+from clob.replay.report.run import ReportedRun
 from clob.replay.report.summary import Flow, Money, OwnOrders, Rank
 from clob.replay.report.tables import (
-    amount,
-    change,
     check_table,
-    cut,
     divergence_table,
     money_table,
-    number,
     orders_table,
-    percent,
     ranks_table,
     waits_table,
 )
 from clob.replay.report.tags import Markup, tag, together
 
-if TYPE_CHECKING:
-    from clob.replay.results import Backtest
-
-
 DRAWN_MAX = 8
-"""How many books are drawn; the others are in the table only."""
+"""How many books have figures; the others are only in the table."""
 
 COLUMNS_MAX = 960
-"""How many columns a figure has where there are few."""
+"""The number of columns of a figure if there are few books."""
 
 COLUMNS_MIN = 320
-"""How many a figure has where there are many."""
+"""The number of columns of a figure if there are many books."""
 
 
-def span_of(result: "Backtest", drawn: int = 1) -> Span:
-    """Give the time axis of all figures.
+def span_of(result: ReportedRun, drawn: int = 1) -> Span:
+    """Return the time axis of all figures.
 
     Args:
         result: the run.
-        drawn: how many books are drawn: the more, the fewer columns each has.
+        drawn: the number of books with figures; more books have fewer columns each.
     """
     start = result.setting.start_ns
     count = max(COLUMNS_MAX * 2 // max(drawn, 2), COLUMNS_MIN)
@@ -59,26 +50,26 @@ def span_of(result: "Backtest", drawn: int = 1) -> Span:
 
 
 def drawn_flows(flows: list[Flow]) -> list[Flow]:
-    """Choose the books to draw: those with the most own fills, then with the most trades."""
+    """Choose the books to draw: by number of own fills, then of trades."""
     ordered = sorted(flows, key=lambda one: (-len(one.own_fills), -len(one.trades)))
     chosen = {one.instrument.number for one in ordered[:DRAWN_MAX]}
     return [one for one in flows if one.instrument.number in chosen]
 
 
-def result_section(result: "Backtest", money: Money) -> Markup:
-    """Write what was won or lost."""
+def result_section(result: ReportedRun, money: Money) -> Markup:
+    """Write profit and loss."""
     span = span_of(result)
     drawn = figure("wealth", "Wealth", span, wealth_panels(result, money, span))
     return together([drawn, money_table(result, money)])
 
 
 def book_sections(
-    result: "Backtest", flows: list[Flow], drawn: list[Flow]
+    result: ReportedRun, flows: list[Flow], drawn: list[Flow]
 ) -> list[tuple[str, str, Markup]]:
-    """Write the books that are drawn, and the positions of their markets.
+    """Write the figures of books and the positions of their markets.
 
     Returns:
-        Id, heading and content of each.
+        Id, heading and content of each book.
     """
     span = span_of(result, len(drawn))
     sections = []
@@ -99,25 +90,25 @@ def _prices(flow: Flow, span: Span) -> Markup:
     lines = price_lines(flow, span)
     shown = price_range(lines, flow)
     if shown is None:
-        return tag("p", "Neither trades nor best prices were kept.", class_="faint")
+        return tag("p", "Trades and best prices were not kept.", class_="faint")
     panels = [price_panel(flow, lines, *shown, span)]
     if len(flow.trades):
         panels.append(volume_panel(flow, span))
-    note = "" if _all_shown(lines, panels[0].scale) else "Best prices far off are beyond the frame."
+    note = "" if _all_shown(lines, panels[0].scale) else "Some best prices are outside the frame."
     return figure(f"price-{flow.instrument.number}", "Price", span, panels, note=note)
 
 
 def _all_shown(lines: dict[str, Columns], scale: Scale) -> bool:
-    """Tell whether all lines stay within the frame."""
+    """Return whether all lines stay within the frame."""
     bounds = [one.bounds() for one in lines.values()]
     return all(b is None or (scale.low <= b[0] and b[1] <= scale.high) for b in bounds)
 
 
-def _depth(result: "Backtest", flow: Flow, span: Span) -> Markup:
+def _depth(result: ReportedRun, flow: Flow, span: Span) -> Markup:
     """Draw the depth over time."""
     if result.depths is None:
-        told = "The depth over time was not taken down; backtest(..., sample=256) does it."
-        return tag("p", told, class_="faint")
+        text = "The depth was not sampled; run backtest(..., sample=256)."
+        return tag("p", text, class_="faint")
     setting = result.setting
     shown = price_range(price_lines(flow, span), flow) or (setting.lo, setting.hi)
     air = max((shown[1] - shown[0]) // 3, 8)
@@ -125,56 +116,57 @@ def _depth(result: "Backtest", flow: Flow, span: Span) -> Markup:
     columns = span._replace(columns=min(span.columns, len(result.depths.times)))
     picture = heat(result.depths, flow.instrument.number, columns, low, high)
     if picture is None:
-        return tag("p", "Nothing ever rested in this book.", class_="faint")
-    told = f"From {number(picture.least)} lots, faint, to {number(picture.most)}, strong."
+        return tag("p", "No order rested in this book.", class_="faint")
+    note = f"From {number(picture.least)} lots (faint) to {number(picture.most)} (strong)."
     if picture.band > 1:
-        told += f" Each row adds up {picture.band} prices."
+        note += f" Each row is the sum of {picture.band} prices."
     panel = depth_panel(flow, picture, columns)
-    name = f"depth-{flow.instrument.number}"
-    return figure(name, "Depth", columns, [panel], note=told, more=picture.more)
+    return figure(
+        f"depth-{flow.instrument.number}", "Depth", columns, [panel], note=note, more=picture.more
+    )
 
 
-def queue_section(orders: OwnOrders, found: list[Rank]) -> Markup:
-    """Write what became of orders by their place in the queue."""
-    if not found:
-        return tag("p", "No own order ever rested.", class_="faint")
-    lead = "How many lots stood in front of an own order when it began to rest, and what became."
-    parts = [tag("p", lead, class_="faint"), ranks_table(found)]
+def queue_section(orders: OwnOrders, queue_ranks: list[Rank]) -> Markup:
+    """Write the results of orders by their place in the queue."""
+    if not queue_ranks:
+        return tag("p", "No own order rested.", class_="faint")
+    lead = "Results of own orders by the lots ahead of them when they started to rest."
+    parts = [tag("p", lead, class_="faint"), ranks_table(queue_ranks)]
     if (orders.resting_ns >= 0).any():
         parts.append(waits_table(orders))
     return together(parts)
 
 
-def orders_section(result: "Backtest", orders: OwnOrders) -> Markup:
-    """Write what became of the own orders."""
+def orders_section(result: ReportedRun, orders: OwnOrders) -> Markup:
+    """Write the results of own orders."""
     if not len(orders.rows):
         return tag("p", "No order was sent.", class_="faint")
     return orders_table(result, orders)
 
 
-def check_section(result: "Backtest") -> Markup:
-    """Write how the run compares with what was recorded."""
+def check_section(result: ReportedRun) -> Markup:
+    """Write the comparison of the run with the records."""
     parts = []
     if result.check is None:
-        parts.append(tag("p", "Nothing was compared with what was recorded.", class_="faint"))
+        parts.append(tag("p", "The run was not compared with the records.", class_="faint"))
     else:
         parts.append(check_table(result.check))
     if result.divergence.total:
         parts.append(divergence_table(result.divergence))
     else:
-        parts.append(tag("p", "No divergence from history."))
+        parts.append(tag("p", "No divergence from the records."))
     return together(parts)
 
 
 def tile(name: str, label: str, value: str, more: str = "", mood: str = "") -> Markup:
-    """Write one figure of the headline.
+    """Write one tile of the headline.
 
     Args:
-        name: its key, by which tests and people's scripts find it.
-        label: what it is.
-        value: the figure; long decimals are cut, the title has all of them.
-        more: what stands below it.
-        mood: ``good``, ``bad`` or nothing.
+        name: the key of the value, for scripts and tests.
+        label: the label.
+        value: the value; long decimals are cut, the tooltip has all of them.
+        more: a second line.
+        mood: ``good``, ``bad`` or empty.
     """
     return tag(
         "div",
@@ -185,27 +177,27 @@ def tile(name: str, label: str, value: str, more: str = "", mood: str = "") -> M
     )
 
 
-def tiles(result: "Backtest", money: Money | None, orders: OwnOrders, flows: list[Flow]) -> Markup:
+def tiles(result: ReportedRun, money: Money | None, orders: OwnOrders, flows: list[Flow]) -> Markup:
     """Write the headline."""
     volume = sum(result.fills["size"].tolist())
     kept = result.counts["fills"] == len(result.fills)
-    found: list[Markup] = []
+    parts: list[Markup] = []
     if money is not None:
-        found += _own(result, money, orders)
-    found.append(tile("events", "Events", number(result.events)))
+        parts += _own(result, money, orders)
+    parts.append(tile("events", "Events", number(result.events)))
     wei = volume * result.setting.lot_wei
     traded = f"{number(volume)} lots, {cut(amount(wei))} tokens" if kept else "not kept"
-    found.append(tile("fills", "Trades", number(result.counts["fills"]), traded))
+    parts.append(tile("fills", "Trades", number(result.counts["fills"]), traded))
     check = result.check
     if check is not None:
-        told = f"{number(check.exact)} of {number(check.takers)} recorded takers exact"
-        found.append(tile("exact", "Reproduced", percent(check.exact, check.takers), told))
-    found.append(tile("divergences", "Divergences", number(result.divergence.total)))
-    return tag("dl", *found, class_="tiles")
+        exact = f"{number(check.exact)} of {number(check.takers)} recorded takers exact"
+        parts.append(tile("exact", "Reproduced", percent(check.exact, check.takers), exact))
+    parts.append(tile("divergences", "Divergences", number(result.divergence.total)))
+    return tag("dl", *parts, class_="tiles")
 
 
-def _own(result: "Backtest", money: Money, orders: OwnOrders) -> list[Markup]:
-    """Write the figures of a strategy."""
+def _own(result: ReportedRun, money: Money, orders: OwnOrders) -> list[Markup]:
+    """Write the tiles of a strategy."""
     fills = result.own_fills
     resting = int(np.count_nonzero(fills["resting"]))
     lots = sum(fills["size"].tolist())
@@ -231,13 +223,10 @@ def _own(result: "Backtest", money: Money, orders: OwnOrders) -> list[Markup]:
     ]
 
 
-def status(result: "Backtest") -> Markup:
-    """Write whether the run is what history says, as a badge."""
+def status(result: ReportedRun) -> Markup:
+    """Write whether the run matches the records, as a badge."""
     if result.check is None:
         return tag("span", "not compared", class_="badge")
     if result.check.ok and not result.divergence.total:
         return tag("span", "as recorded", class_="badge good")
     return tag("span", f"{number(result.divergence.total)} divergences", class_="badge warn")
-
-
-# MERGED clob.replay.report.sections: The headline of a report: the few figures one looks for first.

@@ -1,54 +1,51 @@
-"""The figures of a report: money, own orders and their queues, counted from the tables, exactly."""
+"""The figures of a report, counted exactly: money, own orders, queues, and tables by book."""
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import OWN_ID, Instrument
+from clob.replay.report.run import ReportedRun
 from clob.replay.sim.orders import OrderState
 
-if TYPE_CHECKING:
-    from clob.replay.results import Backtest
-
-
 FEW = 4
-"""Fewer groups than this are made finer."""
+"""With fewer groups than this, finer groups are used."""
 
 
 class Money(NamedTuple):
-    """What became of the money, in wei of collateral."""
+    """The money of a run, in wei of collateral."""
 
     initial: int
-    """The collateral it began with."""
+    """The collateral at the start."""
     collateral: int
-    """The collateral there is in the end."""
+    """The collateral at the end."""
     wealth: int
-    """Collateral and the value of all tokens in the end."""
+    """Collateral plus the value of all tokens at the end."""
     realised: int
-    """The profit realised, fees taken off."""
+    """Realised profit after fees."""
     unrealised: int
-    """The profit there is on paper: what the tokens are worth less what they cost."""
+    """Unrealised profit: the value of the tokens minus their cost."""
     fees: int
     """The fees paid in collateral."""
     fee_tokens: int
-    """The fees paid in tokens, in wei of whichever tokens they were."""
+    """The fees paid in tokens, in wei, summed over all tokens."""
     drawdown: int
-    """The largest fall below an earlier peak of the wealth, 0 or more."""
+    """The largest fall of the wealth below an earlier peak, 0 or more."""
     drawdown_ns: int
-    """When that was reached."""
+    """The time of the largest drawdown."""
 
     @property
     def profit(self) -> int:
-        """Give what was won or lost in all."""
+        """The total profit or loss."""
         return self.wealth - self.initial
 
 
-def money_of(result: "Backtest") -> Money | None:
-    """Sum up the money of a run; None where nothing was owned."""
+def money_of(result: ReportedRun) -> Money | None:
+    """Sum up the money of a run; None without a portfolio."""
     portfolio, equity = result.portfolio, result.equity
     if portfolio is None or not len(equity):
         return None
@@ -69,7 +66,7 @@ def money_of(result: "Backtest") -> Money | None:
 
 
 def drawdowns(wealth: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Give how far below its peak so far each wealth is, 0 or less.
+    """Return the distance of each wealth from its peak so far, 0 or less.
 
     Args:
         wealth: Python integers as objects.
@@ -79,69 +76,69 @@ def drawdowns(wealth: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class OwnOrders(NamedTuple):
-    """What became of own orders; arrays with an entry for each, in order of sending."""
+    """The results of own orders; arrays with an entry per order, in order of sending."""
 
     rows: npt.NDArray[np.void]
     """The table of orders."""
     filled: npt.NDArray[np.int64]
-    """How much of each was filled, in lots, heard of or not."""
+    """The filled size of each order, in lots, including fills not yet reported."""
     first_ns: npt.NDArray[np.int64]
-    """When each was first filled; -1 if never."""
+    """The time of the first fill of each order; -1 if it has none."""
     resting_ns: npt.NDArray[np.int64]
-    """When each was first filled while it rested; -1 if never."""
+    """The time of the first fill as a resting order; -1 if it has none."""
 
     def which(self, fate: str) -> npt.NDArray[np.bool_]:
-        """Tell which orders met a fate of :data:`FATES`."""
+        """Return a mask of the orders with a result of :data:`FATES`."""
         rows, filled = self.rows, self.filled
-        whole, some, refused = self.whole, filled > 0, self.refused
-        gone = (rows["done_ns"] >= 0) & ~refused
+        whole, some, rejected = self.whole, filled > 0, self.rejected
+        gone = (rows["done_ns"] >= 0) & ~rejected
         return {
-            "filled whole": whole,
-            "filled in part, then cancelled": some & ~whole & gone,
+            "completely filled": whole,
+            "partially filled, then cancelled": some & ~whole & gone,
             "cancelled with nothing filled": ~some & gone,
-            "refused": refused,
-            "in the book at the end": (rows["arrived_ns"] >= 0) & ~whole & ~gone & ~refused,
-            "under way at the end": rows["arrived_ns"] < 0,
+            "rejected": rejected,
+            "in the book at the end": (rows["arrived_ns"] >= 0) & ~whole & ~gone & ~rejected,
+            "in transit at the end": rows["arrived_ns"] < 0,
         }[fate]
 
     @property
     def whole(self) -> npt.NDArray[np.bool_]:
-        """Tell which were filled whole."""
+        """A mask of completely filled orders."""
         full: npt.NDArray[np.bool_] = (self.filled == self.rows["size"]) & (self.filled > 0)
         return full
 
     @property
-    def refused(self) -> npt.NDArray[np.bool_]:
-        """Tell which were refused, as far as the strategy has heard."""
-        told: npt.NDArray[np.bool_] = self.rows["state"] == int(OrderState.REFUSED)
-        return told
+    def rejected(self) -> npt.NDArray[np.bool_]:
+        """A mask of rejected orders, as reported to the strategy."""
+        mask: npt.NDArray[np.bool_] = self.rows["state"] == int(OrderState.REJECTED)
+        return mask
 
     @property
     def rested(self) -> npt.NDArray[np.bool_]:
-        """Tell which came to rest."""
-        told: npt.NDArray[np.bool_] = self.rows["ahead"] >= 0
-        return told
+        """A mask of orders that rested."""
+        mask: npt.NDArray[np.bool_] = self.rows["ahead"] >= 0
+        return mask
 
 
 FATES = (
-    "filled whole",
-    "filled in part, then cancelled",
+    "completely filled",
+    "partially filled, then cancelled",
     "cancelled with nothing filled",
-    "refused",
+    "rejected",
     "in the book at the end",
-    "under way at the end",
+    "in transit at the end",
 )
-"""What may become of an own order; of each, exactly one."""
+"""The results of own orders; each order has exactly one."""
 
 
-def own_orders(result: "Backtest") -> OwnOrders:
-    """Find what became of the own orders, from the fills themselves."""
+def own_orders(result: ReportedRun) -> OwnOrders:
+    """Compute the results of own orders from their fills."""
     rows, fills = result.orders, result.own_fills
     filled = np.zeros(len(rows), np.int64)
     first, resting = (np.full(len(rows), -1, np.int64) for _ in range(2))
     places = (fills["order_id"] - np.uint64(OWN_ID)).astype(np.int64)
     np.add.at(filled, places, fills["size"])
-    # Backwards, so that the first fill of an order is written last.
+    # Backwards, so that the first fill of an order is written last and stays.
     first[places[::-1]] = fills["ts_ns"][::-1]
     rests = np.flatnonzero(fills["resting"])[::-1]
     resting[places[rests]] = fills["ts_ns"][rests]
@@ -149,34 +146,34 @@ def own_orders(result: "Backtest") -> OwnOrders:
 
 
 class Rank(NamedTuple):
-    """The own orders that found so much in front of them."""
+    """The own orders with a similar size ahead of them."""
 
     low: int
-    """The least that was ahead, in lots."""
+    """The smallest size ahead, in lots."""
     high: int
-    """The most, in lots."""
+    """The largest size ahead, in lots."""
     orders: int
-    """How many they are."""
+    """The number of orders."""
     whole: int
-    """How many were filled whole."""
+    """The number of completely filled orders."""
     partly: int
-    """How many in part."""
+    """The number of partially filled orders."""
     size: int
-    """What they were for, in lots."""
+    """The total size of the orders, in lots."""
     filled: int
-    """How much of that was filled, in lots."""
+    """The filled size, in lots."""
     wait_ns: int | None
-    """The median of the time to the first fill of those that had one."""
+    """The median time to the first fill, of the orders that had one."""
 
 
 def ranks(orders: OwnOrders) -> list[Rank]:
-    """Group the orders that rested by what was in front of them."""
-    ahead, found = orders.rows["ahead"], []
+    """Group the orders that rested by the size ahead of them."""
+    ahead, ranked = orders.rows["ahead"], []
     rested = ahead[orders.rested]
     for low, high in groups(rested.tolist()):
         mine = (ahead >= low) & (ahead <= high)
         waits = waits_of(orders, mine)
-        found.append(
+        ranked.append(
             Rank(
                 low,
                 high,
@@ -188,38 +185,37 @@ def ranks(orders: OwnOrders) -> list[Rank]:
                 waits[(len(waits) - 1) // 2] if waits else None,
             )
         )
-    return found
+    return ranked
 
 
 def waits_of(orders: OwnOrders, which: npt.NDArray[np.bool_]) -> list[int]:
-    """List how long orders rested until their first fill, in ns, the shortest first."""
+    """Return the times from resting to the first fill, in ns, sorted."""
     mine = which & (orders.resting_ns >= 0)
     waits = orders.resting_ns[mine] - orders.rows["arrived_ns"][mine]
     return sorted(waits.tolist())
 
 
 def groups(values: Iterable[int]) -> list[tuple[int, int]]:
-    """Part numbers from 0 on into groups: 0, and tens, hundreds and so on.
+    """Divide numbers from 0 on into groups: 0, and powers of ten.
 
-    Where those are few, they are parted at 2 and 5 as well. Groups without any are left out at
-    both ends.
+    With few groups, the limits 2 and 5 are used as well. Empty groups at both ends are dropped.
 
     Args:
         values: the numbers.
 
     Returns:
-        The lowest and the highest number that belongs to each group.
+        The lowest and the highest number of each group.
 
     >>> groups([0, 7, 12])
     [(0, 0), (5, 9), (10, 19)]
     """
     known = sorted(set(values))
-    found = _groups(known, (1,))
-    return found if len(found) >= FEW else _groups(known, (1, 2, 5))
+    tens = _groups(known, (1,))
+    return tens if len(tens) >= FEW else _groups(known, (1, 2, 5))
 
 
 def _groups(known: list[int], units: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Part sorted numbers into groups that begin with these digits."""
+    """Divide sorted numbers into groups that start with these digits."""
     if not known:
         return []
     begins = [0]
@@ -230,23 +226,23 @@ def _groups(known: list[int], units: tuple[int, ...]) -> list[tuple[int, int]]:
     begins.append(power)
     pairs = [(low, high - 1) for low, high in itertools.pairwise(begins)]
     rest = known[1:] if known[0] == 0 else known
-    found = [(0, 0)] if known[0] == 0 else []
+    result = [(0, 0)] if known[0] == 0 else []
     if rest:
-        found += [one for one in pairs if one[1] >= rest[0] and 0 < one[0] <= rest[-1]]
-    return found
+        result += [one for one in pairs if one[1] >= rest[0] and 0 < one[0] <= rest[-1]]
+    return result
 
 
-NOBODY = -1
-"""Stands for an instrument that is not known."""
+UNKNOWN = -1
+"""The instrument of a trade whose book is not known."""
 
 
 class Flow(NamedTuple):
-    """What happened in one book."""
+    """The tables of one book."""
 
     instrument: Instrument
     """The book."""
     name: str
-    """What to call it."""
+    """The title."""
     trades: Records
     """Its rows of ``fills``."""
     bests: Records
@@ -254,31 +250,31 @@ class Flow(NamedTuple):
     own_fills: Records
     """The fills of own orders in it."""
     buys: npt.NDArray[np.bool_]
-    """Of each of those, whether the own order bought."""
+    """For each own fill, whether the own order bought."""
     positions: Records
     """Its rows of ``positions``."""
 
     @property
     def volume(self) -> int:
-        """Give how much traded, in lots."""
+        """The traded size, in lots."""
         return sum(self.trades["size"].tolist())
 
     @property
     def own_volume(self) -> int:
-        """Give how much own orders traded, in lots."""
+        """The size traded by own orders, in lots."""
         return sum(self.own_fills["size"].tolist())
 
 
-def flows(result: "Backtest") -> list[Flow]:
-    """Part a run by instrument, by number."""
+def flows(result: ReportedRun) -> list[Flow]:
+    """Split the tables of a run by instrument."""
     trades = instruments_of_fills(result)
     own, positions = result.own_fills, result.positions
     places = (own["order_id"] - np.uint64(OWN_ID)).astype(np.int64)
     buys = result.orders["side"][places] == 0
-    found = []
+    books = []
     for one in sorted(result.setting.instruments):
         mine = own["instrument"] == one.number
-        found.append(
+        books.append(
             Flow(
                 one,
                 name_of(one, alone=len(result.setting.instruments) == 1),
@@ -289,15 +285,15 @@ def flows(result: "Backtest") -> list[Flow]:
                 positions[positions["instrument"] == one.number],
             )
         )
-    return found
+    return books
 
 
 def name_of(instrument: Instrument, *, alone: bool = False) -> str:
-    """Say what to call a book.
+    """Return the title of a book.
 
     Args:
-        instrument: which.
-        alone: whether there is no other.
+        instrument: the book.
+        alone: whether it is the only one.
     """
     if alone and not instrument.market:
         return instrument.outcome
@@ -306,43 +302,40 @@ def name_of(instrument: Instrument, *, alone: bool = False) -> str:
 
 
 def _rows(rows: Records, which: npt.NDArray[np.bool_]) -> Records:
-    """Take some rows of a table of numbers."""
+    """Select rows of a table."""
     return rows if which.all() else rows.take(np.flatnonzero(which))
 
 
-def instruments_of_fills(result: "Backtest") -> npt.NDArray[np.int64]:
-    """Find the book of each trade, which its record does not say.
+def instruments_of_fills(result: ReportedRun) -> npt.NDArray[np.int64]:
+    """Find the book of each trade, which its record does not contain.
 
-    A trade changes a best price or its size, so that the best prices of its event say where it
-    was; of an own order that is known anyway.
+    A trade changes a best price or its size, so the ``bests`` rows of its event name the book. The
+    book of an own order is known.
 
     Returns:
-        The numbers; -1 where best prices were not kept and it is not known.
+        The instrument numbers; -1 if best prices were not kept and the book is unknown.
     """
     fills, bests = result.fills, result.bests
     if len(result.setting.instruments) == 1:
         return np.full(len(fills), result.setting.instruments[0].number, np.int64)
-    found = np.full(len(fills), NOBODY, np.int64)
+    numbers = np.full(len(fills), UNKNOWN, np.int64)
     if len(bests):
-        # What own orders change before an event bears its number too, and stands before it.
+        # Changes by own orders before an event have its number, too, and come first.
         last = np.searchsorted(bests["event"], fills["event"], side="right") - 1
         known = (last >= 0) & (bests["event"][last] == fills["event"])
-        found[known] = bests["instrument"][last[known]]
+        numbers[known] = bests["instrument"][last[known]]
     for side in ("resting_id", "incoming_id"):
         mine = np.flatnonzero(fills[side] >= np.uint64(OWN_ID))
         places = (fills[side][mine] - np.uint64(OWN_ID)).astype(np.int64)
-        found[mine] = result.orders["instrument"][places]
-    return found
+        numbers[mine] = result.orders["instrument"][places]
+    return numbers
 
 
 def top(rows: Records, side: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Give the best price of each row of ``bests``, and whether there was one.
+    """Return the best price of each row of ``bests``, and whether the side had orders.
 
     Args:
         rows: array of ``BEST``.
         side: ``"bid"`` or ``"ask"``.
     """
     return rows[side], rows[f"{side}_size"] > 0
-
-
-# MERGED clob.replay.report.summary: Parts the tables of a run by instrument: trades, best prices, own fills, positions.

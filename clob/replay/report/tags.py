@@ -1,17 +1,17 @@
-"""Writes HTML and SVG: whatever is not markup already is escaped."""
+"""Writes HTML and SVG elements; text that is not markup is escaped."""
 
 import html
 from collections.abc import Iterable
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
 
 def text(value: object) -> Markup:
-    """Escape what is not markup.
+    """Escape text that is not markup.
 
     >>> text("<b>"), text(Markup("<b>"))
     ('&lt;b&gt;', '<b>')
@@ -20,7 +20,7 @@ def text(value: object) -> Markup:
 
 
 def together(parts: Iterable[object]) -> Markup:
-    """Write parts behind one another, escaping those that are no markup."""
+    """Concatenate parts, escaping those that are not markup."""
     return Markup("".join(map(text, parts)))
 
 
@@ -28,25 +28,25 @@ def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
     """Write an element.
 
     Args:
-        name: of the element; with nothing inside it must be one that SVG or HTML lets be empty.
-        inside: what stands in it.
-        attributes: ``aria_label`` is written ``aria-label``, ``class_`` is ``class``; None and
+        name: the name of the element.
+        inside: the content; ignored for elements that HTML does not close.
+        attributes: ``aria_label`` becomes ``aria-label`` and ``class_`` becomes ``class``; None and
             False are left out, True has no value.
 
     >>> tag("p", "a < b", class_="faint", hidden=True)
     '<p class="faint" hidden>a &lt; b</p>'
     """
-    told = "".join(_attribute(key, value) for key, value in attributes.items())
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _EMPTY:
-        return Markup(f"<{name}{told}>")
-    return Markup(f"<{name}{told}>{together(inside)}</{name}>")
+        return Markup(f"<{name}{written}>")
+    return Markup(f"<{name}{written}>{together(inside)}</{name}>")
 
 
 _EMPTY = frozenset({"img", "meta", "br"})
 
 
 def _attribute(key: str, value: object) -> str:
-    """Write an attribute, or nothing."""
+    """Write an attribute, or nothing for None and False."""
     if value is None or value is False:
         return ""
     name = key.rstrip("_").replace("_", "-")

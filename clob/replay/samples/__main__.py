@@ -1,4 +1,4 @@
-"""``python -m clob.replay`` makes the bundled recording anew and writes it into the package."""
+"""``python -m clob.replay.samples`` regenerates the packaged sample recording."""
 
 from clob.replay.io.npz import write_npz
 from clob.replay.samples.synthetic import SAMPLE_ORDERS, sample_path, synthetic_day

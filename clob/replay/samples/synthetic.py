@@ -1,7 +1,8 @@
-"""A made-up day of a prediction market: valid order flow, and the fills that must come of it.
+"""A synthetic day of a prediction market: valid order flow, with the fills it must produce.
 
-Nothing in it is recorded from anywhere. Makers quote around a probability that drifts, jumps with
-the news and ends at 1 or 99 cents; others take, or leave orders and come back for them.
+Market makers quote around a probability that drifts, jumps with news and ends at 1 or 99 cents;
+visitors take, or leave orders and cancel them later. The fills come from :class:`NaiveMatcher`,
+which shares no code with the Book, so that comparing the two is a real test.
 """
 
 import dataclasses
@@ -25,41 +26,40 @@ class SyntheticOrder:
     """An order in a queue."""
 
     id: int
-    """The order."""
+    """Its id."""
     side: int
     """0 buy, 1 sell."""
     price: int
     """Its limit, in ticks."""
     size: int
-    """What remains of it, in lots."""
+    """Its remaining size, in lots."""
 
 
 class NaiveMatcher:
-    """Price-time priority on plain lists, one for each price of each side. It checks nothing."""
+    """Price-time priority on plain lists, one per price and side. It validates nothing."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.orders: dict[int, SyntheticOrder] = {}
-        """The resting orders by their id."""
+        """Resting orders by id."""
         self._levels: tuple[dict[int, list[SyntheticOrder]], ...] = ({}, {})
 
     def best(self, side: int) -> int | None:
-        """Find the best price of a side, or None. O(levels)."""
+        """Return the best price of a side, or None. O(levels)."""
         prices = self._levels[side]
         return (max(prices) if side == BUY else min(prices)) if prices else None
 
     def crosses(self, side: int, price: int) -> bool:
-        """Tell whether an order at that price would trade at once."""
+        """Return whether an order at that price would trade at once."""
         opposite = self.best(1 - side)
         return opposite is not None and (price >= opposite if side == BUY else price <= opposite)
 
     def rest(self, order: SyntheticOrder) -> None:
-        """Put an order last in its queue."""
+        """Add an order at the end of its queue."""
         self.orders[order.id] = order
         self._levels[order.side].setdefault(order.price, []).append(order)
 
     def match(self, order: SyntheticOrder) -> list[Filled]:
-        """Trade an incoming order; what is left of it is its ``size`` afterwards."""
+        """Match an incoming order; its ``size`` becomes the unfilled rest."""
         fills = []
         while order.size and self.crosses(order.side, order.price):
             price = self.best(1 - order.side)
@@ -74,14 +74,14 @@ class NaiveMatcher:
         return fills
 
     def enter(self, order: SyntheticOrder) -> list[Filled]:
-        """Match an order and rest what is left."""
+        """Match an order and rest the unfilled part."""
         fills = self.match(order)
         if order.size:
             self.rest(order)
         return fills
 
     def cancel(self, order_id: int) -> SyntheticOrder:
-        """Take an order out."""
+        """Remove an order."""
         order = self.orders.pop(order_id)
         queue = self._levels[order.side][order.price]
         queue.remove(order)
@@ -90,7 +90,7 @@ class NaiveMatcher:
         return order
 
     def replace(self, order_id: int, price: int, size: int) -> list[Filled]:
-        """Shrink an order where it stands, or else bring it in again."""
+        """Reduce an order in place, or else cancel it and enter it again."""
         order = self.orders[order_id]
         if price == order.price and size < order.size:
             order.size = size
@@ -103,72 +103,70 @@ LOT_WEI = 10**16
 """A hundredth of a token."""
 
 LO, HI = 1, 99
-"""The grid, in cents."""
+"""The price grid, in cents."""
 
 MAKERS = 8
-"""How many makers quote, as owners 1 to 8."""
+"""Number of makers that quote, as owners 1 to 8."""
 
 QUOTES = 5
-"""How many orders a maker keeps on a side."""
+"""Orders that a maker keeps per side."""
 
 FIRST_VISITOR, VISITORS = 100, 400
-"""The owners of all other orders, beginning with 100."""
+"""Number of the first visitor, and how many there are."""
 
 VISITOR_ORDERS = 120
-"""How many orders of visitors rest before one of them is taken out for each that comes."""
+"""Visitors' orders that rest before each new one replaces one of them."""
 
 NEWS = 7
-"""How often the probability jumps, about."""
+"""Approximate number of jumps of the probability."""
 
 POINT = 1_000
 """Steps of the probability in a cent."""
 
 DAY_MS = 24 * 60 * 60 * 1_000
 START_MS = 1_767_225_600_000
-"""The first of January 2026, 00:00 UTC."""
+"""1 January 2026, 00:00 UTC."""
 
 NS_PER_MS = 1_000_000
 
 SAMPLE_ORDERS = 16_000
-"""How many orders come in on the day that is bundled."""
+"""Incoming orders of the packaged sample day."""
 
 WHOLE_SIZES = (1, 2, 5, 10, 10, 20, 25, 50, 100, 100, 250, 500)
-"""What people trade, in tokens."""
+"""Usual trade sizes, in tokens."""
 
 Times: TypeAlias = npt.NDArray[np.int64]
-"""Times in ns, one for each event."""
+"""Times in ns, one per event."""
 
 
 class Draws:
-    """Integers drawn from a seed, the same everywhere.
+    """Random integers from a seed, equal on every platform and NumPy version.
 
-    NumPy keeps the raw bits of a bit generator the same for ever, but not what its
-    distributions make of them; hence the remainders.
+    NumPy guarantees the raw bits of a bit generator but not its distributions, hence the modulo.
     """
 
     def __init__(self, seed: int) -> None:
-        """Begin from a seed."""
         self._bits = np.random.PCG64(seed)
 
     def between(self, low: int, high: int) -> int:
-        """Draw from low to high, both included."""
+        """Return an integer from low to high, both included."""
         return low + int(self._bits.random_raw()) % (high - low + 1)
 
     def chance(self, percent: int) -> bool:
-        """Draw yes or no."""
+        """Return True with a probability in per cent."""
         return self.between(1, 100) <= percent
 
     def size(self) -> int:
-        """Draw a size in lots: often whole tokens, sometimes not."""
+        """Return a size in lots: mostly whole tokens."""
         whole = WHOLE_SIZES[self.between(0, len(WHOLE_SIZES) - 1)] * 100
         return whole + (self.between(1, 99) if self.chance(30) else 0)
 
 
 class Day:
-    """The day while it is being made up."""
+    """The generator's state."""
 
     def __init__(self, seed: int, orders: int) -> None:
-        """Draw the morning's probability and the outcome."""
+        """Draw the initial probability and the outcome."""
         self.draws: Draws = Draws(seed)
         self.orders = orders
         self.matcher: NaiveMatcher = NaiveMatcher()
@@ -185,7 +183,7 @@ class Day:
         self.visiting: list[int] = []
         self.owners: dict[int, int] = {}
 
-    # ----- the world ---------------------------------------------------------------------------
+    # ----- probability -------------------------------------------------------------------------
 
     @property
     def cents(self) -> int:
@@ -193,7 +191,7 @@ class Day:
         return min(max((self.fair + POINT // 2) // POINT, LO), HI)
 
     def drift(self, step: int) -> None:
-        """Move the probability: a little always, far with the news, to the outcome at last."""
+        """Move the probability: a random step, a jump with news, then a pull to the outcome."""
         self.fair += self.draws.between(-60, 60)
         self.calm += 1
         if self.draws.between(1, self.orders) <= NEWS:
@@ -204,12 +202,12 @@ class Day:
             self.fair += (self.outcome - self.fair) * 4 // max(left, 4)
         self.fair = min(max(self.fair, LO * POINT), HI * POINT)
 
-    def away(self, side: int, distance: int) -> int:
-        """Price an order so many cents on its own side of the probability."""
+    def price_at(self, side: int, distance: int) -> int:
+        """Return a price so many cents from the probability, on the order's own side."""
         price = self.cents - distance if side == BUY else self.cents + distance
         return min(max(price, LO), HI)
 
-    # ----- taking down -------------------------------------------------------------------------
+    # ----- recording ---------------------------------------------------------------------------
 
     def event(
         self,
@@ -223,24 +221,24 @@ class Day:
         flags: int = 0,
         fills: list[Filled] | None = None,
     ) -> None:
-        """Take down an event and what came of it. News makes everybody quick."""
+        """Record an event and its fills. After news, events follow each other faster."""
         index = len(self.rows)
         self.rows.append((index, order_id, size, owner, price, kind, side, flags))
         self.fills += [(index, resting, order_id, size, at) for resting, size, at in fills or ()]
         self.gaps.append(self.draws.between(0, 40 if self.calm < 60 else 400))
 
     def new_id(self, owner: int) -> int:
-        """Number the next order."""
+        """Return the next order id."""
         self.next_id += 1
         self.owners[self.next_id] = owner
         return self.next_id
 
     def limit(self, owner: int, side: int, price: int, *, post_only: bool = False) -> int:
-        """Enter an order that may rest. A post-only one steps back until it does not trade."""
+        """Enter an order that may rest; a post-only price is moved until it does not trade."""
         while post_only and self.matcher.crosses(side, price):
             price += 1 if side == SELL else -1
         if not LO <= price <= HI:
-            price, post_only = self.away(side, 0), False
+            price, post_only = self.price_at(side, 0), False
         order_id, size = self.new_id(owner), self.draws.size()
         fills = self.matcher.enter(SyntheticOrder(order_id, side, price, size))
         flags = Flag.POST_ONLY if post_only else 0
@@ -257,7 +255,7 @@ class Day:
         return order_id
 
     def cancel(self, order_id: int) -> None:
-        """Take an order out."""
+        """Cancel an order."""
         order = self.matcher.cancel(order_id)
         self.event(
             Kind.CANCEL,
@@ -268,7 +266,7 @@ class Day:
         )
 
     def replace(self, order_id: int, price: int, size: int) -> None:
-        """Give an order another price or size."""
+        """Replace the price or size of an order."""
         side = self.matcher.orders[order_id].side
         fills = self.matcher.replace(order_id, price, size)
         self.event(
@@ -282,7 +280,7 @@ class Day:
         )
 
     def reduce(self, order_id: int) -> None:
-        """Make an order smaller, if it can be."""
+        """Reduce an order of two lots or more."""
         order = self.matcher.orders[order_id]
         if order.size < 2:
             return
@@ -296,59 +294,59 @@ class Day:
             owner=self.owners[order_id],
         )
 
-    # ----- who does what -----------------------------------------------------------------------
+    # ----- makers and visitors -----------------------------------------------------------------
 
     def resting(self, ids: list[int]) -> list[int]:
-        """Forget the orders of a list that left the book."""
+        """Remove the orders of a list that have left the book."""
         ids[:] = [order_id for order_id in ids if order_id in self.matcher.orders]
         return ids
 
     def quote(self) -> None:
-        """A maker adds an order, in place of its oldest if it has enough."""
+        """Add a maker's order, in place of its oldest if it has enough."""
         maker, side = self.draws.between(1, MAKERS), self.draws.between(BUY, SELL)
         mine = self.resting(self.quotes[maker, side])
         if len(mine) >= QUOTES:
             self.cancel(mine.pop(0))
-        price = self.away(side, self.draws.between(1, 3 + maker))
+        price = self.price_at(side, self.draws.between(1, 3 + maker))
         mine.append(self.limit(maker, side, price, post_only=self.draws.chance(40)))
 
     def visit(self) -> None:
-        """A visitor leaves an order, often far away, at times right through the market."""
+        """Add a visitor's order, often far away, sometimes through the market."""
         owner = FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
         side = self.draws.between(BUY, SELL)
-        price = self.away(side, self.draws.between(-2, 15))
+        price = self.price_at(side, self.draws.between(-2, 15))
         self.visiting.append(self.limit(owner, side, price))
         if len(self.resting(self.visiting)) > VISITOR_ORDERS:
             self.cancel(self.visiting.pop(self.draws.between(0, VISITOR_ORDERS)))
 
     def take(self) -> None:
-        """A visitor takes what is there, preferring what is priced wrongly."""
+        """Take liquidity as a visitor, preferring mispriced orders."""
         owner = FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
         side = self.draws.between(BUY, SELL)
         if self.matcher.crosses(BUY, self.cents - 1):
             side = BUY
         elif self.matcher.crosses(SELL, self.cents + 1):
             side = SELL
-        price = self.away(side, -self.draws.between(0, 3))
+        price = self.price_at(side, -self.draws.between(0, 3))
         order_id, size = self.new_id(owner), self.draws.size()
         fills = self.matcher.match(SyntheticOrder(order_id, side, price, size))
         self.event(Kind.IOC, order_id, side=side, price=price, size=size, owner=owner, fills=fills)
 
-    def tend(self) -> None:
-        """A maker goes after its quotes that the market left behind, or resizes one."""
+    def adjust_quotes(self) -> None:
+        """Move or cancel a maker's quotes that the market has left behind, or resize one."""
         maker, side = self.draws.between(1, MAKERS), self.draws.between(BUY, SELL)
         mine = self.resting(self.quotes[maker, side])
         for order_id in list(mine):
             distance = abs(self.matcher.orders[order_id].price - self.cents)
             if distance > 6 + maker and self.draws.chance(50):
-                self.replace(order_id, self.away(side, 2), self.draws.size())
+                self.replace(order_id, self.price_at(side, 2), self.draws.size())
             elif distance > 6 + maker:
                 self.cancel(order_id)
         if self.resting(mine):
             self.resize(mine[self.draws.between(0, len(mine) - 1)])
 
     def resize(self, order_id: int) -> None:
-        """Reduce an order, or replace it by a larger or smaller one at its price."""
+        """Reduce an order, or replace it with another size at its price."""
         order = self.matcher.orders[order_id]
         if self.draws.chance(50):
             self.reduce(order_id)
@@ -357,15 +355,15 @@ class Day:
 
     # ----- the day -----------------------------------------------------------------------------
 
-    def open(self) -> list[tuple[int, ...]]:
-        """Rest what is left from the day before: a few orders at every price near by."""
+    def opening_orders(self) -> list[tuple[int, ...]]:
+        """Return the seed: a few orders of the previous day at every price nearby."""
         rows: list[tuple[int, ...]] = []
         for side in (BUY, SELL):
             for distance in range(1, 16):
                 for _ in range(self.draws.between(1, 3)):
                     owner = FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
                     order = SyntheticOrder(
-                        self.new_id(owner), side, self.away(side, distance), self.draws.size()
+                        self.new_id(owner), side, self.price_at(side, distance), self.draws.size()
                     )
                     self.matcher.rest(order)
                     self.visiting.append(order.id)
@@ -374,45 +372,45 @@ class Day:
                     )
         return rows
 
-    def live(self) -> None:
-        """Let every order of the day come in, and people tend to what rests."""
+    def generate(self) -> None:
+        """Generate the events of the day."""
         for step in range(self.orders):
             self.drift(step)
-            who = self.draws.between(1, 100)
-            if who <= 55:
+            choice = self.draws.between(1, 100)
+            if choice <= 55:
                 self.quote()
-            elif who <= 72:
+            elif choice <= 72:
                 self.visit()
             else:
                 self.take()
             if self.draws.chance(25):
-                self.tend()
+                self.adjust_quotes()
 
 
 def synthetic_day(seed: int = 1, orders: int = 20_000) -> Recording:
-    """Make up a day.
+    """Generate a synthetic day.
 
     Args:
-        seed: 0 or more; the same seed gives the same day on every machine.
-        orders: how many orders come in, 1 or more. Cancels, reductions and replacements come on
-            top, about as many again.
+        seed: 0 or more; equal seeds give equal days on every machine.
+        orders: incoming orders, 1 or more. Cancels, reductions and replacements come in addition,
+            about as many again.
 
     Returns:
         The day on cents 1 to 99, in lots of a hundredth of a token, from 00:00 to 24:00 UTC in
-        milliseconds. No event of it is refused, and ``fills`` are those of a plain matcher.
+        milliseconds. None of its events is rejected, and ``fills`` are those of a plain matcher.
 
     Raises:
-        ValueError: one of them is out of range.
+        ValueError: an argument is out of range.
 
     >>> day = synthetic_day(seed=7, orders=100)
     >>> int((day.events["kind"] <= Kind.CLEAR).sum()) == len(day.events)
     True
     """
     if seed < 0 or orders < 1:
-        raise ValueError(f"seed must be 0 or more and orders 1 or more, not {seed} and {orders}")
+        raise ValueError(f"seed must be 0 or more and orders 1 or more; got {seed} and {orders}")
     day = Day(seed, orders)
-    seed_rows = day.open()
-    day.live()
+    seed_rows = day.opening_orders()
+    day.generate()
     times_ns = _times_ns(day.gaps)
     fills = np.zeros(len(day.fills), FILL)
     fills[["event", "resting_id", "incoming_id", "size", "price"]] = day.fills
@@ -430,24 +428,19 @@ def synthetic_day(seed: int = 1, orders: int = 20_000) -> Recording:
 
 
 def sample_path() -> Path:
-    """Name the bundled recording, ``synthetic_day(orders=SAMPLE_ORDERS)``, for ``read_npz``."""
+    """Return the path of the packaged sample: ``synthetic_day(orders=SAMPLE_ORDERS)``."""
     return Path(__file__).with_name("sample.npz")
 
 
 def _times_ns(gaps: list[int]) -> Times:
-    """Spread the events over the day, to the millisecond."""
+    """Spread the events over the day, in milliseconds."""
     passed = np.cumsum(gaps, dtype=np.int64)
     return (START_MS + passed * (DAY_MS - 1) // max(int(passed[-1]), 1)) * NS_PER_MS
 
 
 def _events(rows: list[tuple[int, ...]], times_ns: Times) -> Records:
-    """Turn what was taken down into records."""
+    """Convert recorded rows to an array of ``EVENT``."""
     events = np.zeros(len(rows), EVENT)
     events[["seq", "order_id", "size", "owner", "price", "kind", "side", "flags"]] = rows
     events["ts_ns"] = events["recv_ns"] = times_ns
     return events
-
-
-# MERGED clob.replay.samples.synthetic: A matcher as plain as can be, by which the synthetic day knows which fills are right.
-#
-# It shares no line with the Book, so that comparing the two means something.

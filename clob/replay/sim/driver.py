@@ -1,69 +1,58 @@
-"""What the scheduler of a strategy asks of whoever executes the recorded flow.
+"""The interface between a strategy's session and the code that executes recorded flow.
 
-The driver owns the books and knows the recorded events; the scheduler knows when the strategy
-wakes and when its orders arrive. No array crosses between them.
+A driver owns the books and the recorded events. The session decides when the strategy is called
+and when its orders arrive. No array crosses this interface.
 """
 
 import enum
-import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from clob.book import Book
-
-if TYPE_CHECKING or os.environ.get("CLOB_PURE_PYTHON") == "1":
-    from clob.replay.sim.orders import OwnFill
-else:
-    try:
-        from clob.replay.sim.orders import OwnFill
-    except ImportError:
-        from clob.replay.sim.orders import OwnFill
-
-__all__ = ["NEVER", "Driver", "OwnFill", "Stop"]
+from clob.replay.sim.orders import OwnFill
 
 NEVER = 2**63 - 1
-"""A time that no event is later than, in ns."""
+"""A time after every event, in ns."""
 
 
 class Stop(enum.IntEnum):
-    """How far the driver may go at once."""
+    """Where :meth:`Driver.advance` may stop early."""
 
     NO = 0
-    """To the time asked for."""
+    """Nowhere: go on to the requested time."""
     FILL = 1
-    """To the first event that fills an own order."""
+    """After the first event that fills an own order."""
     BOOK = 2
-    """To the first event that fills an own order or changes a best price or its size."""
+    """After the first event that fills an own order, or changes a best price or the size at one."""
 
 
 class Driver(Protocol):
-    """Executes recorded flow up to a time, and own orders in the midst of it."""
+    """Executes recorded events up to a time, and own orders between them."""
 
     books: Mapping[int, Book]
-    """The books by their instrument."""
+    """The books by instrument."""
     lot_wei: int
-    """What a size of 1 stands for, in wei."""
+    """Wei in one lot."""
     start_ns: int
-    """The time of the first event that is no seed. The seeds are executed already."""
+    """Time of the first event that is not a seed. The seeds are executed on construction."""
     last_ns: int
-    """The latest time of all events executed; ``start_ns`` before the first."""
+    """Latest time of the executed events; ``start_ns`` before the first."""
     ended: bool
-    """Whether no recorded event is left; exact, however the events come in."""
+    """Whether all recorded events were executed; does not depend on the chunk size."""
     changed: int
-    """The instrument whose best prices made the last ``advance`` stop, or -1."""
+    """The instrument whose best prices stopped the last ``advance``, or -1."""
 
     def advance(self, until_ns: int, stop: Stop) -> list[OwnFill]:
-        """Execute the recorded events up to a time, that time included.
+        """Execute the recorded events up to and including a time.
 
         Args:
             until_ns: the time.
-            stop: what ends it earlier. Then no event that comes later in the recorded order was
-                executed in any book.
+            stop: where to stop early. Events that were recorded after the stopping event are then
+                not executed in any book.
 
         Returns:
-            The own fills that came of it, in order of time and, at one time, of the stream.
-            An answer without fills and without ``changed`` means that the time was reached or
-            the stream has ended.
+            The resulting own fills, by time and then by position in the stream. No fills and no
+            ``changed`` mean that the time was reached or the stream has ended.
         """
         ...
 
@@ -78,33 +67,33 @@ class Driver(Protocol):
         size: int,
         flags: int,
     ) -> tuple[int, int, list[OwnFill]]:
-        """Let an own order come in now.
+        """Execute a new own order now.
 
         Args:
-            ts_ns: the time, not before that of any event executed.
-            instrument: which book.
-            order_id: a new one, from ``OWN_ID`` on.
+            ts_ns: the time, not before any executed event.
+            instrument: the book.
+            order_id: a new id, ``OWN_ID`` or above.
             kind: ``Kind.LIMIT`` or ``Kind.IOC``.
             side: 0 buy, 1 sell.
             price: in ticks, on the grid.
             size: in lots, 1 or more.
-            flags: bits of ``Flag``, the self-trade policy among them.
+            flags: bits of ``Flag``, including the self-trade policy.
 
         Returns:
-            The number of the refusal, 0 if there was none; how many lots rest afterwards; the
-            fills, the order being the incoming one.
+            The number of the rejection or 0; the lots that rest; the fills of the order and of own
+            orders that it met.
         """
         ...
 
     def cancel(self, ts_ns: int, instrument: int, order_id: int) -> bool:
-        """Take an own order out now.
+        """Cancel an own order now.
 
         Args:
             ts_ns: as in :meth:`submit`.
-            instrument: which book.
+            instrument: the book.
             order_id: the order.
 
         Returns:
-            Whether it still rested.
+            Whether the order was still resting.
         """
         ...

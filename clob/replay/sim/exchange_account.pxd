@@ -1,13 +1,13 @@
-# The types of clob/replay/sim/exchange_account.py, from which the compiled module is made; see setup.py.
+# C types for clob/replay/sim/exchange_account.py, which setup.py compiles.
 cimport cython
 
 from clob.replay.sim.orders cimport OwnFill
-from clob.replay.sim.orders cimport OwnOrder
+from clob.replay.sim.market_view cimport OwnOrder
 from clob.replay.sim.portfolio cimport Holding, Portfolio
 from clob.replay.sim.market_view cimport OutcomeView, MarketView
 from clob.replay.sim.latency cimport Connection
 
-# As C variables these are there at once; a global name is looked up in a dictionary each time.
+# As C variables: a Python global costs a dictionary lookup at each use.
 cdef object GTC
 cdef object FILL_OR_KILL
 cdef object RESTING
@@ -18,12 +18,12 @@ cdef long FOK
 cdef long LIMIT
 cdef long IOC
 cdef object SIZE_MAX
-cdef long ENTER
-cdef long TAKE_OUT
+cdef long SUBMIT
+cdef long CANCEL
 cdef long EXCHANGE
-cdef long HEAR_FILL
-cdef long HEAR_ORDER
-cdef long HEAR_EXCHANGE
+cdef long ON_FILL
+cdef long ON_ORDER
+cdef long ON_EXCHANGE
 cdef long long OWN_ID
 
 
@@ -35,49 +35,49 @@ cdef class ExchangeAccount:
     cdef public list charges
     cdef public list equity
     cdef public list positions
-    cdef public object news
+    cdef public object replies
     cdef public object on_fill
     cdef public object on_order
     cdef object _driver
     cdef object _lot_wei
-    cdef Connection _replies
+    cdef Connection _reply_connection
     cdef long _flags
     cdef dict _marks
-    cdef bint _moved
-    cdef tuple _owned
+    cdef bint _changed
+    cdef tuple _last_row
 
-    @cython.locals(what=long)
+    @cython.locals(kind=long)
     cpdef deliver(self, tuple message)
 
-    @cython.locals(leg=OutcomeView, flags=long, kind=long)
-    cpdef enter(self, ts_ns, OwnOrder order)
+    @cython.locals(outcome=OutcomeView, flags=long, kind=long)
+    cpdef submit(self, ts_ns, OwnOrder order)
 
-    @cython.locals(leg=OutcomeView, seat=MarketView)
-    cpdef str _refusal(self, OwnOrder order)
+    @cython.locals(outcome=OutcomeView, market=MarketView)
+    cpdef str _validate(self, OwnOrder order)
 
-    cpdef _refuse(self, ts_ns, OwnOrder order, code)
-    cpdef take_out(self, ts_ns, OwnOrder order)
-    cpdef exchange(self, ts_ns, MarketView seat, tuple how)
+    cpdef _reject(self, ts_ns, OwnOrder order, code)
+    cpdef cancel(self, ts_ns, OwnOrder order)
+    cpdef exchange(self, ts_ns, MarketView market, tuple data)
 
     @cython.locals(order=OwnOrder, fill=OwnFill)
-    cpdef fill(self, now_ns, list fills)
+    cpdef apply_fills(self, now_ns, list fills)
 
-    @cython.locals(leg=OutcomeView)
-    cpdef _leave(self, ts_ns, OwnOrder order, left)
+    @cython.locals(outcome=OutcomeView)
+    cpdef _set_left(self, ts_ns, OwnOrder order, left)
 
-    @cython.locals(mine=Portfolio, marks=dict, moved=bint, holding=Holding, row=tuple)
-    cpdef note(self, now_ns)
+    @cython.locals(portfolio=Portfolio, marks=dict, changed=bint, row=tuple)
+    cpdef record_equity(self, now_ns)
 
     @cython.locals(holding=Holding, positions=list)
-    cpdef _take_down(self, ts_ns, instrument)
+    cpdef _record_position(self, ts_ns, instrument)
 
-    cpdef _tell(self, ts_ns, long what, whom, how)
+    cpdef _reply(self, ts_ns, long kind, target, data)
 
-    cpdef learn(self, now_ns)
+    cpdef deliver_replies(self, now_ns)
 
-    @cython.locals(leg=OutcomeView)
-    cpdef _hear_fill(self, OwnOrder order, OwnFill fill)
+    @cython.locals(outcome=OutcomeView)
+    cpdef _handle_fill(self, OwnOrder order, OwnFill fill)
 
-    @cython.locals(leg=OutcomeView)
-    cpdef _hear_order(self, OwnOrder order, tuple how)
-    cpdef _hear_exchange(self, MarketView seat, how)
+    @cython.locals(outcome=OutcomeView)
+    cpdef _handle_order(self, OwnOrder order, tuple data)
+    cpdef _handle_exchange(self, MarketView market, data)

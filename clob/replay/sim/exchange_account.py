@@ -1,16 +1,14 @@
-"""The strategy's account at the exchange: what its orders come to, and what it is told of it.
+"""The strategy's account at the exchange: executes its orders and sends the replies.
 
-Two portfolios stand side by side: what the strategy owns as the exchange knows it, and what the
-strategy has heard of so far. The same things happen to both, to the second one later.
-
-Compiled as it stands, with the types of ``_account_c.pxd``.
+There are two portfolios: the exchange's, and the strategy's, which sees the same changes later,
+when the replies arrive.
 """
 
 from collections import deque
 from collections.abc import Callable
 
 from clob.errors import (
-    REFUSALS,
+    REJECTIONS,
     AmountTooLargeError,
     InsufficientBalanceError,
     InvalidAmountError,
@@ -23,21 +21,21 @@ from clob.replay.io.streams import OWN_ID
 from clob.replay.sim.driver import Driver
 from clob.replay.sim.fees import Charge
 from clob.replay.sim.latency import Connection
-from clob.replay.sim.market_view import MarketView
+from clob.replay.sim.market_view import Fill, MarketView, OwnOrder
 from clob.replay.sim.messages import (
-    ENTER,
+    CANCEL,
     EXCHANGE,
-    HEAR_EXCHANGE,
-    HEAR_FILL,
-    HEAR_ORDER,
-    TAKE_OUT,
+    ON_EXCHANGE,
+    ON_FILL,
+    ON_ORDER,
+    SUBMIT,
     Message,
 )
-from clob.replay.sim.orders import Fill, OrderState, OwnFill, OwnOrder
+from clob.replay.sim.orders import OrderState, OwnFill
 from clob.replay.sim.portfolio import Portfolio
 from clob.units import SIZE_MAX
 
-# Plain integers: what is done with a Flag takes a microsecond, and looking a member up a tenth.
+# Plain integers: an operation on a Flag takes 1 us, looking up a member 0.1 us.
 POST_ONLY, FOK = int(Flag.POST_ONLY), int(Flag.FOK)
 LIMIT, IOC = int(Kind.LIMIT), int(Kind.IOC)
 GTC, FILL_OR_KILL, RESTING, FILLED, CANCELLED = (
@@ -50,90 +48,90 @@ GTC, FILL_OR_KILL, RESTING, FILLED, CANCELLED = (
 
 
 class ExchangeAccount:
-    """Own orders at the exchange, and the answers to them.
+    """Own orders at the exchange, and the replies to them.
 
     Args:
-        driver: where orders are executed.
-        portfolio: what the strategy owns.
-        replies: the way of the answers.
-        flags: bits of ``Flag`` that every own order bears.
+        driver: executes the orders.
+        portfolio: the strategy's portfolio at the exchange.
+        reply_connection: delays the replies.
+        flags: bits of ``Flag`` for every own order.
     """
 
     def __init__(
-        self, driver: Driver, portfolio: Portfolio, replies: Connection, flags: int
+        self, driver: Driver, portfolio: Portfolio, reply_connection: Connection, flags: int
     ) -> None:
         self.portfolio: Portfolio = portfolio
-        """What the strategy owns, as the exchange knows it."""
+        """The portfolio as the exchange knows it."""
         self.known: Portfolio = portfolio.fork()
-        """What the strategy owns, as far as it has heard."""
+        """The portfolio as the strategy knows it."""
         self.orders: list[OwnOrder] = []
-        """The own orders in order of sending; an order's place is its id less ``OWN_ID``."""
+        """Own orders in order of sending; an order's index is its id minus ``OWN_ID``."""
         self.fills: list[OwnFill] = []
-        """The fills of own orders, in order."""
+        """Fills of own orders, in order."""
         self.charges: list[Charge] = []
-        """The fee of each of them."""
+        """The fee of each fill."""
         self.equity: list[int] = []
-        """What it all was worth, an ``EquityRow`` where that differs from the row before. The
-        rows' numbers stand behind one another: a tuple each would bring the collector on."""
+        """The fields of the ``EquityRow`` values one after another; a row for each change. A flat
+        list, because a tuple per row would trigger garbage collections."""
         self.positions: list[int] = []
-        """What it had of each token, a ``PositionRow`` for each change, in the same way."""
-        self.news: deque[Message] = deque()
-        """The answers under way, in order of arrival."""
+        """The fields of the ``PositionRow`` values one after another; a row for each change."""
+        self.replies: deque[Message] = deque()
+        """Replies in transit, in order of arrival."""
         self.on_fill: Callable[[MarketView, Fill], None] | None = None
-        """Who is called with each fill the strategy hears of."""
+        """Called with each fill that reaches the strategy, or None."""
         self.on_order: Callable[[MarketView, OwnOrder], None] | None = None
-        """Who is called with each change of an order the strategy hears of."""
+        """Called with each order update that reaches the strategy, or None."""
         self._driver = driver
         self._lot_wei = driver.lot_wei
-        self._replies = replies
+        self._reply_connection = reply_connection
         self._flags = flags
         self._marks: dict[int, int] = {}
-        self._owned: tuple[int, int, int, int] | None = None
-        self._moved = True
+        self._last_row: tuple[int, int, int, int] | None = None
+        self._changed = True
 
-    def share(self) -> None:
-        """Let the strategy know what the exchange knows, in one portfolio for both.
+    def share_portfolio(self) -> None:
+        """Use one portfolio for both sides, if replies are instant.
 
-        That is right where all answers have come back whenever the strategy is called. Where
-        orders hold something, the two differ: what is known does not say it.
+        Valid only if every reply arrives before the strategy is called next. Not used where orders
+        reserve balances, since the strategy's portfolio has no reservations.
         """
-        if self._replies.instant and not self.portfolio.covered:
+        if self._reply_connection.instant and not self.portfolio.covered:
             self.known = self.portfolio
 
-    # ----- what arrives ------------------------------------------------------------------------
+    # ----- requests from the strategy ----------------------------------------------------------
 
     def deliver(self, message: Message) -> None:
-        """Let a message do what it does.
+        """Apply a message that has arrived, at either end.
 
         Args:
-            message: one that has arrived, at either end.
+            message: the message.
         """
-        ts_ns, what, whom, how = message
-        if what == ENTER:
-            self.enter(ts_ns, whom)
-        elif what == TAKE_OUT:
-            self.take_out(ts_ns, whom)
-        elif what == HEAR_FILL:
-            self._hear_fill(whom, how)
-        elif what == HEAR_ORDER:
-            self._hear_order(whom, how)
-        elif what == EXCHANGE:
-            self.exchange(ts_ns, whom, how)
+        ts_ns, kind, target, data = message
+        if kind == SUBMIT:
+            self.submit(ts_ns, target)
+        elif kind == CANCEL:
+            self.cancel(ts_ns, target)
+        elif kind == ON_FILL:
+            self._handle_fill(target, data)
+        elif kind == ON_ORDER:
+            self._handle_order(target, data)
+        elif kind == EXCHANGE:
+            self.exchange(ts_ns, target, data)
         else:
-            self._hear_exchange(whom, how)
+            self._handle_exchange(target, data)
 
-    def enter(self, ts_ns: int, order: OwnOrder) -> None:
-        """Let an order come in.
+    def submit(self, ts_ns: int, order: OwnOrder) -> None:
+        """Execute an order that has arrived.
 
         Args:
             ts_ns: the time.
             order: the order.
         """
-        leg = order.leg
+        outcome = order.outcome
         order.arrived_ns = ts_ns
-        code = self._refusal(order)
+        code = self._validate(order)
         if code:
-            self._refuse(ts_ns, order, code)
+            self._reject(ts_ns, order, code)
             return
         order._left = order.size
         flags = self._flags
@@ -146,101 +144,101 @@ class ExchangeAccount:
             else:
                 kind = IOC
         number, rests, fills = self._driver.submit(
-            ts_ns, leg.instrument, order.id, kind, order.side, order.price, order.size, flags
+            ts_ns, outcome.instrument, order.id, kind, order.side, order.price, order.size, flags
         )
         if number:
-            self._leave(ts_ns, order, 0)
-            self._refuse(ts_ns, order, REFUSALS[number].code)
+            self._set_left(ts_ns, order, 0)
+            self._reject(ts_ns, order, REJECTIONS[number].code)
             return
         if fills:
-            self.fill(ts_ns, fills)
+            self.apply_fills(ts_ns, fills)
         if rests:
-            order.ahead = leg.book.ahead(order.id).size // self._lot_wei
-            self._tell(ts_ns, HEAR_ORDER, order, (RESTING, ""))
+            order.ahead = outcome.book.ahead(order.id).size // self._lot_wei
+            self._reply(ts_ns, ON_ORDER, order, (RESTING, ""))
         elif order._left:
-            self._leave(ts_ns, order, 0)
-            self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
+            self._set_left(ts_ns, order, 0)
+            self._reply(ts_ns, ON_ORDER, order, (CANCELLED, ""))
 
-    def _refusal(self, order: OwnOrder) -> str:
-        """Give the code of what is refused before any book is asked, or nothing."""
-        leg, size_wei = order.leg, order.size * self._lot_wei
-        seat = leg.seat
-        if not seat.lo <= order.price <= seat.hi:
+    def _validate(self, order: OwnOrder) -> str:
+        """Reserve the order's balance; return the code of a rejection, or an empty string."""
+        outcome, size_wei = order.outcome, order.size * self._lot_wei
+        market = outcome.market
+        if not market.lo <= order.price <= market.hi:
             return PriceOutOfRangeError.code
         if order.size < 1:
             return InvalidAmountError.code
         if size_wei > SIZE_MAX:
             return AmountTooLargeError.code
-        if not self.portfolio.hold(leg.instrument, order.side, order.price, size_wei):
+        if not self.portfolio.reserve(outcome.instrument, order.side, order.price, size_wei):
             return InsufficientBalanceError.code
         return ""
 
-    def _refuse(self, ts_ns: int, order: OwnOrder, code: str) -> None:
-        """Answer that an order is refused."""
+    def _reject(self, ts_ns: int, order: OwnOrder, code: str) -> None:
+        """Reply that an order is rejected."""
         order.done_ns = ts_ns
-        self._tell(ts_ns, HEAR_ORDER, order, (OrderState.REFUSED, code))
+        self._reply(ts_ns, ON_ORDER, order, (OrderState.REJECTED, code))
 
-    def take_out(self, ts_ns: int, order: OwnOrder) -> None:
-        """Cancel an order, if anything of it is left.
+    def cancel(self, ts_ns: int, order: OwnOrder) -> None:
+        """Cancel an order if a part of it still rests.
 
         Args:
             ts_ns: the time.
             order: the order.
         """
-        if order._left and self._driver.cancel(ts_ns, order.leg.instrument, order.id):
-            self._leave(ts_ns, order, 0)
-            self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
+        if order._left and self._driver.cancel(ts_ns, order.outcome.instrument, order.id):
+            self._set_left(ts_ns, order, 0)
+            self._reply(ts_ns, ON_ORDER, order, (CANCELLED, ""))
 
-    def exchange(self, ts_ns: int, seat: MarketView, how: tuple[int, bool]) -> None:
-        """Split collateral or merge tokens, if they are there.
+    def exchange(self, ts_ns: int, market: MarketView, data: tuple[int, bool]) -> None:
+        """Split collateral or merge tokens if the portfolio covers it.
 
         Args:
             ts_ns: the time.
-            seat: the market.
-            how: how many lots of each token, and whether to merge.
+            market: the market.
+            data: lots of each token, and whether to merge.
         """
-        size, merges = how[0] * self._lot_wei, how[1]
+        size, merges = data[0] * self._lot_wei, data[1]
         try:
-            _exchange(self.portfolio, seat.number, size, merges)
+            _exchange(self.portfolio, market.number, size, merges)
         except PortfolioError:
-            self._tell(ts_ns, HEAR_EXCHANGE, seat, None)
+            self._reply(ts_ns, ON_EXCHANGE, market, None)
             return
-        for instrument in (2 * seat.number, 2 * seat.number + 1):
-            self._take_down(ts_ns, instrument)
-        self._tell(ts_ns, HEAR_EXCHANGE, seat, (size, merges))
+        for instrument in (2 * market.number, 2 * market.number + 1):
+            self._record_position(ts_ns, instrument)
+        self._reply(ts_ns, ON_EXCHANGE, market, (size, merges))
 
-    # ----- what comes of it --------------------------------------------------------------------
+    # ----- fills and settlement ----------------------------------------------------------------
 
-    def fill(self, now_ns: int, fills: list[OwnFill]) -> None:
-        """Take fills in.
+    def apply_fills(self, now_ns: int, fills: list[OwnFill]) -> None:
+        """Apply fills to the portfolio and reply to the strategy.
 
         Args:
-            now_ns: the time by which they are known to the exchange.
-            fills: what happened to own orders, in order.
+            now_ns: when the exchange knows of them.
+            fills: fills of own orders, in order.
         """
         for fill in fills:
             ts_ns, instrument, size = fill.ts_ns, fill.instrument, fill.size
             order = self.orders[fill.order_id - OWN_ID]
             if not size:
-                self._leave(ts_ns, order, 0)
-                self._tell(ts_ns, HEAR_ORDER, order, (CANCELLED, ""))
+                self._set_left(ts_ns, order, 0)
+                self._reply(ts_ns, ON_ORDER, order, (CANCELLED, ""))
                 continue
-            self._leave(ts_ns, order, order._left - size)
+            self._set_left(ts_ns, order, order._left - size)
             charge = self.portfolio.trade(
                 instrument, order.side, fill.price, size * self._lot_wei, fill.resting
             )
             self.fills.append(fill)
             self.charges.append(charge)
-            self._take_down(ts_ns, instrument)
-            self._tell(ts_ns, HEAR_FILL, order, fill)
-        self.note(now_ns)
+            self._record_position(ts_ns, instrument)
+            self._reply(ts_ns, ON_FILL, order, fill)
+        self.record_equity(now_ns)
 
-    def _leave(self, ts_ns: int, order: OwnOrder, left: int) -> None:
-        """Let go of what an order no longer needs."""
+    def _set_left(self, ts_ns: int, order: OwnOrder, left: int) -> None:
+        """Set the unfilled size of an order, and release the balance it no longer needs."""
         if self.portfolio.covered:
-            leg, lot_wei = order.leg, self._lot_wei
+            outcome, lot_wei = order.outcome, self._lot_wei
             self.portfolio.release(
-                leg.instrument, order.side, order.price, order._left * lot_wei, left * lot_wei
+                outcome.instrument, order.side, order.price, order._left * lot_wei, left * lot_wei
             )
         order._left = left
         if not left:
@@ -251,8 +249,8 @@ class ExchangeAccount:
 
         Args:
             ts_ns: the time.
-            market: which market.
-            price: what a YES token is worth, in ticks.
+            market: number of the market.
+            price: value of a YES token, in ticks.
 
         Raises:
             PortfolioError: the price is out of range.
@@ -262,23 +260,28 @@ class ExchangeAccount:
             self.known.settle(market, price)
         for instrument in (2 * market, 2 * market + 1):
             if instrument in self.portfolio.holdings:
-                self._take_down(ts_ns, instrument)
-        self.note(ts_ns)
+                self._record_position(ts_ns, instrument)
+        self.record_equity(ts_ns)
 
-    # ----- taking down -------------------------------------------------------------------------
+    # ----- history -----------------------------------------------------------------------------
 
-    def note(self, now_ns: int) -> None:
-        """Take down what it all is worth, if that is something else than before.
+    def record_equity(self, now_ns: int) -> None:
+        """Add a row of equity if it has changed.
 
-        A token is marked at the middle of its book, own orders included; where a side is empty,
-        as it was marked last; without a book, at what the other token leaves of the whole.
+        A token is valued at the middle of its book, own orders included; with an empty side, at its
+        last value; without a book, at the scale minus the value of the other token.
 
         Args:
             now_ns: the time.
         """
-        mine, books, marks, moved = self.portfolio, self._driver.books, self._marks, self._moved
-        # Of tokens that were sold, too: what is bought back from an empty side has no other mark.
-        for instrument in mine.holdings:
+        portfolio, books, marks, changed = (
+            self.portfolio,
+            self._driver.books,
+            self._marks,
+            self._changed,
+        )
+        # Sold tokens keep a mark: bought back from an empty side, they have no other value.
+        for instrument in portfolio.holdings:
             mark = None
             if instrument in books:
                 book = books[instrument]
@@ -286,22 +289,27 @@ class ExchangeAccount:
                 if bid is not None and ask is not None:
                     mark = bid + ask
             elif instrument ^ 1 in marks:
-                mark = 2 * mine.scale - marks[instrument ^ 1]
+                mark = 2 * portfolio.scale - marks[instrument ^ 1]
             if mark is not None and mark != marks.get(instrument):
                 marks[instrument] = mark
-                moved = True
-        if not moved:
+                changed = True
+        if not changed:
             return
-        self._moved = False
-        row = (mine.wealth(marks), mine.collateral, mine.realised, mine.fees_paid)
-        if row != self._owned:
-            self._owned = row
+        self._changed = False
+        row = (
+            portfolio.wealth(marks),
+            portfolio.collateral,
+            portfolio.realised,
+            portfolio.fees_paid,
+        )
+        if row != self._last_row:
+            self._last_row = row
             self.equity.append(now_ns)
             self.equity.extend(row)
 
-    def _take_down(self, ts_ns: int, instrument: int) -> None:
-        """Take down what there is of a token, which has changed."""
-        self._moved = True
+    def _record_position(self, ts_ns: int, instrument: int) -> None:
+        """Add a row for a token whose holding has changed."""
+        self._changed = True
         holding = self.portfolio.holdings[instrument]
         positions = self.positions
         positions.append(ts_ns)
@@ -309,25 +317,25 @@ class ExchangeAccount:
         positions.append(holding.size)
         positions.append(holding.cost)
 
-    # ----- what the strategy hears -------------------------------------------------------------
+    # ----- replies to the strategy -------------------------------------------------------------
 
-    def _tell(self, ts_ns: int, what: int, whom: object, how: object) -> None:
-        """Send an answer."""
-        self.news.append((self._replies.arrival_ns(ts_ns), what, whom, how))
+    def _reply(self, ts_ns: int, kind: int, target: object, data: object) -> None:
+        """Send a reply to the strategy."""
+        self.replies.append((self._reply_connection.arrival_ns(ts_ns), kind, target, data))
 
-    def learn(self, now_ns: int) -> None:
-        """Let the strategy hear all that has come back by now.
+    def deliver_replies(self, now_ns: int) -> None:
+        """Deliver the replies that have arrived by now.
 
         Args:
             now_ns: the time.
         """
-        news = self.news
-        while news and news[0][0] <= now_ns:
-            self.deliver(news.popleft())
+        replies = self.replies
+        while replies and replies[0][0] <= now_ns:
+            self.deliver(replies.popleft())
 
-    def _hear_fill(self, order: OwnOrder, fill: OwnFill) -> None:
-        """Hear of a fill."""
-        leg, size = order.leg, fill.size
+    def _handle_fill(self, order: OwnOrder, fill: OwnFill) -> None:
+        """Apply a fill to the strategy's portfolio and order."""
+        outcome, size = order.outcome, fill.size
         if self.known is not self.portfolio:
             self.known.trade(
                 fill.instrument, order.side, fill.price, size * self._lot_wei, fill.resting
@@ -335,30 +343,29 @@ class ExchangeAccount:
         order.filled += size
         if order.filled == order.size:
             order.state, order.is_open = FILLED, False
-            del leg._open[order.id]
+            del outcome._open[order.id]
         if self.on_fill:
-            news = Fill(order, fill.price, fill.size, fill.ts_ns, fill.resting)
-            self.on_fill(leg.seat, news)
+            notice = Fill(order, fill.price, fill.size, fill.ts_ns, fill.resting)
+            self.on_fill(outcome.market, notice)
 
-    def _hear_order(self, order: OwnOrder, how: tuple[OrderState, str]) -> None:
-        """Hear what has become of an order."""
-        leg = order.leg
-        order.state, order.code = how
+    def _handle_order(self, order: OwnOrder, data: tuple[OrderState, str]) -> None:
+        """Apply an order's new state."""
+        outcome = order.outcome
+        order.state, order.code = data
         if order.state is not RESTING:
             order.is_open = False
-            del leg._open[order.id]
+            del outcome._open[order.id]
         if self.on_order:
-            self.on_order(leg.seat, order)
+            self.on_order(outcome.market, order)
 
-    def _hear_exchange(self, seat: MarketView, how: tuple[int, bool] | None) -> None:
-        """Hear that a split or a merge was done, or was not."""
-        seat.exchanging -= 1
-        if how and self.known is not self.portfolio:
-            _exchange(self.known, seat.number, *how)
+    def _handle_exchange(self, market: MarketView, data: tuple[int, bool] | None) -> None:
+        """Apply the result of a split or a merge; None if it was not covered."""
+        market.exchanging -= 1
+        if data and self.known is not self.portfolio:
+            _exchange(self.known, market.number, *data)
 
 
 def _exchange(portfolio: Portfolio, market: int, size: int, merges: bool) -> None:
-    """Split or merge."""
     if merges:
         portfolio.merge(market, size)
     else:

@@ -1,7 +1,7 @@
-"""What a trade costs beside its price: no fee, the rate of the specification, or a curve.
+"""Trading fees: none, the rate of the specification, or a curve.
 
-A fee is any callable that takes a :class:`Traded` and gives a :class:`Charge`, so that another
-exchange's schedule is a function of a few lines. All amounts are integers in wei.
+A fee schedule is any callable from :class:`Traded` to :class:`Charge`, so another exchange's
+schedule is a function of a few lines. All amounts are integers in wei.
 """
 
 import dataclasses
@@ -11,38 +11,38 @@ from typing import NamedTuple, TypeAlias
 from clob.order import Side
 
 BPS = 10_000
-"""Basis points in the whole."""
+"""Basis points in 100 %."""
 
 
 class Traded(NamedTuple):
-    """One side of one trade, as its fee depends on it."""
+    """One side of one trade: the input of a fee schedule."""
 
     side: Side
     """Whether tokens were bought or sold."""
     price: int
-    """At what price, in ticks."""
+    """Price in ticks."""
     size: int
-    """How many tokens, in wei."""
+    """Tokens, in wei."""
     resting: bool
-    """Whether the order rested, and so made the price."""
+    """Whether the order was the resting one."""
     scale: int
-    """How many ticks a whole token is worth."""
+    """Ticks in the price of a whole token."""
 
 
 class Charge(NamedTuple):
-    """What is kept back of one side of a trade; below 0 it is paid out, as a rebate."""
+    """Fee on one side of a trade; negative for a rebate."""
 
     collateral: int
     """Wei of collateral."""
     tokens: int
-    """Wei of the token traded."""
+    """Wei of the traded token."""
 
 
 Fees: TypeAlias = Callable[[Traded], Charge]
-"""A schedule of fees. It must be a pure function: the result of a backtest depends on it."""
+"""A fee schedule. It must be a pure function, or backtests are not reproducible."""
 
 FREE = Charge(0, 0)
-"""The charge of a trade without a fee."""
+"""No fee."""
 
 
 def no_fees(traded: Traded) -> Charge:
@@ -57,11 +57,11 @@ def no_fees(traded: Traded) -> Charge:
 
 @dataclasses.dataclass(frozen=True)
 class RateFees:
-    """The rate of the specification, the same schedule as the engine's own (decision 20).
+    """The rate of the specification: the same schedule as the engine's (decision 20).
 
-    A seller pays ``floor(bps * min(p, scale - p) * size / (10_000 * scale))`` collateral out of
-    the proceeds, a buyer ``floor(bps * min(p, scale - p) * size / (10_000 * p))`` tokens out of
-    what is received.
+    A seller pays ``floor(bps * min(p, scale - p) * size / (10_000 * scale))`` collateral out of the
+    proceeds, a buyer ``floor(bps * min(p, scale - p) * size / (10_000 * p))`` tokens out of the
+    received tokens.
 
     >>> RateFees(incoming_bps=100)(Traded(Side.SELL, 40, 1_000_000, False, 100))
     Charge(collateral=4000, tokens=0)
@@ -70,21 +70,23 @@ class RateFees:
     """
 
     incoming_bps: int = 0
-    """The rate of an incoming order, in basis points."""
+    """Rate of an incoming order, in basis points."""
     resting_bps: int = 0
-    """The rate of a resting order, in basis points."""
+    """Rate of a resting order, in basis points."""
 
     def __post_init__(self) -> None:
-        """Refuse a rate that is none."""
+        """Raise ``ValueError`` for a rate out of range."""
         for bps in (self.incoming_bps, self.resting_bps):
             if type(bps) is not int or not 0 <= bps <= BPS:
-                raise ValueError(f"a fee rate must be 0 to {BPS} basis points, not {bps!r}")
+                raise ValueError(
+                    f"a fee rate must be an integer from 0 to {BPS} (basis points); got {bps!r}"
+                )
 
     def __call__(self, traded: Traded) -> Charge:
-        """Charge one side of a trade.
+        """Return the fee on one side of a trade.
 
         Args:
-            traded: its price must be above 0 and below the scale, or nothing is charged.
+            traded: the trade. At a price of 0 or below, or of the scale or above, the fee is 0.
         """
         bps = self.resting_bps if traded.resting else self.incoming_bps
         share = bps * min(traded.price, traded.scale - traded.price) * traded.size
@@ -97,33 +99,33 @@ class RateFees:
 
 @dataclasses.dataclass(frozen=True)
 class CurveFees:
-    """A fee in collateral that is highest at even odds, as several venues charge it.
+    """A fee in collateral that is highest at a price of one half.
 
     Both sides pay ``bps * size * p * (scale - p) / (10_000 * scale**2)``, rounded up to a multiple
-    of ``step_wei`` for each fill by itself. Seven per cent rounded up to the cent, for example,
-    is ``CurveFees(incoming_bps=700, resting_bps=0, step_wei=10**16)``.
+    of ``step_wei`` for each fill. Seven per cent rounded up to the cent, for example, is
+    ``CurveFees(incoming_bps=700, resting_bps=0, step_wei=10**16)``.
 
     >>> CurveFees(incoming_bps=700, step_wei=10**16)(Traded(Side.BUY, 50, 10**20, False, 100))
     Charge(collateral=1750000000000000000, tokens=0)
     """
 
     incoming_bps: int = 0
-    """The rate of an incoming order, in basis points."""
+    """Rate of an incoming order, in basis points."""
     resting_bps: int = 0
-    """The rate of a resting order, in basis points; below 0 it is a rebate."""
+    """Rate of a resting order, in basis points; negative for a rebate."""
     step_wei: int = 1
-    """What a fee is a multiple of, in wei."""
+    """Fees are multiples of this, in wei."""
 
     def __post_init__(self) -> None:
-        """Refuse a step that is none."""
+        """Raise ``ValueError`` for an invalid step."""
         if type(self.step_wei) is not int or self.step_wei < 1:
-            raise ValueError(f"step_wei must be an integer of 1 or more, not {self.step_wei!r}")
+            raise ValueError(f"step_wei must be an integer of 1 or more; got {self.step_wei!r}")
 
     def __call__(self, traded: Traded) -> Charge:
-        """Charge one side of a trade.
+        """Return the fee on one side of a trade.
 
         Args:
-            traded: any trade. A rebate is rounded up too, and so towards nothing.
+            traded: any trade. Rebates are rounded up too, that is towards zero.
         """
         bps = self.resting_bps if traded.resting else self.incoming_bps
         share = bps * traded.size * traded.price * (traded.scale - traded.price)

@@ -1,4 +1,4 @@
-# The types of clob/replay/sim/latency.py, from which the compiled module is made; see setup.py.
+# C types for clob/replay/sim/latency.py, which setup.py compiles.
 
 
 cdef class Connection:

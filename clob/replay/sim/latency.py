@@ -1,4 +1,4 @@
-"""The ways between strategy and book. Compiled as it stands, with the types of ``_ways_c.pxd``."""
+"""Latency between strategy and exchange: constant, or drawn from a seed."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from typing import TypeAlias
 from clob.replay.samples.synthetic import Draws
 
 Delay: TypeAlias = int | Callable[[Draws], int]
-"""A time in ns, always the same or drawn anew for each message."""
+"""Nanoseconds: a constant, or a function that draws a value for each message."""
 
 
 class Connection:
-    """One way between strategy and book."""
+    """One direction of messages; they arrive in the order they were sent."""
 
     def __init__(self, delay: Delay, seed: int) -> None:
-        """Begin with nothing under way.
+        """Open a connection.
 
         Args:
-            delay: how long each message takes.
-            seed: from what delays are drawn.
+            delay: latency of each message.
+            seed: seed of the draws.
         """
         self._delay = delay
         self._draws = Draws(seed)
@@ -26,17 +26,17 @@ class Connection:
 
     @property
     def instant(self) -> bool:
-        """Whether every message arrives when it is sent."""
+        """Whether every message arrives at the time it is sent."""
         return isinstance(self._delay, int) and self._delay == 0
 
     def arrival_ns(self, sent_ns: int) -> int:
-        """Say when a message arrives.
+        """Return the arrival time of a message.
 
         Args:
-            sent_ns: when it is sent; not before the one sent last.
+            sent_ns: when it is sent; not before the previous message.
 
         Raises:
-            ValueError: the callable gave no integer of 0 or more.
+            ValueError: the delay function returned something other than an integer of 0 or more.
         """
         delay = self._delay
         if not isinstance(delay, int):
@@ -49,64 +49,61 @@ class Connection:
 
 
 def check_delay(delay_ns: object) -> int:
-    """Refuse what is no delay, or give it.
+    """Return a delay unchanged if it is valid.
 
     Raises:
-        ValueError: it is no integer of 0 or more.
+        ValueError: it is not an integer of 0 or more.
     """
     if type(delay_ns) is not int or delay_ns < 0:
-        raise ValueError(f"a delay must be an integer of 0 or more ns, not {delay_ns!r}")
+        raise ValueError(f"a delay must be an integer of 0 or more (ns); got {delay_ns!r}")
     return delay_ns
 
 
 @dataclasses.dataclass(frozen=True)
 class Latency:
-    """How long messages take.
+    """How long messages take in each direction.
 
-    There is one connection each way, on which nothing overtakes: a message whose own delay would
-    let it arrive before an earlier one arrives together with that, and behind it. A feed of prices
-    that comes late by some time is the same as orders that take that much longer.
+    Each direction is one connection that keeps the order of messages: a message whose own delay
+    would make it overtake an earlier one arrives at the same time as that one, after it. To
+    simulate a delayed price feed, add its delay to ``order_ns``.
 
     >>> Latency(order_ns=2_000_000, reply_ns=between(1_000_000, 3_000_000), seed=7).seed
     7
     """
 
     order_ns: Delay = 0
-    """From the strategy to the book: orders, cancels, splits and merges."""
+    """From strategy to exchange: orders, cancels, splits and merges."""
     reply_ns: Delay = 0
-    """From the book to the strategy: fills, acceptances, refusals."""
+    """From exchange to strategy: fills, acknowledgements and rejections."""
     seed: int = 0
-    """From what delays are drawn; the same seed draws the same ones."""
+    """Seed of the draws; equal seeds draw equal delays."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no delay."""
+        """Raise ``ValueError`` for an invalid constant delay."""
         for delay in (self.order_ns, self.reply_ns):
             if not callable(delay):
                 check_delay(delay)
 
     def connections(self) -> "tuple[Connection, Connection]":
-        """Open the two connections, for orders and for replies, each with draws of its own."""
+        """Return a connection for orders and one for replies, with independent draws."""
         return Connection(self.order_ns, 2 * self.seed), Connection(
             self.reply_ns, 2 * self.seed + 1
         )
 
 
 def between(low_ns: int, high_ns: int) -> Callable[[Draws], int]:
-    """Make a delay that is drawn evenly from a range.
+    """Return a delay that is drawn uniformly from a range.
 
     Args:
-        low_ns: the shortest.
-        high_ns: the longest, included.
+        low_ns: the shortest delay.
+        high_ns: the longest delay, included.
 
     Returns:
-        What :class:`Latency` takes.
+        A function to pass to :class:`Latency`.
 
     Raises:
-        ValueError: the range is empty or begins below 0.
+        ValueError: a bound is not an integer of 0 or more, or the range is empty.
     """
     if not check_delay(low_ns) <= check_delay(high_ns):
-        raise ValueError(f"delays must go from low to high, not from {low_ns} to {high_ns} ns")
+        raise ValueError(f"low_ns must not exceed high_ns; got {low_ns} and {high_ns}")
     return lambda draws: draws.between(low_ns, high_ns)
-
-
-# MERGED clob.replay.sim.latency: How long orders take to the exchange, and answers back: constants, or drawn from a seed.

@@ -1,16 +1,40 @@
-# The types of clob/replay/sim/market_view.py, from which the compiled module is made; see setup.py.
+# C types for clob/replay/sim/market_view.py, which setup.py compiles.
 cimport cython
 
-from clob.replay.sim.orders cimport OwnOrder
 from clob.replay.sim.portfolio cimport Portfolio
 
 cdef object BUY
 cdef object SELL
 cdef object GTC
+cdef object SENT
+
+
+cdef class MarketView
+cdef class OutcomeView
+
+
+cdef class OwnOrder:
+    cdef public object id
+    cdef public OutcomeView outcome
+    cdef public object side
+    cdef public object price
+    cdef public object size
+    cdef public object time_in_force
+    cdef public bint post_only
+    cdef public object sent_ns
+    cdef public object arrived_ns
+    cdef public object done_ns
+    cdef public object ahead
+    cdef public object state
+    cdef public bint is_open
+    cdef public object filled
+    cdef public bint cancelling
+    cdef public object code
+    cdef object _left
 
 
 cdef class OutcomeView:
-    cdef public MarketView seat
+    cdef public MarketView market
     cdef public object instrument
     cdef public object name
     cdef object _book
@@ -21,12 +45,12 @@ cdef class OutcomeView:
     cpdef best_of_others(self, side)
 
 
-cdef class Acts:
+cdef class OrderGateway:
     cdef public object now_ns
 
-    cpdef OwnOrder send(self, OutcomeView leg, side, price, size, time_in_force, bint post_only)
+    cpdef OwnOrder send(self, OutcomeView outcome, side, price, size, time_in_force, bint post_only)
     cpdef cancel(self, OwnOrder order)
-    cpdef exchange(self, MarketView seat, size, merges)
+    cpdef exchange(self, MarketView market, size, merges)
 
 
 cdef class MarketView:
@@ -41,5 +65,5 @@ cdef class MarketView:
     cdef public object hi
     cdef public object exchanging
     cdef public tuple markets
-    cdef Acts _act
+    cdef OrderGateway _gateway
     cdef dict __dict__

@@ -1,20 +1,22 @@
-"""A strategy's seat at a market and its legs, as :mod:`clob.replay.sim.market_view` says it.
+"""A strategy's view of one market and its two outcomes, and the orders it sends there.
 
-Compiled as it stands, with the types of ``_seats_c.pxd``.
+Books are seen as they are now; own orders and positions as far as replies have arrived. Sizes are
+lots, prices ticks, times ns.
 """
 
 from typing import NamedTuple
 
 from clob.book import Book
 from clob.order import Side, TimeInForce
-from clob.replay.sim.orders import OwnOrder
+from clob.replay.sim.orders import OrderState
 from clob.replay.sim.portfolio import Portfolio
 from clob.units import WEI_PER_TOKEN, tokens
 
-# Looking a member of an enum up takes a tenth of a microsecond.
+# Looking up an enum member takes 0.1 us.
 BUY, SELL, GTC = Side.BUY, Side.SELL, TimeInForce.GTC
+SENT = OrderState.SENT
 
-OVER = "the run is over: nothing arrives any more"
+RUN_ENDED = "the run has ended; nothing can be sent"
 
 
 class PriceLevel(NamedTuple):
@@ -23,58 +25,151 @@ class PriceLevel(NamedTuple):
     price: int
     """In ticks."""
     size: int
-    """Of all its orders together, in lots."""
+    """Total size of its orders, in lots."""
+
+
+class OwnOrder:
+    """An order of the strategy, from the moment it is sent."""
+
+    __slots__ = (
+        "_left",
+        "ahead",
+        "arrived_ns",
+        "cancelling",
+        "code",
+        "done_ns",
+        "filled",
+        "id",
+        "is_open",
+        "outcome",
+        "post_only",
+        "price",
+        "sent_ns",
+        "side",
+        "size",
+        "state",
+        "time_in_force",
+    )
+
+    def __init__(
+        self,
+        order_id: int,
+        outcome: "OutcomeView",
+        side: Side,
+        price: int,
+        size: int,
+        time_in_force: TimeInForce,
+        post_only: bool,
+        sent_ns: int,
+    ) -> None:
+        self.id: int = order_id
+        """Its id: ``OWN_ID`` plus its index among the sent orders."""
+        self.outcome: OutcomeView = outcome
+        """The outcome that it buys or sells."""
+        self.side: Side = side
+        """Buy or sell."""
+        self.price: int = price
+        """Its limit, in ticks."""
+        self.size: int = size
+        """Its size when sent, in lots."""
+        self.time_in_force: TimeInForce = time_in_force
+        """GTC, IOC or FOK."""
+        self.post_only: bool = post_only
+        """Whether it is rejected if it would trade at once."""
+        self.sent_ns: int = sent_ns
+        """When it was sent."""
+        self.arrived_ns: int = -1
+        """When it reached the exchange, or -1. The strategy learns this later."""
+        self.done_ns: int = -1
+        """When it left the book or was rejected, or -1. The strategy learns this later."""
+        self.ahead: int = -1
+        """Lots in front of it when it began to rest; -1 if it never rested."""
+        self.state: OrderState = SENT
+        """Its state, as far as replies have arrived."""
+        self.is_open: bool = True
+        """Whether it may still trade, as far as replies have arrived."""
+        self.filled: int = 0
+        """Filled lots, as far as replies have arrived."""
+        self.cancelling: bool = False
+        """Whether a cancel was sent."""
+        self.code: str = ""
+        """Code of the rejection, as in :mod:`clob.errors`, or an empty string."""
+        self._left: int = 0
+
+    @property
+    def remaining(self) -> int:
+        """Unfilled lots, as far as replies have arrived."""
+        return self.size - self.filled
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.side.name} {self.size} at {self.price} in {self.outcome.name}: "
+            f"{self.state.name.lower()}, {self.filled} filled>"
+        )
+
+
+class Fill(NamedTuple):
+    """A fill, as reported to the strategy."""
+
+    order: OwnOrder
+    """The own order."""
+    price: int
+    """Price of the trade, in ticks."""
+    size: int
+    """Size of the trade, in lots."""
+    ts_ns: int
+    """Time of the trade; the report arrives later."""
+    resting: bool
+    """Whether the own order was the resting one."""
 
 
 class OutcomeView:
-    """One outcome token of a market: its book, and what the strategy has of it."""
+    """One outcome token of a market: its book, and the strategy's position and orders in it."""
 
-    def __init__(self, seat: "MarketView", instrument: int, book: Book | None, name: str) -> None:
-        """Bring them together; the scheduler does."""
-        self.seat: MarketView = seat
-        """The market it belongs to."""
+    def __init__(self, market: "MarketView", instrument: int, book: Book | None, name: str) -> None:
+        self.market: MarketView = market
+        """The view of the market it belongs to."""
         self.instrument: int = instrument
-        """The number of the token: market * 2, and 1 more for NO."""
+        """Number of the token: twice the market number, plus 1 for NO."""
         self.name: str = name
-        """What to call it."""
+        """Name of the market and the outcome."""
         self._book = book
         self._open: dict[int, OwnOrder] = {}
 
     @property
     def has_book(self) -> bool:
-        """Whether there is recorded flow for it; else it can be held and not traded."""
+        """Whether its flow was recorded. Without a book the token can be held but not traded."""
         return self._book is not None
 
     @property
     def book(self) -> Book:
-        """Its book, to be looked at only; sizes in it are wei.
+        """Its book, for reading only; sizes in it are wei.
 
         Raises:
-            LookupError: there is no recorded flow for it.
+            LookupError: no flow was recorded for this token.
         """
         if self._book is None:
-            raise LookupError(f"there is no recorded flow for {self.name}")
+            raise LookupError(f"no flow was recorded for {self.name}")
         return self._book
 
     @property
     def best_bid(self) -> int | None:
-        """The highest price of a resting buy order, own ones included, in ticks, or None."""
+        """Highest price of a resting buy order, including own orders, in ticks, or None."""
         return self.book.best_bid
 
     @property
     def best_ask(self) -> int | None:
-        """The lowest price of a resting sell order, own ones included, in ticks, or None."""
+        """Lowest price of a resting sell order, including own orders, in ticks, or None."""
         return self.book.best_ask
 
     def best_of_others(self, side: Side) -> int | None:
-        """Find the best price at which somebody else has an order, or None.
+        """Return the best price without own orders, or None. O(open own orders).
 
-        Quotes that follow ``best_bid`` and ``best_ask`` follow themselves once they are best.
+        Use it to quote relative to the market: quotes based on ``best_bid`` and ``best_ask`` would
+        follow themselves once they are best.
 
         Args:
-            side: of the order.
-
-        O(own open orders).
+            side: which side of the book.
         """
         book, buys = self.book, side is BUY
         best = book.best_bid if buys else book.best_ask
@@ -86,7 +181,7 @@ class OutcomeView:
         own: dict[int, int] = {}
         for order in self._open.values():
             if order.side is side and order._left:
-                own[order.price] = own.get(order.price, 0) + order._left * self.seat.lot_wei
+                own[order.price] = own.get(order.price, 0) + order._left * self.market.lot_wei
         if not own:
             return best
         depth = book.depth(len(own) + 1)
@@ -96,15 +191,15 @@ class OutcomeView:
         return None
 
     def depth(self, limit: int | None = None) -> tuple[list[PriceLevel], list[PriceLevel]]:
-        """Take a picture of the book.
+        """Return the levels of the book, including own orders.
 
         Args:
-            limit: how many levels of each side at most; None is all.
+            limit: levels per side at most; None for all.
 
         Returns:
-            Bids and asks, best first, own orders included, sizes in lots.
+            Bids and asks, best first, sizes in lots.
         """
-        depth, lot_wei = self.book.depth(limit), self.seat.lot_wei
+        depth, lot_wei = self.book.depth(limit), self.market.lot_wei
         bids, asks = (
             [PriceLevel(level.price, level.size // lot_wei) for level in side]
             for side in (depth.bids, depth.asks)
@@ -112,19 +207,19 @@ class OutcomeView:
         return bids, asks
 
     def ahead(self, order: OwnOrder) -> int | None:
-        """Give how many lots stand in front of an own order, or None if it does not rest."""
+        """Return the lots in front of an own order now, or None if it does not rest."""
         if order.id not in self.book:
             return None
-        return self.book.ahead(order.id).size // self.seat.lot_wei
+        return self.book.ahead(order.id).size // self.market.lot_wei
 
     @property
     def position(self) -> int:
-        """How many tokens the strategy has heard it has, in whole lots; below 0 it owes them."""
-        return self.seat.portfolio.size(self.instrument) // self.seat.lot_wei
+        """Whole lots held as far as replies have arrived; negative for a short position."""
+        return self.market.portfolio.size(self.instrument) // self.market.lot_wei
 
     @property
     def open_orders(self) -> tuple[OwnOrder, ...]:
-        """The own orders that are under way or rest, as far as heard, in order of sending."""
+        """Own orders in transit or resting, as far as replies have arrived, by time of sending."""
         return tuple(self._open.values())
 
     def buy(
@@ -135,24 +230,25 @@ class OutcomeView:
         time_in_force: TimeInForce = GTC,
         post_only: bool = False,
     ) -> OwnOrder:
-        """Send an order to buy.
+        """Send a buy order.
 
         Args:
-            price: the highest to pay, in ticks.
-            size: how much, in lots.
+            price: highest price to pay, in ticks.
+            size: in lots.
             time_in_force: GTC rests; IOC and FOK do not.
-            post_only: to be refused where it would trade at once.
+            post_only: reject the order if it would trade at once.
 
         Returns:
-            The order. Whatever the exchange finds wrong with it makes it ``REFUSED`` later.
+            The order. If the exchange rejects it, its state becomes ``REJECTED`` later.
 
         Raises:
-            TypeError: price or size is no integer.
-            ValueError: GTD, which a backtest does not know; or a number that no record holds.
-            LookupError: there is no recorded flow for this token.
-            RuntimeError: the run is over, as for all that is sent.
+            TypeError: price or size is not an integer.
+            ValueError: ``GTD`` (not supported in a backtest), or a number outside the record
+                format.
+            LookupError: no flow was recorded for this token.
+            RuntimeError: the run has ended.
         """
-        return self.seat._act.send(self, BUY, price, size, time_in_force, post_only)
+        return self.market._gateway.send(self, BUY, price, size, time_in_force, post_only)
 
     def sell(
         self,
@@ -162,30 +258,30 @@ class OutcomeView:
         time_in_force: TimeInForce = GTC,
         post_only: bool = False,
     ) -> OwnOrder:
-        """Send an order to sell; see :meth:`buy`.
+        """Send a sell order; see :meth:`buy`.
 
         Args:
-            price: the lowest to take, in ticks.
-            size: how much, in lots.
+            price: lowest price to accept, in ticks.
+            size: in lots.
             time_in_force: as in :meth:`buy`.
             post_only: as in :meth:`buy`.
 
         Returns:
             The order.
         """
-        return self.seat._act.send(self, SELL, price, size, time_in_force, post_only)
+        return self.market._gateway.send(self, SELL, price, size, time_in_force, post_only)
 
 
-class Acts:
-    """What the scheduler does for a seat. This one does nothing any more, its run being over."""
+class OrderGateway:
+    """Sends the orders of views. This base class is for a run that has ended: it raises."""
 
     def __init__(self) -> None:
         self.now_ns: int = 0
-        """The time."""
+        """The current time."""
 
     def send(
         self,
-        leg: OutcomeView,
+        outcome: OutcomeView,
         side: Side,
         price: int,
         size: int,
@@ -193,19 +289,19 @@ class Acts:
         post_only: bool,
     ) -> OwnOrder:
         """Send an order."""
-        raise RuntimeError(OVER)
+        raise RuntimeError(RUN_ENDED)
 
     def cancel(self, order: OwnOrder) -> None:
         """Send a cancel."""
-        raise RuntimeError(OVER)
+        raise RuntimeError(RUN_ENDED)
 
-    def exchange(self, seat: "MarketView", size: int, merges: bool) -> None:
-        """Send a split, or a merge, of so many lots."""
-        raise RuntimeError(OVER)
+    def exchange(self, market: "MarketView", size: int, merges: bool) -> None:
+        """Send a split or a merge of ``size`` lots."""
+        raise RuntimeError(RUN_ENDED)
 
 
 class MarketView:
-    """A strategy's place at one market. Prices and orders without a leg are those of ``first``."""
+    """A strategy's view of one market. Prices and orders without an outcome refer to ``first``."""
 
     def __init__(
         self,
@@ -214,64 +310,63 @@ class MarketView:
         names: tuple[str, str, str],
         lot_wei: int,
         portfolio: Portfolio,
-        acts: Acts,
+        gateway: OrderGateway,
     ) -> None:
-        """Set it up; the scheduler does."""
         self.number: int = number
-        """The number of the market."""
+        """Number of the market."""
         self.name: str = names[0]
-        """What to call it."""
+        """Name of the market."""
         self.lot_wei: int = lot_wei
-        """What a size of 1 stands for, in wei."""
+        """Wei in one lot."""
         self.portfolio: Portfolio = portfolio
-        """All that the strategy has heard it owns, in all markets; to be looked at only."""
+        """The portfolio over all markets, as far as replies have arrived; for reading only."""
         self.yes: OutcomeView = OutcomeView(self, 2 * number, books[0], names[1])
         """The YES token."""
         self.no: OutcomeView = OutcomeView(self, 2 * number + 1, books[1], names[2])
         """The NO token."""
         self.first: OutcomeView = self.yes if self.yes.has_book else self.no
-        """YES, or NO where only that was recorded."""
+        """YES, or NO if only NO was recorded."""
         self.lo: int = self.first.book.lo
-        """The lowest price there is, in ticks."""
+        """Lowest price of the grid, in ticks."""
         self.hi: int = self.first.book.hi
-        """The highest price there is, in ticks."""
+        """Highest price of the grid, in ticks."""
         self.exchanging: int = 0
-        """How many splits and merges were sent and not heard of."""
+        """Splits and merges that were sent and not answered yet."""
         self.markets: tuple[MarketView, ...] = (self,)
-        """The seats at all markets, by number."""
-        self._act = acts
+        """The views of all markets, by number."""
+        self._gateway = gateway
 
     @property
     def now_ns(self) -> int:
-        """The time."""
-        return self._act.now_ns
+        """The current time."""
+        return self._gateway.now_ns
 
     @property
     def best_bid(self) -> int | None:
-        """The highest price of a resting buy order, own ones included, in ticks, or None."""
+        """Highest price of a resting buy order, including own orders, in ticks, or None."""
         return self.first.book.best_bid
 
     @property
     def best_ask(self) -> int | None:
-        """The lowest price of a resting sell order, own ones included, in ticks, or None."""
+        """Lowest price of a resting sell order, including own orders, in ticks, or None."""
         return self.first.book.best_ask
 
     @property
     def position(self) -> int:
-        """How many tokens of the first leg the strategy has heard it has, in whole lots."""
+        """Whole lots of ``first`` held, as far as replies have arrived."""
         return self.first.position
 
     @property
     def open_orders(self) -> tuple[OwnOrder, ...]:
-        """The own orders of both legs that are under way or rest, as far as heard."""
+        """Open own orders of both outcomes, as far as replies have arrived."""
         return self.yes.open_orders + self.no.open_orders
 
     def best_of_others(self, side: Side) -> int | None:
-        """Find the best price of others on a side; see :meth:`OutcomeView.best_of_others`."""
+        """Return the best price without own orders; see :meth:`OutcomeView.best_of_others`."""
         return self.first.best_of_others(side)
 
     def depth(self, limit: int | None = None) -> tuple[list[PriceLevel], list[PriceLevel]]:
-        """Take a picture of the book; see :meth:`OutcomeView.depth`."""
+        """Return the levels of the book; see :meth:`OutcomeView.depth`."""
         return self.first.depth(limit)
 
     def buy(
@@ -282,8 +377,8 @@ class MarketView:
         time_in_force: TimeInForce = GTC,
         post_only: bool = False,
     ) -> OwnOrder:
-        """Send an order to buy; see :meth:`OutcomeView.buy`."""
-        return self._act.send(self.first, BUY, price, size, time_in_force, post_only)
+        """Send a buy order; see :meth:`OutcomeView.buy`."""
+        return self._gateway.send(self.first, BUY, price, size, time_in_force, post_only)
 
     def sell(
         self,
@@ -293,84 +388,81 @@ class MarketView:
         time_in_force: TimeInForce = GTC,
         post_only: bool = False,
     ) -> OwnOrder:
-        """Send an order to sell; see :meth:`OutcomeView.buy`."""
-        return self._act.send(self.first, SELL, price, size, time_in_force, post_only)
+        """Send a sell order; see :meth:`OutcomeView.buy`."""
+        return self._gateway.send(self.first, SELL, price, size, time_in_force, post_only)
 
     def cancel(self, order: OwnOrder) -> None:
-        """Send a cancel for an own order of any leg. One that comes too late does nothing.
+        """Send a cancel for an own order of either outcome.
+
+        A cancel that arrives too late has no effect.
 
         Args:
-            order: what to cancel.
+            order: the order to cancel.
         """
-        self._act.cancel(order)
+        self._gateway.cancel(order)
 
     def ahead(self, order: OwnOrder) -> int | None:
-        """Give how many lots stand in front of an own order of any leg, or None.
+        """Return the lots in front of an own order of either outcome, or None if it does not rest.
 
         Args:
-            order: which order; None is given if it does not rest.
+            order: the order.
         """
-        return order.leg.ahead(order)
+        return order.outcome.ahead(order)
 
     @property
     def collateral(self) -> int:
-        """The collateral the strategy has heard it has in all, in wei."""
+        """Collateral over all markets, as far as replies have arrived, in wei."""
         return self.portfolio.collateral
 
     def lots(self, amount: int | str) -> int:
-        """Turn an amount of tokens into lots.
+        """Convert an amount of tokens to lots.
 
         Args:
-            amount: whole tokens, or a decimal text.
+            amount: whole tokens, or a decimal string.
 
         Raises:
-            ValueError: it is no amount, or no whole number of lots.
-
+            ValueError: the amount is invalid, or not a whole number of lots.
         """
         size, rest = divmod(tokens(amount), self.lot_wei)
         if rest:
             raise ValueError(
-                f"{amount} tokens are no whole number of lots, of which a token has "
-                f"{WEI_PER_TOKEN // self.lot_wei}"
+                f"amount must be a whole number of lots; got {amount} tokens, and a token has "
+                f"{WEI_PER_TOKEN // self.lot_wei} lots"
             )
         return size
 
     def split(self, size: int) -> None:
-        """Send for collateral to become as many YES and NO tokens.
+        """Send a request to split collateral into YES and NO tokens.
 
         Args:
-            size: how many of each, in lots. What is not covered then does nothing.
+            size: tokens of each outcome, in lots. Without enough collateral on arrival it has no
+                effect.
 
         Raises:
-            TypeError: the size is no integer.
-            RuntimeError: the run is over.
+            TypeError: the size is not an integer.
+            RuntimeError: the run has ended.
         """
-        self._act.exchange(self, size, False)
+        self._gateway.exchange(self, size, False)
 
     def merge(self, size: int) -> None:
-        """Send for as many YES and NO tokens to become collateral.
+        """Send a request to merge YES and NO tokens into collateral.
 
         Args:
-            size: how many of each, in lots. What is not there then does nothing.
+            size: tokens of each outcome, in lots. Without enough tokens on arrival it has no
+                effect.
 
         Raises:
-            TypeError: the size is no integer.
-            RuntimeError: the run is over.
+            TypeError: the size is not an integer.
+            RuntimeError: the run has ended.
         """
-        self._act.exchange(self, size, True)
+        self._gateway.exchange(self, size, True)
 
-    def leave(self) -> None:
-        """Part from the scheduler, whose run is over; it does. From then on nothing can be sent.
+    def close(self) -> None:
+        """Disconnect the view from the session after the run; sending raises from then on.
 
-        So a strategy that keeps its seat does not keep all that was read, nor wait for the garbage
-        collector to find that it goes in a circle.
+        Without this, a strategy that keeps its view would keep the whole run in memory, in a
+        reference cycle.
         """
-        over = Acts()
-        over.now_ns = self._act.now_ns
-        self._act = over
-
-
-# MERGED clob.replay.sim.market_view: What a strategy holds in its hands: its seat at a market, and the two legs of that.
-#
-# What they say of the strategy's orders and tokens is what it has heard of by then. What they say of
-# the book is what stands there now. Sizes are lots, prices ticks, times ns.
+        closed = OrderGateway()
+        closed.now_ns = self._gateway.now_ns
+        self._gateway = closed

@@ -1,37 +1,37 @@
-"""Messages between strategy and exchange, and the rows that are taken down of an account."""
+"""Messages between strategy and exchange, and the rows of an account's history."""
 
 from typing import Any, NamedTuple, TypeAlias
 
-ENTER, TAKE_OUT, EXCHANGE, HEAR_FILL, HEAR_ORDER, HEAR_EXCHANGE = range(6)
-"""What a message does where it arrives: the first three at the exchange, the others here."""
+SUBMIT, CANCEL, EXCHANGE, ON_FILL, ON_ORDER, ON_EXCHANGE = range(6)
+"""Kinds of message: the first three arrive at the exchange, the others at the strategy."""
 
 Message: TypeAlias = tuple[int, int, Any, Any]
-"""When something arrives, what it does there, to what, and how."""
+"""Arrival time, kind, target (an order or a market), and data of that kind."""
 
 
 class EquityRow(NamedTuple):
-    """What the strategy owned at a time, as the exchange knows it, in wei."""
+    """Value of the portfolio at a time, as the exchange knows it, in wei."""
 
     ts_ns: int
-    """When."""
+    """Time of the row."""
     wealth: int
-    """Collateral and the value of all tokens."""
+    """Collateral plus the value of all tokens."""
     collateral: int
     """Collateral alone."""
     realised: int
-    """The profit realised by then."""
+    """Realised profit so far."""
     fees_paid: int
-    """The fees paid in collateral by then."""
+    """Fees paid in collateral so far."""
 
 
 class PositionRow(NamedTuple):
-    """What the strategy had of a token from a time on, as the exchange knows it, in wei."""
+    """Holding of one token after a change, as the exchange knows it, in wei."""
 
     ts_ns: int
-    """From when."""
+    """Time of the change."""
     instrument: int
-    """Which token."""
+    """The token."""
     size: int
-    """How many; below 0 they are owed."""
+    """Tokens held; negative for a short position."""
     cost: int
-    """What was paid for them."""
+    """Cost of the holding."""

@@ -1,4 +1,4 @@
-# The types of clob/replay/sim/portfolio.py, from which the compiled module is made; see setup.py.
+# C types for clob/replay/sim/portfolio.py, which setup.py compiles.
 cimport cython
 
 cdef object FREE
@@ -7,7 +7,7 @@ cdef object no_fees
 
 cdef class Holding:
     cdef public object cost
-    cdef public object held
+    cdef public object reserved
     cdef public object size
 
     cpdef Holding copy(self)
@@ -18,7 +18,7 @@ cdef class Portfolio:
     cdef public bint covered
     cdef public object initial
     cdef public object collateral
-    cdef public object held
+    cdef public object reserved
     cdef public object realised
     cdef public object fees_paid
     cdef public dict holdings
@@ -41,7 +41,7 @@ cdef class Portfolio:
     cpdef free(self, instrument)
 
     @cython.locals(holding=Holding)
-    cpdef bint hold(self, instrument, side, price, size) except -1
+    cpdef bint reserve(self, instrument, side, price, size) except -1
 
     @cython.locals(holding=Holding)
     cpdef release(self, instrument, side, price, size, left=*)

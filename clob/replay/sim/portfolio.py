@@ -1,23 +1,23 @@
-"""What a strategy owns: collateral, YES and NO tokens, what they cost, what was earned.
+"""A strategy's portfolio: collateral, YES and NO tokens, their cost, and realised profit.
 
-Every amount is an integer in wei; nothing is rounded but where a rule below says so. Instruments
-are numbered ``market * 2 + outcome``, YES being 0 and NO 1, and prices are ticks of which
-``scale`` make a whole token.
+Every amount is an integer in wei; the only roundings are those stated below. Instruments are
+numbered ``market * 2 + outcome``, with YES 0 and NO 1. Prices are ticks, ``scale`` of which make
+a whole token.
 
-**Trades.** A trade of ``size`` tokens at ``price`` moves ``size * price // scale`` collateral, the
-one formula of the engine. Fees come on top (:mod:`clob.replay.sim.fees`).
+**Trades.** A trade of ``size`` tokens at ``price`` moves ``size * price // scale`` collateral, as
+in the engine. Fees come on top (:mod:`clob.replay.sim.fees`).
 
-**Cost and profit.** A holding knows what was paid for all of it. Whatever leaves it takes along
-its share of that cost, ``cost * leaving // held``, so that the last token takes the rest and no
-wei is lost. What is realised is what was received less the share of the cost; a fee belongs to
-what was paid or received. A holding below zero was sold short: its cost is below zero too, and
-buying it back realises profit in the same way. Through zero, a trade counts as two.
+**Cost and profit.** A holding has one total cost. Tokens that leave it take a proportional share,
+``cost * leaving // size``; the last token takes the rest, so no wei is lost. The realised profit
+is the proceeds minus that share; fees are part of the payment. A short position has a negative
+size and cost, and buying it back realises profit in the same way. A trade through zero counts as
+two trades.
 
-**Splitting** a wei of collateral gives a wei of YES and a wei of NO, which cost half of it each,
-NO the odd wei. **Merging** gives the wei back for both and realises what they cost less.
-**Settling** pays for each token what the outcome says, and realises it.
+**Splitting** one wei of collateral creates one wei of YES and one wei of NO at half the cost
+each; NO takes the odd wei. **Merging** returns the collateral and realises the difference to the
+cost. **Settling** pays the outcome's price for each token and realises the profit.
 
-Hence, always and exactly: ``collateral == initial + realised - (cost of all holdings)``, and
+Therefore, always and exactly: ``collateral == initial + realised - (cost of all holdings)``, and
 ``wealth == initial + realised + unrealised``.
 """
 
@@ -28,39 +28,38 @@ from clob.replay.errors import PortfolioError
 from clob.replay.io.recording import CENTS
 from clob.replay.sim.fees import FREE, Charge, Fees, Traded, no_fees
 
-# Looking a member of an enum up takes a tenth of a microsecond, comparing with one as long.
+# Looking up an enum member takes 0.1 us, comparing with one as long.
 BUY = int(Side.BUY)
 
 
 class Holding:
-    """Tokens of one instrument, and what was paid for them."""
+    """Tokens of one instrument, and their cost."""
 
-    __slots__ = ("cost", "held", "size")
+    __slots__ = ("cost", "reserved", "size")
 
     def __init__(self) -> None:
-        """Hold nothing."""
         self.size: int = 0
-        """How many tokens, in wei; below 0 they are owed."""
+        """Tokens, in wei; negative for a short position."""
         self.cost: int = 0
-        """What was paid for them, in wei of collateral; below 0 it was received."""
-        self.held: int = 0
-        """How many of them resting sell orders hold, in wei."""
+        """Collateral paid for them, in wei; negative if received."""
+        self.reserved: int = 0
+        """Tokens reserved by resting sell orders, in wei."""
 
     def copy(self) -> "Holding":
-        """Copy it as it is."""
+        """Return an independent copy."""
         other = Holding()
-        other.size, other.cost, other.held = self.size, self.cost, self.held
+        other.size, other.cost, other.reserved = self.size, self.cost, self.reserved
         return other
 
     def move(self, size: int, paid: int) -> int:
-        """Take tokens in, or give some out.
+        """Add or remove tokens.
 
         Args:
-            size: tokens received, in wei; below 0 given away.
-            paid: collateral paid, in wei; below 0 received.
+            size: tokens received, in wei; negative for tokens paid.
+            paid: collateral paid, in wei; negative for collateral received.
 
         Returns:
-            The profit that was realised by it, in wei.
+            The realised profit, in wei.
         """
         if size == 0:
             return -paid
@@ -68,29 +67,29 @@ class Holding:
             self.size += size
             self.cost += paid
             return 0
-        moved, held = abs(size), abs(self.size)
-        if moved == held:
+        moved, whole = abs(size), abs(self.size)
+        if moved == whole:
             closed_for, released = paid, self.cost
-        elif moved < held:
-            closed_for, released = paid, share(self.cost, moved, held)
+        elif moved < whole:
+            closed_for, released = paid, share(self.cost, moved, whole)
         else:
-            closed_for, released = share(paid, held, moved), self.cost
+            closed_for, released = share(paid, whole, moved), self.cost
         self.size += size
         self.cost += paid - closed_for - released
         return -closed_for - released
 
 
 class Portfolio:
-    """Everything a strategy owns in all its markets.
+    """All collateral and tokens of a strategy, over all markets.
 
     Args:
-        collateral: what it begins with, in wei. None is unlimited credit: it begins with 0, no
-            order is refused for want of money or tokens, and both may go below zero. Otherwise
-            resting buys hold their collateral, resting sells their tokens, and what is not
-            covered is refused. Fees are not held beforehand, so they alone can take the
-            collateral below zero.
-        fees: what each side of a trade is charged.
-        scale: how many ticks a whole token is worth.
+        collateral: initial collateral, in wei. None is unlimited credit: it starts at 0, no order
+            is rejected for insufficient balance, and collateral and tokens may become negative.
+            Otherwise resting buy orders reserve collateral, resting sell orders reserve tokens, and
+            uncovered orders are rejected. Fees are not reserved, so they alone can make the
+            collateral negative.
+        fees: fee schedule.
+        scale: ticks in the price of a whole token.
 
     >>> mine = Portfolio(collateral=1_000)
     >>> mine.split(market=0, size=100)
@@ -106,58 +105,59 @@ class Portfolio:
     def __init__(
         self, collateral: int | None = None, *, fees: Fees = no_fees, scale: int = CENTS
     ) -> None:
-        """Begin with collateral alone."""
         if collateral is not None and (type(collateral) is not int or collateral < 0):
-            raise ValueError(f"collateral must be None or 0 or more wei, not {collateral!r}")
+            raise ValueError(
+                f"collateral must be None or an integer of 0 or more (wei); got {collateral!r}"
+            )
         if type(scale) is not int or scale < 1:
-            raise ValueError(f"scale must be an integer of 1 or more, not {scale!r}")
+            raise ValueError(f"scale must be an integer of 1 or more; got {scale!r}")
         self.covered: bool = collateral is not None
         """Whether orders, splits and merges must be covered."""
         self.initial: int = collateral or 0
-        """The collateral it began with, in wei."""
+        """Initial collateral, in wei."""
         self.collateral: int = self.initial
-        """The collateral it has, in wei, what resting buys hold included."""
-        self.held: int = 0
-        """How much of that resting buys hold, in wei."""
+        """Current collateral, in wei, including the reserved part."""
+        self.reserved: int = 0
+        """Collateral reserved by resting buy orders, in wei."""
         self.realised: int = 0
-        """The profit realised so far, in wei, fees taken off."""
+        """Realised profit after fees, in wei."""
         self.fees_paid: int = 0
-        """The fees paid in collateral, in wei."""
+        """Fees paid in collateral, in wei."""
         self.holdings: dict[int, Holding] = {}
-        """The tokens by their instrument; what was never touched is not there."""
+        """Holdings by instrument; tokens that were never touched are missing."""
         self.fees: Fees = fees
-        """What each side of a trade is charged."""
+        """The fee schedule."""
         self.scale: int = scale
-        """How many ticks a whole token is worth."""
+        """Ticks in the price of a whole token."""
 
     def fork(self) -> "Portfolio":
-        """Copy it as it is; what happens to one says nothing to the other."""
+        """Return an independent copy."""
         other = Portfolio(self.initial, fees=self.fees, scale=self.scale)
         other.covered = self.covered
-        other.collateral, other.held = self.collateral, self.held
+        other.collateral, other.reserved = self.collateral, self.reserved
         other.realised, other.fees_paid = self.realised, self.fees_paid
         for instrument, holding in self.holdings.items():
             other.holdings[instrument] = holding.copy()
         return other
 
-    # ----- looking -----------------------------------------------------------------------------
+    # ----- queries -----------------------------------------------------------------------------
 
     def size(self, instrument: int) -> int:
-        """Give how many tokens of an instrument it has, in wei."""
+        """Return the tokens of an instrument, in wei."""
         holding = self.holdings.get(instrument)
         return holding.size if holding else 0
 
     @property
     def cost(self) -> int:
-        """What was paid for all holdings together, in wei."""
+        """Total cost of all holdings, in wei."""
         return sum(holding.cost for holding in self.holdings.values())
 
     def value(self, marks: Mapping[int, int]) -> int:
-        """Value all holdings.
+        """Return the value of all holdings.
 
         Args:
-            marks: what a token is worth, in **half** ticks, by instrument: the best bid and the
-                best ask added up. What is held and not marked is worth what it cost.
+            marks: value of a token in **half** ticks, by instrument: best bid plus best ask. A
+                holding without a mark is valued at its cost.
 
         Returns:
             Wei of collateral, each holding rounded towards zero.
@@ -172,27 +172,27 @@ class Portfolio:
         return total
 
     def wealth(self, marks: Mapping[int, int]) -> int:
-        """Give collateral and the value of all holdings, in wei; marks as in :meth:`value`."""
+        """Return collateral plus the value of all holdings, in wei; marks as in :meth:`value`."""
         return self.collateral + self.value(marks)
 
     def unrealised(self, marks: Mapping[int, int]) -> int:
-        """Give the profit there is on paper, in wei; marks as in :meth:`value`."""
+        """Return the unrealised profit, in wei; marks as in :meth:`value`."""
         return self.value(marks) - self.cost
 
     # ----- trading -----------------------------------------------------------------------------
 
     def trade(self, instrument: int, side: Side, price: int, size: int, resting: bool) -> Charge:
-        """Take in one side of a trade.
+        """Apply one side of a trade.
 
         Args:
-            instrument: which token.
+            instrument: the token.
             side: whether it was bought or sold.
             price: in ticks.
             size: tokens, in wei.
-            resting: whether the own order rested.
+            resting: whether the own order was the resting one.
 
         Returns:
-            The fee that was charged.
+            The fee.
         """
         charge = FREE
         if self.fees is not no_fees:
@@ -206,108 +206,110 @@ class Portfolio:
         return charge
 
     def split(self, market: int, size: int) -> None:
-        """Turn collateral into as many YES and NO tokens.
+        """Exchange collateral for YES and NO tokens.
 
         Args:
-            market: which market.
-            size: how many of each, in wei.
+            market: number of the market.
+            size: tokens of each outcome, in wei.
 
         Raises:
-            PortfolioError: the size is not positive, or more than the free collateral.
+            PortfolioError: the size is below 1, or above the free collateral.
         """
-        self._check_size(size, self.collateral - self.held if self.covered else None)
+        self._check_size(size, self.collateral - self.reserved if self.covered else None)
         self._move(2 * market, size, size // 2)
         self._move(2 * market + 1, size, size - size // 2)
 
     def merge(self, market: int, size: int) -> None:
-        """Turn as many YES and NO tokens back into collateral.
+        """Exchange YES and NO tokens for collateral.
 
         Args:
-            market: which market.
-            size: how many of each, in wei.
+            market: number of the market.
+            size: tokens of each outcome, in wei.
 
         Raises:
-            PortfolioError: the size is not positive, or more than it has of one of them.
+            PortfolioError: the size is below 1, or above the free tokens of one outcome.
         """
         self._check_size(size, min(self.free(2 * market), self.free(2 * market + 1)))
         self._move(2 * market, -size, -(size // 2))
         self._move(2 * market + 1, -size, size // 2 - size)
 
     def settle(self, market: int, price: int) -> None:
-        """Pay out all tokens of a market, and let nothing of them remain.
+        """Pay out all tokens of a market.
 
         Args:
-            market: which market.
-            price: what a YES token is worth, in ticks: the scale if YES won, 0 if NO won,
-                between them if the market ended without a winner. NO is worth the rest.
+            market: number of the market.
+            price: value of a YES token, in ticks: the scale if YES won, 0 if NO won, a price
+                between them if the market ended without a winner. NO is worth the scale minus this
+                price.
 
         Raises:
             PortfolioError: the price is out of range.
         """
         if not 0 <= price <= self.scale:
-            raise PortfolioError(f"a market settles at 0 to {self.scale} ticks, not {price}")
+            raise PortfolioError(f"an outcome must be from 0 to {self.scale} (ticks); got {price}")
         for instrument, worth in ((2 * market, price), (2 * market + 1, self.scale - price)):
             size = self.size(instrument)
             if size:
                 self._move(instrument, -size, -share(worth, size, self.scale))
 
-    # ----- holding back for resting orders -----------------------------------------------------
+    # ----- reservations of resting orders ------------------------------------------------------
 
     def free(self, instrument: int) -> int:
-        """Give how many tokens of an instrument no resting order holds, in wei."""
+        """Return the tokens of an instrument that no resting order reserves, in wei."""
         holding = self.holdings.get(instrument)
-        return holding.size - holding.held if holding else 0
+        return holding.size - holding.reserved if holding else 0
 
-    def hold(self, instrument: int, side: Side, price: int, size: int) -> bool:
-        """Hold back what an order may need, or find that there is not enough.
+    def reserve(self, instrument: int, side: Side, price: int, size: int) -> bool:
+        """Reserve the balance that an order may need.
 
         Args:
-            instrument: which token.
+            instrument: the token.
             side: of the order.
-            price: its limit, in ticks.
-            size: what is left of it, in wei.
+            price: limit of the order, in ticks.
+            size: unfilled size of the order, in wei.
 
         Returns:
-            Whether it was there; if not, nothing was changed. With unlimited credit always.
+            Whether the balance was sufficient; if not, nothing has changed. Always True with
+            unlimited credit.
         """
         if not self.covered:
             return True
         if side == BUY:
             needed = size * price // self.scale
-            if needed > self.collateral - self.held:
+            if needed > self.collateral - self.reserved:
                 return False
-            self.held += needed
+            self.reserved += needed
         else:
             if size > self.free(instrument):
                 return False
-            self.holdings[instrument].held += size
+            self.holdings[instrument].reserved += size
         return True
 
     def release(self, instrument: int, side: Side, price: int, size: int, left: int = 0) -> None:
-        """Let go of what was held for an order.
+        """Release what was reserved for an order.
 
         Args:
-            instrument: as it was held.
-            side: as it was held.
-            price: as it was held.
-            size: what was left of the order until now, in wei.
-            left: what is left of it from now on, in wei.
+            instrument: as reserved.
+            side: as reserved.
+            price: as reserved.
+            size: unfilled size of the order so far, in wei.
+            left: unfilled size from now on, in wei.
         """
         if not self.covered:
             return
         if side == BUY:
-            self.held -= size * price // self.scale - left * price // self.scale
+            self.reserved -= size * price // self.scale - left * price // self.scale
         else:
-            self.holdings[instrument].held -= size - left
+            self.holdings[instrument].reserved -= size - left
 
     # ----- helpers -----------------------------------------------------------------------------
 
     def _check_size(self, size: int, limit: int | None) -> None:
-        """Refuse a size that is none, or above the limit."""
+        """Raise ``PortfolioError`` for a size below 1 or above the limit."""
         if type(size) is not int or size < 1:
-            raise PortfolioError(f"size must be 1 wei or more, not {size!r}")
+            raise PortfolioError(f"size must be an integer of 1 or more (wei); got {size!r}")
         if limit is not None and size > limit:
-            raise PortfolioError(f"size must be at most {max(limit, 0)} wei, not {size}")
+            raise PortfolioError(f"size must be at most {max(limit, 0)} (wei); got {size}")
 
     def _move(self, instrument: int, size: int, paid: int) -> None:
         """Exchange tokens for collateral."""
@@ -319,20 +321,15 @@ class Portfolio:
 
 
 def share(amount: int, part: int, whole: int) -> int:
-    """Give ``amount * part / whole`` rounded towards zero, so that signs make no difference.
+    """Return ``amount * part / whole`` rounded towards zero, symmetric in the sign.
 
     Args:
-        amount: what is shared.
-        part: how much of the whole is meant.
-        whole: above 0.
+        amount: the amount to divide.
+        part: numerator.
+        whole: denominator, above 0.
 
     >>> share(7, 1, 2), share(-7, 1, 2), share(7, 2, 2)
     (3, -3, 7)
     """
     product = amount * part
     return product // whole if product >= 0 else -(-product // whole)
-
-
-# MERGED clob.replay.sim.portfolio: What a strategy owns, as :mod:`clob.replay.sim.portfolio` says it.
-#
-# Compiled as it stands, with the types of ``_portfolio_c.pxd``.

@@ -1,16 +1,15 @@
-"""The class to write a strategy in: plain Python, called at the times it asks for."""
+"""The base class of strategies."""
 
-from clob.replay.sim.market_view import MarketView
-from clob.replay.sim.orders import Fill, OwnOrder
+from clob.replay.sim.market_view import Fill, MarketView, OwnOrder
 
 
 class Strategy:
-    """What trades in a backtest. Override what you need; what is not overridden costs nothing.
+    """Base class of a strategy. Override the methods you need; the others cost nothing.
 
-    Orders take time to arrive and answers to come back (:class:`~clob.replay.sim.latency.Latency`).
-    Each call may send orders; it sees the books as they stand then, and of its own orders what it
-    has heard by then. Where times are equal, the recorded events of that time come first, then
-    own orders that arrive, then answers, then the wake; among equals, who was sent first.
+    Orders take time to arrive, and so do replies (:class:`~clob.replay.sim.latency.Latency`). Any
+    method may send orders. It sees the current books, and its own orders as far as replies have
+    arrived. At equal times the order is: recorded events, arriving own orders, replies,
+    ``on_wake``; messages of one kind arrive in the order they were sent.
 
     >>> class Buyer(Strategy):
     ...     def on_wake(self, market):
@@ -19,38 +18,39 @@ class Strategy:
     """
 
     def on_start(self, market: MarketView) -> None:
-        """Begin: called once for each market, before the first event that is no seed.
+        """Start: called once per market, before the first event that is not a seed.
 
         Args:
-            market: the seat at it.
+            market: the strategy's view of the market.
         """
 
     def on_wake(self, market: MarketView) -> None:
-        """Act: called every ``every_ns`` for each market, by number.
+        """Act on a timer: called for each market every ``every_ns``, in order of market number.
 
         Args:
-            market: the seat at it.
+            market: the strategy's view of the market.
         """
 
     def on_fill(self, market: MarketView, fill: Fill) -> None:
-        """Hear of a fill, when the answer has come back. Positions know of it already.
+        """Handle a fill, when the reply arrives. Positions include it already.
 
         Args:
-            market: the seat at it.
-            fill: what was filled.
+            market: the strategy's view of the market.
+            fill: the fill.
         """
 
     def on_order(self, market: MarketView, order: OwnOrder) -> None:
-        """Hear that an order rests, is refused, or has left the book other than by a fill.
+        """Handle the reply that an order rests, was rejected, or left the book without a fill.
 
         Args:
-            market: the seat at it.
-            order: its ``state`` says what has become of it.
+            market: the strategy's view of the market.
+            order: the order, with its new ``state``.
         """
 
     def on_book(self, market: MarketView) -> None:
-        """Look: called after each recorded event that changed a best price or its size.
+        """Handle a recorded event that changed a best price or the size at one.
 
         Args:
-            market: the seat at it. What several events of one moment do is not seen as one.
+            market: the strategy's view of the market. Events of the same time are reported one by
+                one.
         """

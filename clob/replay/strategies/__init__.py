@@ -1,4 +1,4 @@
-"""Strategies to begin with: read them, run them, write your own after them."""
+"""Example strategies, to run and to adapt."""
 
 from clob.replay.strategies.arbitrage import Arbitrage
 from clob.replay.strategies.market_maker import InventoryAverse, MarketMaker

@@ -1,56 +1,55 @@
-"""A market maker: one bid below the middle of the book, one ask above it."""
+"""Market makers: one bid below the middle of the book, one ask above it."""
 
 from clob.order import Side
-from clob.replay.sim.market_view import MarketView
-from clob.replay.sim.orders import OwnOrder
+from clob.replay.sim.market_view import MarketView, OwnOrder
 from clob.replay.sim.strategy import Strategy
 
-# Looking a member of an enum up takes a tenth of a microsecond.
+# Looking up an enum member takes 0.1 us.
 BUY, SELL = Side.BUY, Side.SELL
 
 
 class MarketMaker(Strategy):
-    """Quotes both sides around the middle of what others quote, at each wake.
+    """Quotes both sides around the middle of the other orders, at each wake.
 
-    A quote that is where it should be stays, for its place in the queue is worth something; any
-    other is cancelled and sent anew. Quotes are post-only: they never take. A side is not quoted
-    where one more fill would take the position past the limit.
+    A quote at the right price stays, to keep its place in the queue; any other is cancelled and
+    replaced. Quotes are post-only. A side is not quoted if one more fill would exceed the position
+    limit.
 
     Args:
-        half_spread: how far each quote is from the middle, in ticks, 0 or more.
-        size: how much each quote is for, in lots.
-        limit: how much to have or owe at most, in lots.
-        split: how much collateral to split when it begins, in lots, so that there is something to
-            sell where tokens must be covered.
+        half_spread: distance of each quote from the middle, in ticks, 0 or more.
+        size: size of each quote, in lots.
+        limit: maximum long or short position, in lots.
+        split: collateral to split at the start, in lots, so that there are tokens to sell where
+            short positions are not allowed.
     """
 
     def __init__(
         self, half_spread: int = 1, size: int = 100, limit: int = 1_000, split: int = 0
     ) -> None:
         self.half_spread: int = half_spread
-        """How far each quote is from the middle, in ticks."""
+        """Distance of each quote from the middle, in ticks."""
         self.size: int = size
-        """How much each quote is for, in lots."""
+        """Size of each quote, in lots."""
         self.limit: int = limit
-        """How much to have or owe at most, in lots, what was split not counted."""
+        """Maximum long or short position, in lots, without the tokens of the initial split."""
         self.opening: int = split
-        """How much collateral to split when it begins, in lots."""
+        """Collateral to split at the start, in lots."""
         self._quotes: dict[tuple[int, Side], OwnOrder] = {}
 
     def on_start(self, market: MarketView) -> None:
-        """Get tokens to sell.
+        """Split collateral to have tokens to sell.
 
         Args:
-            market: the seat at it.
+            market: the strategy's view of the market.
         """
         if self.opening:
             market.split(self.opening)
 
     def on_wake(self, market: MarketView) -> None:
-        """Quote anew where the book has moved.
+        """Move the quotes to the current prices.
 
         Args:
-            market: the seat at it.
+            market: the strategy's view of the market.
         """
         prices = self.prices(market)
         if prices is None:
@@ -61,23 +60,23 @@ class MarketMaker(Strategy):
         self._quote(market, SELL, ask, position - self.size >= -self.limit)
 
     def prices(self, market: MarketView) -> tuple[int, int] | None:
-        """Say where to quote.
+        """Return the prices to quote.
 
         Args:
-            market: the seat at it.
+            market: the strategy's view of the market.
 
         Returns:
-            The prices of bid and ask, in ticks; None leaves everything as it is.
+            The prices of bid and ask, in ticks; None keeps the current quotes.
         """
         bid, ask = market.best_of_others(BUY), market.best_of_others(SELL)
         if bid is None or ask is None:
             return None
-        # Both round away from the middle, which may lie between two ticks.
+        # Both prices are rounded away from the middle, which may be between two ticks.
         middle = bid + ask
         return middle // 2 - self.half_spread, -(-middle // 2) + self.half_spread
 
     def _quote(self, market: MarketView, side: Side, price: int, wanted: bool) -> None:
-        """See to it that one quote is at its price, or that there is none."""
+        """Place, move or cancel one quote."""
         wanted = wanted and market.lo <= price <= market.hi
         quote = self._quotes.get((market.number, side))
         if quote is not None and quote.is_open:
@@ -92,16 +91,16 @@ class MarketMaker(Strategy):
 class InventoryAverse(MarketMaker):
     """Quotes around a middle that moves against its own position.
 
-    At the limit the quotes stand ``aversion`` ticks lower than the book's middle says, if it has
-    tokens, or higher, if it owes some; in between they move in proportion, by half ticks. So the
-    side that would reduce the position is filled first.
+    At the limit the quotes are ``aversion`` ticks lower if the position is long, or higher if it is
+    short; in between the shift is proportional, in half ticks. So the side that reduces the
+    position tends to be filled first.
 
     Args:
-        aversion: how far the quotes move at the limit, in ticks.
-        half_spread: as for :class:`~clob.replay.strategies.MarketMaker`.
-        size: as there.
-        limit: as there, 1 or more.
-        split: as there.
+        aversion: shift of the quotes at the limit, in ticks.
+        half_spread: as in :class:`~clob.replay.strategies.MarketMaker`.
+        size: likewise.
+        limit: likewise, 1 or more.
+        split: likewise.
 
     Raises:
         ValueError: the limit is below 1.
@@ -117,18 +116,18 @@ class InventoryAverse(MarketMaker):
     ) -> None:
         super().__init__(half_spread, size, limit, split)
         if limit < 1:
-            raise ValueError(f"limit must be 1 or more, not {limit}")
+            raise ValueError(f"limit must be 1 or more; got {limit}")
         self.aversion: int = aversion
-        """How far the quotes move at the limit, in ticks."""
+        """Shift of the quotes at the limit, in ticks."""
 
     def prices(self, market: MarketView) -> tuple[int, int] | None:
-        """Say where to quote.
+        """Return the prices to quote.
 
         Args:
-            market: the seat at it.
+            market: the strategy's view of the market.
 
         Returns:
-            The prices of bid and ask, in ticks; None leaves everything as it is.
+            The prices of bid and ask, in ticks; None keeps the current quotes.
         """
         bid, ask = market.best_of_others(Side.BUY), market.best_of_others(Side.SELL)
         if bid is None or ask is None:
@@ -137,6 +136,3 @@ class InventoryAverse(MarketMaker):
         moved = 2 * self.aversion * abs(position) // self.limit
         middle = bid + ask - (moved if position > 0 else -moved)
         return middle // 2 - self.half_spread, -(-middle // 2) + self.half_spread
-
-
-# MERGED clob.replay.strategies.market_maker: A market maker that does not like to hold anything: the more it has, the lower it quotes.

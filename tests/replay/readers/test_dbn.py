@@ -1,4 +1,4 @@
-"""DBN files written by us, byte by byte."""
+"""Reading of DBN files built byte by byte."""
 
 import gzip
 import struct
@@ -33,7 +33,7 @@ ROWS = [
     record(3, b"C", b"B", 40, 5, 1, LAST),
 ]
 OTHER = struct.pack("<BBHIQ", 4, 0x17, 1, 7, 1)
-"""A record of another kind."""
+"""A record of another type."""
 
 
 def write(tmp_path, rows, name="es.dbn", pack=bytes):
@@ -60,25 +60,25 @@ def test_records_are_read(tmp_path):
     assert (stream.lo, stream.hi) == (20, 21)
 
 
-def test_records_of_other_kinds_are_passed_over(tmp_path):
+def test_other_record_types_are_skipped(tmp_path):
     path = write(tmp_path, [OTHER, *ROWS[:3], OTHER, *ROWS[3:]], "es.dbn.gz", gzip.compress)
     assert kinds_of(read_dbn(path)) == EXPECTED
     assert detect(path) == "dbn"
     assert kinds_of(open_stream(path)) == EXPECTED
 
 
-def test_one_of_several_instruments(tmp_path):
+def test_instrument_must_be_chosen_if_there_are_several(tmp_path):
     path = write(tmp_path, [*ROWS, record(9, b"A", b"B", 1, 1, 1, LAST, instrument=8)])
     assert kinds_of(read_dbn(path, instrument_id=7)) == EXPECTED
-    with pytest.raises(ReplayFormatError, match="instrument None is not among 7, 8"):
+    with pytest.raises(ReplayFormatError, match="instrument_id must be one of 7, 8; got None"):
         read_dbn(path)
-    with pytest.raises(ReplayFormatError, match="instrument 5 is not among 7, 8"):
+    with pytest.raises(ReplayFormatError, match="instrument_id must be one of 7, 8; got 5"):
         read_dbn(path, instrument_id=5)
 
 
-def test_a_truncated_file(tmp_path):
+def test_truncated_record_is_reported(tmp_path):
     path = write(tmp_path, ROWS, pack=lambda whole: whole[:-10])
-    with pytest.raises(ReplayFormatError, match="7: truncated record: 46 bytes instead of 56"):
+    with pytest.raises(ReplayFormatError, match="7: truncated record: expected 56 bytes, got 46"):
         read_dbn(path)
     with pytest.warns(ReplayWarning, match="truncated record"):
         stream = read_dbn(path, on_problem="warn")
@@ -88,36 +88,38 @@ def test_a_truncated_file(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"DBN", b"no such thing at all"])
-def test_other_files_are_refused(tmp_path, content):
+def test_other_files_are_rejected(tmp_path, content):
     path = tmp_path / "x.dbn"
     path.write_bytes(content)
-    with pytest.raises(ReplayFormatError, match="does not begin with 'DBN'"):
+    with pytest.raises(ReplayFormatError, match="must start with 'DBN'"):
         read_dbn(path)
 
 
-def test_a_file_without_such_records_is_refused(tmp_path):
-    with pytest.raises(ReplayFormatError, match="not among no market-by-order records"):
+def test_file_without_market_by_order_records_is_rejected(tmp_path):
+    with pytest.raises(ReplayFormatError, match="a file with market-by-order records"):
         read_dbn(write(tmp_path, [OTHER]))
 
 
-def test_a_file_without_an_order_is_refused(tmp_path):
-    with pytest.raises(ReplayFormatError, match="no record of any order"):
+def test_file_without_orders_is_rejected(tmp_path):
+    with pytest.raises(ReplayFormatError, match="the file has no records of orders"):
         read_dbn(write(tmp_path, ROWS[:1]))
 
 
-def test_times_that_nobody_took_down(tmp_path):
-    """All bits set say so in this format."""
+def test_undefined_receive_time_falls_back_to_event_time(tmp_path):
+    """All bits set mark an undefined time in this format."""
     nobody = b"\xff" * 8
     rows = [*ROWS[:6], ROWS[6][:40] + nobody + ROWS[6][48:]]
     events = next(read_dbn(write(tmp_path, rows)).chunks())
     assert events["recv_ns"].tolist()[2:] == [3, 3, 3]
     rows = [*ROWS[:6], ROWS[6][:8] + nobody + ROWS[6][16:]]
-    with pytest.raises(ReplayFormatError, match="7: time out of range: 18446744073709551615 ns"):
+    with pytest.raises(
+        ReplayFormatError, match=r"7: time out of range: .* got 1844674407370955161"
+    ):
         list(read_dbn(write(tmp_path, rows)).chunks())
 
 
-def test_the_layout_is_that_of_databento(tmp_path):
-    """Their own package must read the same out of a record."""
+def test_layout_matches_the_databento_package(tmp_path):
+    """The vendor's own package must decode a record to the same values."""
     dbn = pytest.importorskip("databento_dbn", reason="databento-dbn is not installed")
     found = dbn.MBOMsg(1, 7, 2, 9, 42 * 250_000_000, 3, dbn.Action.TRADE, dbn.Side.BID, 3)
     ours = np.frombuffer(bytes(found), MBO)[0]

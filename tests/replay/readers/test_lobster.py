@@ -1,4 +1,4 @@
-"""LOBSTER files written by us: every type of message, every conclusion, everything broken."""
+"""LOBSTER reader: every message type, every derived order, every kind of problem."""
 
 import gzip
 import tempfile
@@ -71,7 +71,7 @@ def rows(events):
     return [(Kind(kind), *rest) for kind, *rest in events[names].tolist()]
 
 
-def test_every_type_of_message(write):
+def test_events_of_every_message_type(write):
     stream = read_lobster(write(MESSAGES))
     assert (stream.lo, stream.hi, stream.lot_wei) == (49, 52, 10**18)
     assert stream.instruments[0].market == "XY"
@@ -110,7 +110,7 @@ def test_every_type_of_message(write):
     }
 
 
-def test_the_book_beside_gives_the_seed_and_the_best_prices(write):
+def test_book_file_provides_seed_and_best_prices(write):
     stream = read_lobster(write(MESSAGES), write(BOOK, "XY_2012-06-21_orderbook_10.csv"))
     events = events_of(stream)
     seed = events[: np.argmax(events["kind"] != Kind.SEED)]
@@ -133,7 +133,7 @@ def test_the_book_beside_gives_the_seed_and_the_best_prices(write):
     ]
 
 
-def test_the_book_of_a_file_of_fewer_levels(write):
+def test_book_file_with_fewer_levels(write):
     lines, book = MESSAGES.splitlines(), BOOK.splitlines()
     some = [1, 2, 3, 6, 10]
     shallow = write("\n".join(lines[n] for n in some) + "\n", "few_message.csv")
@@ -146,7 +146,7 @@ def test_the_book_of_a_file_of_fewer_levels(write):
 
 @pytest.mark.parametrize("size", [1, 7, 4_096])
 @pytest.mark.parametrize("block", [1, 64, 1 << 20])
-def test_chunks_and_blocks_change_nothing(write, monkeypatch, size, block):
+def test_chunk_and_block_sizes_do_not_change_events(write, monkeypatch, size, block):
     path, book = write(MESSAGES), write(BOOK, "b.csv")
     whole = events_of(read_lobster(path, book))
     monkeypatch.setattr(lobster_lines, "BLOCK_BYTES", block)
@@ -159,14 +159,14 @@ def test_chunks_and_blocks_change_nothing(write, monkeypatch, size, block):
     assert stream.progress.done_bytes == stream.progress.total_bytes == path.stat().st_size
 
 
-def test_compressed_and_with_other_line_ends(write, tmp_path):
+def test_compression_and_crlf_do_not_change_events(write, tmp_path):
     whole = events_of(read_lobster(write(MESSAGES)))
     packed = tmp_path / "XY_message.csv.gz"
     packed.write_bytes(gzip.compress(MESSAGES.replace("\n", "\r\n").encode()))
     assert np.array_equal(events_of(read_lobster(packed)), whole)
 
 
-def test_a_grid_leaves_out_what_is_beyond(write):
+def test_messages_outside_the_grid_are_skipped(write):
     stream = read_lobster(write(MESSAGES), grid=(50, 51))
     events = events_of(stream)
     assert (stream.lo, stream.hi) == (50, 51)
@@ -174,20 +174,20 @@ def test_a_grid_leaves_out_what_is_beyond(write):
     assert stream.problems.remarks["message outside the grid"] == 2
 
 
-def test_a_grid_that_leaves_nothing_is_told(write):
+def test_grid_without_messages_is_an_error(write):
     path = write(MESSAGES)
-    text = rf"{path.name}: no message lies in the grid 1:9, \d+ lie outside"
+    text = rf"{path.name}: all \d+ messages are outside the grid 1:9"
     with pytest.raises(ReplayFormatError, match=text):
         read_lobster(path, grid=(1, 9))
 
 
-def test_times_count_from_the_midnight_given(write):
+def test_times_are_relative_to_midnight_ns(write):
     events = events_of(read_lobster(write(MESSAGES), midnight_ns=10**18))
     assert events["ts_ns"][1] == 10**18 + 34_200_100_000_000
 
 
 BROKEN = [
-    ("34200.1,1,100", "wrong number of cells", "3 cells instead of 6: '34200.1,1,100'"),
+    ("34200.1,1,100", "wrong number of cells", "expected 6 cells, got 3: '34200.1,1,100'"),
     ("34200.95,1,1o4,5,5000,1", "unreadable line", "1o4"),
     ("34200.95,9,104,5,5000,1", "unreadable line", "34200.95,9"),
     ("34200.95,1,104,5,5000,2", "unreadable line", "5000,2"),
@@ -198,15 +198,15 @@ BROKEN = [
     ("34200.95,1,2305843009213693952,5,5000,1", "unreadable line", "2305843009213693952"),
     ("34200.95,1,104,5.5,5000,1", "unreadable line", "5.5"),
     ("34200.9500000001,1,104,5,5000,1", "unreadable line", "0000001"),
-    ("34200.15,1,104,5,5000,1", "clock backwards", "ns comes after"),
-    ("34200.95,1,102,5,5100,-1", "order twice", "order 102 is in the book already, with 6"),
-    ("34200.95,2,102,50,5100,-1", "too much", "50 of order 102, of which 6 remained"),
-    ("34200.95,3,102,5,5100,-1", "other size", "5 of order 102 deleted, of which 6 remained"),
+    ("34200.15,1,104,5,5000,1", "clock backwards", "time must not be before"),
+    ("34200.95,1,102,5,5100,-1", "order twice", "order 102 is already in the book, with 6 lots"),
+    ("34200.95,2,102,50,5100,-1", "too much", "order 102 has 6 lots, got a reduction by 50"),
+    ("34200.95,3,102,5,5100,-1", "other size", "order 102 has 6 lots, got a deletion of 5"),
 ]
 
 
 @pytest.mark.parametrize(("line", "kind", "text"), BROKEN)
-def test_what_is_broken_is_reported_with_its_line(write, line, kind, text):
+def test_problem_names_kind_and_line(write, line, kind, text):
     lines = MESSAGES.splitlines()
     path = write("\n".join([*lines[:13], line]) + "\n")
     with pytest.raises(ReplayFormatError) as error:
@@ -222,8 +222,8 @@ def test_what_is_broken_is_reported_with_its_line(write, line, kind, text):
 
 
 @given(st.integers(0, len(MESSAGES) - 1), st.binary(max_size=3), st.integers(0, 3))
-def test_changed_bytes_are_refused_reported_or_read(place, new, gone):
-    """Whatever stands in the file, nothing but the errors of a reader comes of it."""
+def test_changed_bytes_are_rejected_reported_or_read(place, new, gone):
+    """Any content leads to events or to an error of the reader, nothing else."""
     text = MESSAGES.encode()
     text = text[:place] + new + text[place + gone :]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -241,31 +241,31 @@ def test_changed_bytes_are_refused_reported_or_read(place, new, gone):
         assert (events["price"][counted] <= stream.hi).all()
 
 
-def test_a_truncated_last_line(write):
-    with pytest.raises(ReplayFormatError, match=r":14: truncated line: 4 cells"):
+def test_truncated_last_line_is_reported(write):
+    with pytest.raises(ReplayFormatError, match=r":14: truncated line: expected 6 cells, got 4"):
         list(read_lobster(write(MESSAGES[:-9])).chunks())
 
 
-def test_a_damaged_archive(tmp_path):
+def test_damaged_archive_is_reported(tmp_path):
     path = tmp_path / "XY_message.csv.gz"
     path.write_bytes(gzip.compress(MESSAGES.encode())[:-12])
-    with pytest.raises(ReplayFormatError, match="damaged file: cannot be unpacked further"):
+    with pytest.raises(ReplayFormatError, match="damaged file: decompression failed"):
         list(read_lobster(path).chunks())
     path.write_bytes(b"no archive")
-    with pytest.raises(ReplayFormatError, match=r"no line is a LOBSTER message; .*damaged file"):
+    with pytest.raises(ReplayFormatError, match=r"the file has no LOBSTER message; .*damaged file"):
         read_lobster(path)
 
 
 @pytest.mark.parametrize("text", ["", "nothing\n", "\n\n"])
-def test_a_file_without_a_message_is_refused(write, text):
-    with pytest.raises(ReplayFormatError, match="no line is a LOBSTER message"):
+def test_file_without_messages_is_rejected(write, text):
+    with pytest.raises(ReplayFormatError, match="the file has no LOBSTER message"):
         read_lobster(write(text))
 
 
-def test_what_makes_no_sense_is_refused(write):
-    with pytest.raises(ValueError, match="the tick must be 1 or more"):
+def test_invalid_arguments_are_rejected(write):
+    with pytest.raises(ValueError, match="tick must be 1 or more"):
         read_lobster(write(MESSAGES), tick=0)
-    with pytest.raises(ValueError, match="the policy must be"):
+    with pytest.raises(ValueError, match="policy must be"):
         read_lobster(write(MESSAGES), on_problem="ignore")
     with pytest.raises(FileNotFoundError):
         read_lobster("absent.csv")

@@ -1,4 +1,4 @@
-"""Market-by-order records written by us: every rule of reading them, and everything broken."""
+"""Market-by-order reader: every rule of conversion and every kind of problem."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def rows_of(stream):
     return rows[int((events["flags"] & Flag.SNAPSHOT).astype(bool).sum()) :]
 
 
-def test_the_snapshot_is_the_seed(read):
+def test_snapshot_becomes_the_seed(read):
     stream = read(SNAP)
     events = next(stream.chunks())
     assert events["kind"].tolist() == [Kind.SEED] * 4
@@ -62,7 +62,7 @@ def test_the_snapshot_is_the_seed(read):
     assert (stream.lo, stream.hi) == (40, 43)
 
 
-def test_adding_taking_out_and_changing(read):
+def test_add_cancel_and_modify(read):
     happened = [
         (1, "A", "B", 41, 3, 5, LAST),
         (2, "M", "B", 41, 2, 5, LAST),
@@ -79,7 +79,7 @@ def test_adding_taking_out_and_changing(read):
     ]
 
 
-def test_a_trade_and_what_it_did_to_the_book(read):
+def test_trade_becomes_ioc_with_fills(read):
     happened = [
         (1, "T", "B", 42, 8, 9, 0),
         (1, "F", "A", 42, 5, 2, 0),
@@ -97,7 +97,7 @@ def test_a_trade_and_what_it_did_to_the_book(read):
     ]
 
 
-def test_a_part_of_an_order_that_shows_only_parts_comes_up(read):
+def test_next_part_of_an_iceberg_order_follows_the_fills(read):
     happened = [
         (1, "T", "B", 42, 9, 0, 0),
         (1, "F", "A", 42, 9, 2, 0),
@@ -115,10 +115,10 @@ def test_a_part_of_an_order_that_shows_only_parts_comes_up(read):
         (Kind.FILL, 3, 1, 42, 1),
         (Kind.CANCEL, 3, 1, 42, 0),
     ]
-    assert stream.problems.remarks == {"fill of more than the order showed": 1}
+    assert stream.problems.remarks == {"fill larger than the displayed size": 1}
 
 
-def test_self_trade_prevention_comes_before_the_trade(read):
+def test_self_trade_prevention_cancels_before_the_trade(read):
     happened = [
         (1, "T", "B", 42, 6, 9, 0),
         (1, "F", "A", 42, 6, 3, 0),
@@ -139,10 +139,10 @@ def test_self_trade_prevention_comes_before_the_trade(read):
         (Kind.CANCEL, 5, 1, 43, 0),
         (Kind.LIMIT, 6, 0, 43, 1),
     ]
-    assert stream.problems.remarks == {"order taken out by self-trade prevention": 2}
+    assert stream.problems.remarks == {"order cancelled by self-trade prevention": 2}
 
 
-def test_a_resting_order_that_is_changed_and_trades_leaves_the_book_before(read):
+def test_modified_order_that_trades_is_cancelled_first(read):
     happened = [
         (1, "T", "B", 42, 5, 1, 0),
         (1, "F", "A", 42, 5, 2, 0),
@@ -157,7 +157,7 @@ def test_a_resting_order_that_is_changed_and_trades_leaves_the_book_before(read)
     ]
 
 
-def test_an_auction_is_only_read_for_what_it_leaves(read):
+def test_only_orders_left_by_an_auction_are_read(read):
     opening = [
         (1, "A", "B", 43, 4, 5, LAST),
         (2, "T", "N", 42, 4, 0, 0),
@@ -174,7 +174,7 @@ def test_an_auction_is_only_read_for_what_it_leaves(read):
     assert rows_of(stream) == [(Kind.LIMIT, 6, 0, 41, 2)]
 
 
-def test_moves_across_the_edge_of_the_grid_come_and_go(read):
+def test_moves_across_the_grid_edge_become_limit_and_cancel(read):
     happened = [
         (1, "M", "A", 44, 9, 4, LAST),
         (2, "M", "A", 45, 9, 4, LAST),
@@ -193,7 +193,7 @@ def test_moves_across_the_edge_of_the_grid_come_and_go(read):
 
 
 @pytest.mark.parametrize("size", [1, 7, 4_096])
-def test_chunks_and_blocks_change_nothing(read, monkeypatch, size):
+def test_chunk_and_block_sizes_do_not_change_events(read, monkeypatch, size):
     happened = [(ts, "A", "B", 30 + ts % 9, 1, 100 + ts, LAST) for ts in range(1, 60)]
     stream = read([*SNAP, *happened])
     whole = next(stream.chunks())
@@ -202,22 +202,26 @@ def test_chunks_and_blocks_change_nothing(read, monkeypatch, size):
         assert np.array_equal(np.concatenate(list(stream.chunks(size))), whole)
 
 
-def test_the_tick_is_found(read):
+def test_default_tick_divides_all_prices(read):
     stream = read([(0, "A", "B", 40, 1, 1, SNAPSHOT), (0, "A", "A", 42, 1, 2, SNAPSHOT)], tick=None)
     assert (stream.lo, stream.hi) == (20, 21)
 
 
 BROKEN = [
     ((2, "C", "B", 40, 5, 77, LAST), "order unknown", "order 77 is not in the book"),
-    ((2, "A", "B", 40, 5, 1, LAST), "order twice", "order 1 is in the book already"),
-    ((2, "Z", "B", 40, 5, 1, LAST), "action unknown", "b'Z'"),
-    ((2, "F", "B", 40, 5, 1, LAST), "fill without a trade", "of order 1"),
-    ((0, "C", "B", 40, 5, 1, LAST), "clock backwards", "0 ns comes after 1 ns"),
+    ((2, "A", "B", 40, 5, 1, LAST), "order twice", "order 1 is already in the book"),
+    ((2, "Z", "B", 40, 5, 1, LAST), "action unknown", "expected A, C, M, R, T or F, got b'Z'"),
+    (
+        (2, "F", "B", 40, 5, 1, LAST),
+        "fill without a trade",
+        "a fill must follow its trade, got order 1",
+    ),
+    ((0, "C", "B", 40, 5, 1, LAST), "clock backwards", "time must not be before 1 ns, got 0"),
 ]
 
 
 @pytest.mark.parametrize(("row", "kind", "text"), BROKEN)
-def test_what_is_broken_is_reported_with_its_record(read, row, kind, text):
+def test_problem_names_kind_and_record(read, row, kind, text):
     rows = [*SNAP, (1, "A", "B", 40, 1, 50, LAST), row]
     with pytest.raises(ReplayFormatError, match=f"records.npz:6: {kind}: {text}"):
         list(read(rows).chunks())
@@ -227,23 +231,23 @@ def test_what_is_broken_is_reported_with_its_record(read, row, kind, text):
     assert stream.problems.counts == {kind: 1}
 
 
-def test_a_fill_of_an_unknown_order(read):
+def test_fill_of_an_unknown_order_is_reported(read):
     rows = [*SNAP, (1, "T", "B", 42, 1, 9, 0), (1, "F", "A", 42, 1, 88, LAST)]
     with pytest.raises(ReplayFormatError, match="6: order unknown"):
         list(read(rows).chunks())
 
 
-def test_other_files_are_refused(tmp_path, read):
+def test_invalid_files_are_rejected(tmp_path, read):
     np.savez(tmp_path / "other.npz", events=np.zeros(3))
-    with pytest.raises(ReplayFormatError, match="no array `events` with ts_recv"):
+    with pytest.raises(ReplayFormatError, match="expected a non-empty array 'events' with ts_recv"):
         read_mbo(tmp_path / "other.npz")
-    with pytest.raises(ReplayFormatError, match="no multiple of the tick 300000000"):
+    with pytest.raises(ReplayFormatError, match="must be multiples of the tick 300000000"):
         read(SNAP, tick=300_000_000)
-    with pytest.raises(ReplayFormatError, match="an order id or a size is out of range"):
+    with pytest.raises(ReplayFormatError, match=r"order ids must be below .* and sizes"):
         read([(0, "A", "B", 40, 5, INVENTED_ID, SNAPSHOT)])
-    with pytest.raises(ReplayFormatError, match="an order id or a size is out of range"):
+    with pytest.raises(ReplayFormatError, match=r"order ids must be below .* and sizes"):
         read([(0, "A", "B", 40, -5, 1, SNAPSHOT)])
-    with pytest.raises(ReplayFormatError, match="are no grid"):
+    with pytest.raises(ReplayFormatError, match="grid must be increasing and fit 32 bits"):
         read([(0, "A", "B", 2**33, 5, 1, SNAPSHOT)])
-    with pytest.raises(ReplayFormatError, match="no array `events`"):
+    with pytest.raises(ReplayFormatError, match="expected a non-empty array 'events'"):
         read([])

@@ -1,4 +1,4 @@
-"""Tables: what is written is read back, columns are mapped, and nothing is rounded."""
+"""Tables: round trips, mapping of columns, exact numbers and detection of formats."""
 
 import gzip
 
@@ -58,7 +58,7 @@ def test_columns_are_mapped(tmp_path):
     ]
 
 
-def test_a_text_without_header_and_other_words(tmp_path):
+def test_text_without_header_and_with_custom_words(tmp_path):
     path = written(tmp_path, "5;open;1;long;3;4\n")
     places = ["ts_ns", "kind", "order_id", "side", "price", "size"]
     stream = read_table(
@@ -74,7 +74,7 @@ def test_a_text_without_header_and_other_words(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
-def test_what_is_written_is_read_back(tmp_path, day, suffix):
+def test_written_stream_is_read_back(tmp_path, day, suffix):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
     path = tmp_path / f"day{suffix}"
@@ -93,25 +93,25 @@ def test_what_is_written_is_read_back(tmp_path, day, suffix):
         assert open_stream(path).lot_wei == day.lot_wei
 
 
-def test_a_recording_is_written_and_opened(tmp_path, day):
+def test_written_recording_is_opened(tmp_path, day):
     path = tmp_path / "day.npz"
     count = write_stream(path, Stream.of(day))
     assert count == len(day.seed) + len(day.events) + len(day.fills)
     assert np.array_equal(read_npz(path).events, day.events)
     assert detect(path) == "npz"
     assert np.array_equal(open_stream(path).collect().fills, day.fills)
-    with pytest.raises(TypeError, match="a recording has no option 'grid'"):
+    with pytest.raises(TypeError, match="a recording takes no options; got 'grid'"):
         open_stream(path, grid=(1, 2))
 
 
-def test_parquet_says_what_a_tick_is_worth(tmp_path, day):
+def test_parquet_metadata_keeps_the_scale(tmp_path, day):
     path = tmp_path / "fine.parquet"
     part = Stream.of(day).collect().events[:200]
     write_stream(path, Stream(lambda: [part.copy()], lo=1, hi=999, lot_wei=1, scale=1_000))
     assert read_table(path).scale == 1_000
 
 
-def test_parquet_of_another_writer(tmp_path):
+def test_parquet_of_another_program(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     times = arrow.array([1_500_000, 1_500_001], arrow.timestamp("us", "UTC"))
@@ -136,7 +136,7 @@ def test_parquet_of_another_writer(tmp_path):
 
 @pytest.mark.parametrize("size", [1, 7, 4_096])
 @pytest.mark.parametrize("block", [1, 100])
-def test_chunks_and_blocks_change_nothing(tmp_path, day, monkeypatch, size, block):
+def test_chunk_and_block_sizes_do_not_change_events(tmp_path, day, monkeypatch, size, block):
     path = tmp_path / "day.csv"
     part = Stream.of(day).collect()
     write_stream(path, Stream(lambda: [part.events[:200].copy()], lo=1, hi=99, lot_wei=1))
@@ -159,7 +159,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("line", "kind"), BROKEN)
-def test_what_is_broken_is_reported_with_its_line(tmp_path, line, kind):
+def test_problem_names_kind_and_line(tmp_path, line, kind):
     path = written(tmp_path, f"{TABLE}{line}\n")
     with pytest.raises(ReplayFormatError, match=f"^flow.csv:6: {kind}: "):
         list(read_table(path, **MAPPED).chunks())
@@ -168,22 +168,24 @@ def test_what_is_broken_is_reported_with_its_line(tmp_path, line, kind):
         assert sum(map(len, stream.chunks())) == 4
 
 
-def test_what_makes_no_sense_is_refused(tmp_path):
+def test_invalid_arguments_are_rejected(tmp_path):
     path = written(tmp_path, TABLE)
-    with pytest.raises(ReplayFormatError, match="no column 'ts_ns' for ts_ns, only when, what"):
+    with pytest.raises(
+        ReplayFormatError, match="column 'ts_ns' for ts_ns is missing; got when, what"
+    ):
         read_table(path)
-    with pytest.raises(ValueError, match="there is no field 'colour'"):
+    with pytest.raises(ValueError, match=r"fields must be among .*; got 'colour'"):
         read_table(path, {"colour": 1})
-    with pytest.raises(ValueError, match="the time unit 'h'"):
+    with pytest.raises(ValueError, match="time unit must be one of s, ms, us, ns; got 'h'"):
         read_table(path, time_unit="h")
     for tick in ("0", "-1", "x", "1e-2"):
-        with pytest.raises(ValueError, match="a unit is a positive decimal number"):
+        with pytest.raises(ValueError, match="a unit must be a positive decimal number"):
             read_table(path, **MAPPED | {"tick": tick})
-    with pytest.raises(ValueError, match=r"cannot tell the format of 'x\.txt'"):
+    with pytest.raises(ValueError, match=r"output file must end in .*; got 'x\.txt'"):
         write_stream(tmp_path / "x.txt", Stream(list, lo=1, hi=2, lot_wei=1))
 
 
-def test_formats_are_told_apart(tmp_path, day):
+def test_formats_are_detected(tmp_path, day):
     line = "34200.004241176,1,16113575,18,5853300,1\n"
     assert detect(written(tmp_path, line)) == "lobster"
     packed = tmp_path / "AB_message_5.csv.gz"
@@ -200,11 +202,11 @@ def test_formats_are_told_apart(tmp_path, day):
     (tmp_path / "x.csv.gz").write_bytes(b"no archive")
     with pytest.raises(ReplayFormatError, match="damaged file"):
         detect(tmp_path / "x.csv.gz")
-    with pytest.raises(ValueError, match="there is no format 'pdf'"):
+    with pytest.raises(ValueError, match=r"format must be auto, .*; got 'pdf'"):
         open_stream(packed, "pdf")
 
 
-def test_the_book_beside_a_message_file_is_found(tmp_path):
+def test_book_file_of_a_message_file_is_found_by_name(tmp_path):
     line = "34200.004241176,1,16113575,18,5853300,1\n"
     path = written(tmp_path, line, "AB_message_1.csv")
     assert len(next(open_stream(path).chunks())) == 1

@@ -1,4 +1,4 @@
-"""The runs that the tests of the report look at, made once."""
+"""The runs that the report tests share."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reads a report as a browser would, down to its tables, figures and data."""
+"""Parses a report into its elements, tables, figures and data."""
 
 import itertools
 import json
@@ -31,30 +31,30 @@ class Page(HTMLParser):
         self._open[-1]["parts"].append(data)
 
     def find(self, tag=None, **attributes):
-        """All elements of that kind; an attribute that is True only has to be there."""
+        """Return all elements of a kind; an attribute given as True only has to exist."""
         return [one for one in walk(self.root) if fits(one, tag, attributes)]
 
     def one(self, tag=None, **attributes):
-        """The only element of that kind."""
+        """Return the only element of a kind."""
         (found,) = self.find(tag, **attributes)
         return found
 
     def figure(self, name):
-        """A figure of the headline, whole."""
+        """Return a value of the headline, with all decimals."""
         return self.one("dd", data_figure=name)["attributes"]["title"]
 
     def table(self, name):
-        """The rows of a table as texts, by the first cell, without the head."""
+        """Return the rows of a table as texts by their first cell, without the head."""
         rows = [row for row in walk(self.one("table", id=name)) if row["tag"] == "tr"]
         cells = [[text_of(cell) for cell in row["parts"]] for row in rows]
         return {row[0]: row[1:] for row in cells}
 
     def data(self, name):
-        """What a figure tells where one points at it."""
+        """Return the tooltip texts of a figure."""
         script = [one for one in walk(self.one("figure", id=name)) if one["tag"] == "script"]
         data = json.loads(text_of(script[0]))
         for line in data["lines"]:
-            # A text equal to the one before is left out as 0.
+            # A text equal to the one before is written as 0.
             line["texts"] = list(itertools.accumulate(line["texts"], repeated))
         return data
 

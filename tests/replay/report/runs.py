@@ -1,4 +1,4 @@
-"""Runs to make reports of: one book, several books, a strategy that is refused now and then."""
+"""Runs for reports: one book, several books, and a strategy with some rejected orders."""
 
 from clob.replay import (
     CurveFees,
@@ -17,7 +17,7 @@ LATENCY = Latency(5 * 10**6, 5 * 10**6)
 
 
 class Busy(MarketMaker):
-    """Quotes, and now and then takes, and sends what must be refused."""
+    """Quotes, sometimes takes, and sometimes sends an invalid order."""
 
     def on_wake(self, market):
         super().on_wake(market)
@@ -28,7 +28,7 @@ class Busy(MarketMaker):
 
 
 def stream_of(seed, orders, number, market, outcome="YES"):
-    """A synthetic day as a book of that number."""
+    """Return a synthetic day with an instrument number."""
     day = Stream.of(synthetic_day(seed=seed, orders=orders))
 
     def blocks():
@@ -53,7 +53,7 @@ def run(stream, **arguments):
 
 
 def several_parts():
-    """Two markets, one with both outcomes, each book by itself."""
+    """Return two markets, one with both outcomes, as one stream per book."""
     parts = [(4, 0, NAME, "YES"), (5, 1, NAME, "NO"), (6, 0, "frost", "YES")]
     return [stream_of(seed, 900, *rest) for seed, *rest in parts]
 

@@ -1,4 +1,4 @@
-"""Reports in a real browser: nothing complains, nothing overflows, pointing tells what is there."""
+"""Reports in a real browser: no errors, no overflow, and tooltips with the right values."""
 
 import os
 import shutil
@@ -26,13 +26,13 @@ def browser():
 
 @pytest.fixture
 def show(request, browser, tmp_path):
-    """Open the report of a run; it must not complain, nor ask anybody."""
+    """Open the report of a run; it must not log errors or send requests."""
     opened, complaints, asked = [], [], []
 
     def show(name, *, scheme="light", width=1_280, **options):
         path = tmp_path / "report.html"
         write_report(request.getfixturevalue(name), path)
-        # Scrolling that takes time would be under way where the tests point.
+        # Smooth scrolling would move the page while the tests point at it.
         context = browser.new_context(
             color_scheme=scheme,
             reduced_motion="reduce",
@@ -56,7 +56,7 @@ def show(request, browser, tmp_path):
 
 @pytest.mark.parametrize("width", [1_280, 400, 320])
 @pytest.mark.parametrize("name", ["own", "many", "plain"])
-def test_nothing_is_wider_than_the_window(show, name, width):
+def test_page_does_not_overflow_the_window(show, name, width):
     page = show(name, width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for box in page.locator(".field").evaluate_all(
@@ -67,7 +67,7 @@ def test_nothing_is_wider_than_the_window(show, name, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_parts_are_to_be_seen(show, scheme):
+def test_all_parts_are_visible(show, scheme):
     page = show("own", scheme=scheme)
     for selector in ("h1", ".tiles", "#wealth", "#price-0", "#depth-0", "#orders", "#check"):
         assert page.locator(selector).first.is_visible()
@@ -80,7 +80,7 @@ def test_all_parts_are_to_be_seen(show, scheme):
     assert abs(ink - ground) > 500
 
 
-def test_pointing_tells_what_is_there(show, own):
+def test_tooltip_shows_the_values(show, own):
     page = show("own")
     field = page.locator("#wealth .field").first
     field.scroll_into_view_if_needed()
@@ -95,7 +95,7 @@ def test_pointing_tells_what_is_there(show, own):
     assert page.locator(".cursor:visible").count() == 0
 
 
-def test_a_finger_on_a_telephone_is_told_too(show):
+def test_touch_shows_the_tooltip(show):
     page = show("many", width=400, has_touch=True)
     for field in page.locator(".field").all()[:4]:
         field.scroll_into_view_if_needed()
@@ -109,8 +109,8 @@ def test_a_finger_on_a_telephone_is_told_too(show):
         assert 0 <= tip["x"] <= tip["x"] + tip["width"] <= 400
 
 
-def test_pointing_at_the_depth_tells_how_much_rests(show, plain):
-    """The best bid at the end, read back from the shade of its cell."""
+def test_tooltip_of_the_depth_shows_the_size(show, plain):
+    """The size of the last best bid is read back from the opacity of its cell."""
     page = show("plain")
     field = page.locator("#depth-0 .field")
     field.scroll_into_view_if_needed()
@@ -121,9 +121,9 @@ def test_pointing_at_the_depth_tells_how_much_rests(show, plain):
         row = data["rows"] - 1 - (level.price - data["low"])
         height = box["y"] + box["height"] * (row + 0.5) / data["rows"]
         page.mouse.move(box["x"] + box["width"] - 1, height)
-        told = page.locator(".tip span").first.inner_text()
-        assert told.endswith(f"lots of {side} at {level.price}")
-        size = int(told.split()[1].replace(",", ""))
+        text = page.locator(".tip span").first.inner_text()
+        assert text.endswith(f"lots of {side} at {level.price}")
+        size = int(text.split()[1].replace(",", ""))
         lots = level.size // plain.setting.lot_wei
         sizes = [int(one.replace(",", "")) for one in data["sizes"]]
         following = sizes[sizes.index(size) + 1] if size < sizes[-1] else lots
@@ -131,28 +131,28 @@ def test_pointing_at_the_depth_tells_how_much_rests(show, plain):
         assert lots * 99 <= following * 100
 
 
-def test_keys_read_the_values_aloud(show):
+def test_arrow_keys_announce_the_values(show):
     page = show("own")
     page.locator("#wealth").focus()
-    told = page.locator("#told")
+    live = page.locator("#live")
     page.keyboard.press("End")
-    sync_api.expect(told).to_contain_text("wealth: ")
-    last = told.inner_text()
+    sync_api.expect(live).to_contain_text("wealth: ")
+    last = live.inner_text()
     page.keyboard.press("ArrowLeft")
-    sync_api.expect(told).not_to_have_text(last)
+    sync_api.expect(live).not_to_have_text(last)
     page.keyboard.press("ArrowRight")
-    sync_api.expect(told).to_have_text(last)
+    sync_api.expect(live).to_have_text(last)
     page.keyboard.press("Escape")
     sync_api.expect(page.locator(".tip")).to_have_count(0)
 
 
-def test_names_from_files_do_nothing(show):
+def test_names_from_files_are_not_executed(show):
     page = show("many")
     assert 'alert("it")' in page.locator("h1").inner_text()
     assert page.locator("script").count() == 1 + page.locator("figure").count()
 
 
-def test_it_is_whole_without_scripts_and_on_paper(show):
+def test_page_is_complete_without_scripts_and_in_print(show):
     page = show("own", java_script_enabled=False)
     assert page.locator("#wealth .line.wealth").count() == 1
     page.emulate_media(media="print", color_scheme="dark")

@@ -1,4 +1,4 @@
-"""The page of a report: its figures are those of the run, it is whole, small, and safe to open."""
+"""The page of a report: its values match the run; it is complete, small and safe to open."""
 
 import base64
 import dataclasses
@@ -11,22 +11,21 @@ import pytest
 from clob.records import Kind
 from clob.replay import Instrument, Stream, backtest, merge, read_npz
 from clob.replay.check.divergence import EXPLANATIONS
-from clob.replay.report import page, write_report
-from clob.replay.report import page as notebook
+from clob.replay.report import notebook, page, write_report
 from clob.replay.report.sections import DRAWN_MAX
 from clob.replay.report.summary import FATES, money_of, own_orders
 from tests.books import ask, bid, row
 from tests.replay.report.reading import Page, text_of, walk
 from tests.replay.report.runs import NAME, run, stream_of
-from tests.replay.run.streams import stream_of as stream_of_rows
-from tests.replay.run.streams import taker
+from tests.replay.streams import stream_of as stream_of_rows
+from tests.replay.streams import taker
 
 WEI = 10**18
 SIZE_MAX = 2 * 10**6
 
 
 def wei(text):
-    """An amount as it is written, in wei."""
+    """Parse a formatted amount to wei."""
     sign = -1 if text.startswith("-") else 1
     whole, _, rest = text.lstrip("+-").replace(",", "").partition(".")
     assert len(rest) <= 18
@@ -45,7 +44,7 @@ def run_of(request):
 # ----- the figures -----------------------------------------------------------------------------
 
 
-def test_the_headline_is_that_of_the_run(run_of):
+def test_headline_matches_the_run(run_of):
     shown, money = Page(page(run_of)), money_of(run_of)
     assert integer(shown.figure("events")) == run_of.events
     assert integer(shown.figure("fills")) == len(run_of.fills)
@@ -58,22 +57,22 @@ def test_the_headline_is_that_of_the_run(run_of):
     assert text_of(shown.one("code", id="digest")) == run_of.digest
 
 
-def test_amounts_are_written_to_the_last_wei(run_of):
+def test_amounts_are_exact(run_of):
     told, money = Page(page(run_of)).table("money"), money_of(run_of)
-    assert wei(told["realised profit, fees taken off"][0]) == money.realised
+    assert wei(told["realised profit after fees"][0]) == money.realised
     assert wei(told["unrealised profit"][0]) == money.unrealised
     assert wei(told["wealth at the end"][0]) == money.wealth
-    assert wei(told["of it collateral"][0]) == money.collateral
+    assert wei(told["collateral at the end"][0]) == money.collateral
     assert wei(told["fees paid"][0]) == money.fees
     assert told["largest drawdown"][0].startswith(Page(page(run_of)).figure("drawdown"))
 
 
-def test_the_settlement_is_told(own, many):
+def test_settlement_is_shown(own, many):
     assert Page(page(own)).table("money")["settled: market 0"] == ["YES at 100 ticks"]
     assert Page(page(many)).table("money")[f"settled: {NAME}"] == ["YES at 100 ticks"]
 
 
-def test_the_orders_are_those_of_the_run(run_of):
+def test_orders_match_the_run(run_of):
     told, orders = Page(page(run_of)).table("orders"), own_orders(run_of)
     sells = int(np.count_nonzero(run_of.orders["side"]))
     assert list(map(integer, told["sent"])) == [
@@ -84,12 +83,12 @@ def test_the_orders_are_those_of_the_run(run_of):
     for fate in FATES:
         assert integer(told[fate][2]) == np.count_nonzero(orders.which(fate))
     assert integer(told["lots filled"][2]) == run_of.own_fills["size"].sum()
-    codes = Page(page(run_of)).table("refusals")
-    del codes["Refused with"]
-    assert {code: integer(count) for code, (count,) in codes.items()} == run_of.refusals
+    codes = Page(page(run_of)).table("rejections")
+    del codes["Rejected with"]
+    assert {code: integer(count) for code, (count,) in codes.items()} == run_of.rejections
 
 
-def test_the_queue_is_that_of_the_run(run_of):
+def test_queue_matches_the_run(run_of):
     shown = Page(page(run_of))
     ranks = {name: row for name, row in shown.table("ranks").items() if name != "Lots ahead"}
     rested = run_of.orders["ahead"] >= 0
@@ -112,7 +111,7 @@ def test_the_check_and_the_divergences(run_of):
         assert told[kind] == [EXPLANATIONS[kind], f"{count:,}"]
 
 
-def test_the_books_are_told_apart(many):
+def test_table_has_one_row_per_book(many):
     told = Page(page(many)).table("books")
     assert sum(integer(told[name][0]) for name in (f"{NAME} YES", f"{NAME} NO", "frost YES")) == (
         len(many.fills)
@@ -121,14 +120,14 @@ def test_the_books_are_told_apart(many):
     assert wei(told["frost YES"][4]) == held[-1]
 
 
-def test_lines_tell_what_the_tables_say(own):
+def test_tooltips_match_the_tables(own):
     data = Page(page(own)).data("wealth")
     for line, field in zip(data["lines"][::2], ("wealth", "collateral"), strict=True):
         assert len(line["texts"]) == data["count"] == 960
         assert wei(line["texts"][-1].split(" ")[0]) == own.equity[field][-1]
 
 
-def test_own_fills_are_told_where_they_were(own):
+def test_own_fills_are_in_the_tooltip_of_their_column(own):
     data = Page(page(own)).data("price-0")
     start, width, count = int(data["start"]), int(data["width"]), data["count"]
     (texts,) = [line["texts"] for line in data["lines"] if line["colour"] == "own"]
@@ -136,7 +135,7 @@ def test_own_fills_are_told_where_they_were(own):
     assert {place for place, text in enumerate(texts) if text is not None} == columns
 
 
-# ----- what there is to see --------------------------------------------------------------------
+# ----- visible parts ---------------------------------------------------------------------------
 
 
 def test_the_figures_of_a_strategy(own):
@@ -148,21 +147,21 @@ def test_the_figures_of_a_strategy(own):
         assert drawing["attributes"]["aria-label"]
 
 
-def test_without_a_strategy_there_is_the_replay(plain):
+def test_report_without_a_strategy(plain):
     shown = Page(page(plain))
     assert [one["attributes"]["id"] for one in shown.find("figure")] == ["price-0", "depth-0"]
     assert shown.figure("exact") == "100 %"
-    assert "No divergence from history." in text_of(shown.one("section", id="history"))
+    assert "No divergence from the records." in text_of(shown.one("section", id="history"))
     assert not shown.find("table", id="money")
 
 
-def test_what_was_not_kept_is_not_drawn(day):
+def test_tables_not_kept_are_not_drawn(day):
     result = backtest(Stream.of(day), keep=(), check=())
     shown = Page(page(result))
     assert shown.find("figure") == []
     assert integer(shown.figure("fills")) == result.counts["fills"] > 0
     assert "not kept" in text_of(shown.one("dl"))
-    assert "Nothing was compared" in text_of(shown.one("section", id="history"))
+    assert "The run was not compared" in text_of(shown.one("section", id="history"))
 
 
 @pytest.mark.parametrize(
@@ -175,13 +174,13 @@ def test_what_was_not_kept_is_not_drawn(day):
     ],
 )
 @pytest.mark.parametrize("sample", [None, 4])
-def test_runs_of_next_to_nothing(rows, sample):
+def test_tiny_runs(rows, sample):
     stream = stream_of_rows(*rows, has_fills=False)
     assert Page(page(backtest(stream, sample=sample))).figure("events") == str(len(rows))
     Page(page(run(stream, sample=sample, every_ns=None)))
 
 
-def test_many_books_are_in_the_table_and_the_busiest_are_drawn():
+def test_busiest_books_are_drawn_and_all_are_in_the_table():
     stream = merge([stream_of(seed, 60 + seed, 0, f"market {seed}") for seed in range(12)])
     shown = Page(page(run(stream)))
     drawn = [one for one in shown.find("figure") if one["attributes"]["id"].startswith("price")]
@@ -194,7 +193,7 @@ def test_many_books_are_in_the_table_and_the_busiest_are_drawn():
 # ----- the file --------------------------------------------------------------------------------
 
 
-def test_the_page_is_one_file_that_asks_nobody(own, tmp_path):
+def test_page_is_self_contained(own, tmp_path):
     path = tmp_path / "report.html"
     write_report(own, path, title="A title")
     shown = Page(path.read_text("utf-8"))
@@ -217,7 +216,7 @@ def test_only_its_own_script_may_run(own):
     assert policy.startswith("default-src 'none';")
 
 
-def test_names_from_files_are_text(many):
+def test_names_from_files_are_escaped(many):
     told = page(many)
     assert "<script>alert" not in told
     shown = Page(told)
@@ -226,13 +225,13 @@ def test_names_from_files_are_text(many):
     assert NAME in text_of(Page(notebook(many)).one("caption"))
 
 
-def test_problems_of_the_input_are_told(plain):
+def test_problems_of_the_input_are_shown(plain):
     setting = plain.setting._replace(problems={"torn & lost": 1_200})
     shown = Page(page(dataclasses.replace(plain, setting=setting)))
     assert "Problems of the input: 1,200 torn & lost." in text_of(shown.one("footer"))
 
 
-def test_every_id_is_there_once_and_every_link_leads_somewhere(many):
+def test_ids_are_unique_and_links_resolve(many):
     shown = Page(page(many))
     ids = [one["attributes"]["id"] for one in walk(shown.root) if "id" in one["attributes"]]
     assert len(ids) == len(set(ids))
@@ -240,13 +239,13 @@ def test_every_id_is_there_once_and_every_link_leads_somewhere(many):
     assert links <= set(ids)
 
 
-def test_the_same_run_gives_the_same_page(day):
+def test_equal_runs_produce_equal_pages(day):
     assert page(run(Stream.of(day))) == page(run(Stream.of(day), chunk=100))
 
 
 @pytest.mark.long
-def test_the_page_is_small_whatever_the_run():
-    """Books that jump all over their grids in every column, as many as are drawn and more."""
+def test_page_is_small_for_large_runs():
+    """More books than are drawn, with prices all over their grids in every column."""
     draw = np.random.default_rng(7)
     rows = []
     for number in range(60_000):
@@ -260,7 +259,7 @@ def test_the_page_is_small_whatever_the_run():
     assert len(page(result).encode()) < SIZE_MAX
 
 
-def test_the_recorded_hour(golden_path):
+def test_report_of_the_recorded_hour(golden_path):
     result = run(Stream.of(read_npz(golden_path)), every_ns=10**9, sample=256)
     told = page(result)
     assert len(told.encode()) < SIZE_MAX
@@ -274,7 +273,7 @@ def test_the_recorded_hour(golden_path):
 # ----- notebooks -------------------------------------------------------------------------------
 
 
-def test_a_notebook_shows_the_headline(own, plain):
+def test_notebook_shows_the_headline(own, plain):
     told = Page(own._repr_html_())
     assert len(told.find("svg")) == 1
     rows = {text_of(one["parts"][0]): text_of(one["parts"][1]) for one in told.find("tr")}
@@ -284,6 +283,6 @@ def test_a_notebook_shows_the_headline(own, plain):
     assert Page(plain._repr_html_()).find("svg") == []
 
 
-def test_a_run_writes_its_own_report(own, tmp_path):
+def test_result_writes_its_report(own, tmp_path):
     own.report(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text("utf-8") == page(own)

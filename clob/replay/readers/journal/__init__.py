@@ -1,8 +1,8 @@
-"""Reads the frames of a journal: runs their commands again, and tells what came of them as events.
+"""Reads a journal by executing its commands again and writing their events.
 
-A journal holds commands and no events, so a matcher executes them as it is read. Each market has
-two books, its YES token and its NO token. Refused commands changed nothing and are left out;
-:func:`clob.journal.verify` is the proof that the same came of every command.
+A journal holds commands and no events, so a matcher executes them while the file is read. Each
+market has two books, one per token. Rejected commands changed nothing and are skipped;
+:func:`clob.journal.verify` proves that a journal leads to the recorded state.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,24 +33,23 @@ from clob.replay.readers.journal.rows import (
 )
 
 MAGIC = b"CLOBFRM"
-"""What a journal begins with."""
+"""The first bytes of a journal."""
 
 HEAD_BYTES = 12
-"""How long the head of a frame is; its last four bytes say how many follow."""
+"""The size of the head of a frame; its last four bytes are the length of the rest."""
 
 NOWHERE = ("", "")
-"""The market and the token where there is no order."""
+"""Market and token of a command without an order."""
 
-Told: TypeAlias = tuple[list[Event], OrderRequest | None, tuple[str, str]]
-"""What came of a command: its events, what the order asks for that it brought in, and of which
-market and token that is."""
+CommandResult: TypeAlias = tuple[list[Event], OrderRequest | None, tuple[str, str]]
+"""The events of a command, the request of its incoming order, and that order's market and token."""
 
 
-class Start:
-    """Where a journal begins.
+class JournalStart:
+    """The state before the first command of a journal.
 
     Args:
-        state: the snapshot of the matcher; empty is one that has seen nothing.
+        state: the snapshot of the matcher; empty for a new one.
         previous: the chain hash of the frame before.
         first_seq: the number of the first command.
     """
@@ -63,7 +62,7 @@ class Start:
         """The number of the first command."""
 
     def matcher(self) -> Matcher:
-        """Make the matcher as it was."""
+        """Return a new matcher in this state."""
         return Matcher.restore(self._state) if self._state else Matcher()
 
 
@@ -76,39 +75,42 @@ def read_journal(
     first_seq: int = 1,
     on_problem: Policy = "raise",
 ) -> Stream:
-    """Read the frames of a journal, as :class:`clob.journal.Recorder` and the server write them.
+    """Read the frames of a journal, as written by :class:`clob.journal.Recorder` and the server.
 
     Args:
-        path: the file, plain or compressed: frames without anything between them.
-        lot_wei: what a size of 1 is to stand for, in wei; None takes the largest that divides all
-            sizes, and goes through the journal once more for it.
-        state: where the journal does not begin at the beginning, the snapshot of the matcher
-            there; what rests in it becomes the seed.
-        previous: the chain hash of the frame before the first one here.
-        first_seq: the number of the first command here.
-        on_problem: what becomes of frames that are damaged. What stands behind one is never read,
-            since nothing says that it is what was written.
+        path: the file, plain or compressed: frames without separators.
+        lot_wei: the size of one lot, in wei; None takes the largest that divides all sizes, which
+            needs another pass over the journal.
+        state: for a journal that continues another, the snapshot of the matcher at its start;
+            orders that rest in it are the seed.
+        previous: the chain hash of the frame before the first one.
+        first_seq: the number of the first command.
+        on_problem: the policy for damaged frames. Frames after a damaged one are never read, since
+            they cannot be verified.
 
     Returns:
-        The stream. ``seq`` is the number of the command; its memory does not grow with the
-        journal, but for its resting orders and the names of makers.
+        The stream. ``seq`` is the number of the command. Memory grows only with resting orders and
+        makers.
 
     Raises:
         OSError: the file cannot be read.
-        InvalidSnapshotError: the state is none.
-        ReplayFormatError: a frame is damaged and the policy is to raise; sizes are too large for
-            the lot; there are too many markets; or one is complementary.
+        InvalidSnapshotError: ``state`` is not a snapshot.
+        ReplayFormatError: a frame is damaged and the policy is ``"raise"``; sizes are too large for
+            the lot; there are too many markets; or a market is complementary.
     """
     problems, progress = Problems(on_problem), Progress()
-    start = Start(state, previous, first_seq)
+    start = JournalStart(state, previous, first_seq)
     ahead = Problems(on_problem) if on_problem == "raise" else Ignored()
     lot, markets = _survey(path, start, ahead, measures=lot_wei is None)
     if 2 * len(markets) > INSTRUMENTS_MAX:
-        raise ReplayFormatError(f"{plain_name(path)}: {len(markets)} markets are too many")
+        raise ReplayFormatError(
+            f"{plain_name(path)}: a stream has at most {INSTRUMENTS_MAX // 2} markets; "
+            f"got {len(markets)}"
+        )
     progress.expect(path)
 
     def blocks() -> Iterator[Records]:
-        """Run the journal anew."""
+        """Execute the journal from its start."""
         progress.expect(path)
         return _events(path, start, lot_wei or lot, problems, progress)
 
@@ -134,22 +136,22 @@ def read_journal(
 
 
 def frames_of(
-    path: FilePath, start: Start, problems: Problems, progress: Progress | None = None
+    path: FilePath, start: JournalStart, problems: Problems, progress: Progress | None = None
 ) -> Iterator[Frame]:
-    """Read a file frame by frame; one that is damaged is reported, and ends it.
+    """Read a file frame by frame, up to the first damaged one, which is reported.
 
     Args:
         path: the file.
-        start: where it begins.
-        problems: where damage is reported, the number of the frame as the line.
-        progress: is told of every byte read from the disk.
+        start: the state before the file.
+        problems: receives damage, with the number of the frame as the line.
+        progress: counts every byte read from the disk.
 
     Yields:
-        Each frame, its chain found to be right.
+        The frames, with their hash chain verified.
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: a frame is damaged and the policy is to raise.
+        ReplayFormatError: a frame is damaged and the policy is ``"raise"``.
     """
     number = 0
     try:
@@ -162,7 +164,7 @@ def frames_of(
 
 
 def _whole_frames(path: FilePath, problems: Problems, progress: Progress | None) -> Iterator[bytes]:
-    """Read a file in pieces of whole frames, only the last of which can be cut short."""
+    """Read a file in pieces of complete frames; only the last piece may be cut off."""
     rest = b""
     for block in byte_blocks(path, problems, progress):
         rest += block
@@ -175,7 +177,7 @@ def _whole_frames(path: FilePath, problems: Problems, progress: Progress | None)
 
 
 def _end_of_whole(data: bytes) -> int:
-    """Say where the last whole frame ends."""
+    """Return the end of the last complete frame."""
     end = 0
     while len(data) >= end + HEAD_BYTES:
         length = int.from_bytes(data[end + HEAD_BYTES - 4 : end + HEAD_BYTES], "little")
@@ -186,9 +188,9 @@ def _end_of_whole(data: bytes) -> int:
 
 
 def _commands(
-    path: FilePath, start: Start, problems: Problems, progress: Progress | None = None
+    path: FilePath, start: JournalStart, problems: Problems, progress: Progress | None = None
 ) -> Iterator[tuple[int, Command]]:
-    """Give each command with its number; those of the embedder's own kinds are passed over."""
+    """Yield each command with its number; custom commands of the embedding program are skipped."""
     for frame in frames_of(path, start, problems, progress):
         try:
             for place, command in enumerate(frame.commands()):
@@ -199,20 +201,20 @@ def _commands(
             return
 
 
-# ----- what came of them ---------------------------------------------------------------------
+# ----- execution -----------------------------------------------------------------------------
 
 
 def _events(
-    path: FilePath, start: Start, lot_wei: int, problems: Problems, progress: Progress
+    path: FilePath, start: JournalStart, lot_wei: int, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
-    """Run the commands again, and write what comes of them as events."""
+    """Execute the commands and write their events."""
     matcher, rows = start.matcher(), EventRows({}, lot_wei)
     _number(rows.numbers, matcher.markets)
     try:
         _seed(matcher, rows)
         for seq, command in _commands(path, start, problems, progress):
-            for events, asked, token in told(matcher, command, problems):
-                rows.happened(seq, command.now_ms, events, asked, token)
+            for events, request, token in execute(matcher, command, problems):
+                rows.add_command(seq, command.now_ms, events, request, token)
             if isinstance(command, AddMarket | SetMarket):
                 _number(rows.numbers, matcher.markets)
             if len(rows) >= ROWS:
@@ -224,21 +226,21 @@ def _events(
 
 
 def _seed(matcher: Matcher, rows: EventRows) -> None:
-    """Tell what rested before the journal began."""
+    """Write the orders that rest at the start."""
     for record in matcher.open_orders():
-        rows.seed(matcher.now_ms, record)
+        rows.add_seed(matcher.now_ms, record)
 
 
-def told(matcher: Matcher, command: Command, problems: Problems) -> list[Told]:
-    """Execute a command, and give what came of it; of a batch, of each of its commands.
+def execute(matcher: Matcher, command: Command, problems: Problems) -> list[CommandResult]:
+    """Execute a command; for a batch, return one result per command.
 
     Args:
-        matcher: what executes it.
+        matcher: executes the command.
         command: the command.
-        problems: where refusals are counted, as remarks.
+        problems: counts rejections, as remarks.
 
     Returns:
-        For each that was not refused its events, and what is known of the order it brought in.
+        The results of the commands that were not rejected.
     """
     parts: tuple[Command, ...] = (command,)
     outcomes: list[list[Event] | RejectedError]
@@ -248,19 +250,19 @@ def told(matcher: Matcher, command: Command, problems: Problems) -> list[Told]:
             outcomes = matcher.batch(parts, command.now_ms, atomic=command.atomic)
         else:
             outcomes = [matcher.apply(command)]
-    except RejectedError as refusal:
-        outcomes = [refusal] * len(parts)
-    found: list[Told] = []
+    except RejectedError as error:
+        outcomes = [error] * len(parts)
+    results: list[CommandResult] = []
     for part, events in zip(parts, outcomes, strict=True):
         if isinstance(events, RejectedError):
-            problems.remark(f"refused: {events.code}")
+            problems.remark(f"rejected: {events.code}")
         else:
-            found.append((events, *_asked(matcher, part)))
-    return found
+            results.append((events, *_request(matcher, part)))
+    return results
 
 
-def _asked(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, tuple[str, str]]:
-    """Say what the order asks for that a command brought in, and its market and token."""
+def _request(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, tuple[str, str]]:
+    """Return the request of the incoming order of a command, with its market and token."""
     if isinstance(command, Submit):
         order, policy = command.order, command.order.self_trade
         return (
@@ -281,10 +283,10 @@ def _asked(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, tup
     try:
         record = matcher.order(command.order_id)
     except RejectedError:
-        # It is finished, and the matcher has let go of it already: its events must do.
+        # The order is finished and no longer stored: its events have to suffice.
         return None, NOWHERE
     policy = command.self_trade
-    asked = OrderRequest(
+    request = OrderRequest(
         order_id=command.order_id,
         side=int(record.order.side),
         price=command.price,
@@ -294,24 +296,24 @@ def _asked(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, tup
         post_only=command.post_only,
         self_trade=_policy(matcher, record.market) if policy is None else policy,
     )
-    return asked, (record.market, record.order.token)
+    return request, (record.market, record.order.token)
 
 
 def _policy(matcher: Matcher, market: str) -> SelfTrade:
-    """Say what happens in a market where an order meets its maker's own."""
+    """Return the self-trade policy of a market."""
     return matcher.market(market).self_trade
 
 
-# ----- beforehand ----------------------------------------------------------------------------
+# ----- first pass ----------------------------------------------------------------------------
 
 
 def _number(numbers: dict[tuple[str, str], int], markets: Sequence[Market]) -> None:
-    """Number the books of all markets, in the sequence in which they were added."""
+    """Number the books of all markets, in the order in which the markets were added."""
     for place, market in enumerate(markets):
         if market.complementary:
             raise ReplayFormatError(
                 f"market {market.id!r} is complementary: its tokens share a book, "
-                "which the events of a stream cannot say"
+                "which a stream cannot express"
             )
         numbers[market.id, market.yes] = 2 * place
         if market.no:
@@ -319,20 +321,20 @@ def _number(numbers: dict[tuple[str, str], int], markets: Sequence[Market]) -> N
 
 
 def _survey(
-    path: FilePath, start: Start, problems: Problems, *, measures: bool
+    path: FilePath, start: JournalStart, problems: Problems, *, measures: bool
 ) -> tuple[int, list[str]]:
-    """Go through a journal for its markets, and for the lot that divides all sizes if asked to."""
-    matcher, lot, unheard = start.matcher(), CommonLot(), Ignored()
+    """Find the markets of a journal and, with ``measures``, the lot that divides all sizes."""
+    matcher, lot, ignored = start.matcher(), CommonLot(), Ignored()
     for record in matcher.open_orders():
-        lot.size(record.remaining)
+        lot.add(record.remaining)
     for _, command in _commands(path, start, problems):
         if measures:
-            for events, asked, _ in told(matcher, command, unheard):
-                lot.take(events)
-                if asked:
-                    lot.size(asked.size)
+            for events, request, _ in execute(matcher, command, ignored):
+                lot.add_events(events)
+                if request:
+                    lot.add(request.size)
         elif isinstance(command, AddMarket):
             with suppress(RejectedError):
                 matcher.apply(command)
-    _number({}, matcher.markets)  # refuses what cannot be told before anything is
+    _number({}, matcher.markets)  # raises for complementary markets before any event is read
     return lot.lot_wei or 1, [market.id for market in matcher.markets]

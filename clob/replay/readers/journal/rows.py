@@ -1,9 +1,9 @@
-"""Writes what came of the commands of a matcher as events of books, fills behind their command.
+"""Converts events of a matcher to events of books, with each fill after its command.
 
-An order that came in becomes one command, whatever the matcher did besides. What left the book on
-the way (the own orders of its maker, expired ones, those no longer covered) is taken out in front
-of it, since it took no part; what left because of its trades, behind it. The fills of that command
-are then those of the matcher, in their sequence, in any book with the same queues.
+An incoming order becomes one command, whatever else the matcher did. Orders that left the book
+without trading with it (own orders of the maker, expired or no longer funded ones) are cancelled
+before it; orders that left because of its trades are cancelled after it. In any book with the same
+queues the command then produces the same fills in the same order.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from clob.order import SelfTrade, TimeInForce
 from clob.records import EVENT, LOTS_MAX, SELF_TRADE_SHIFT, Flag, Kind
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import INVENTED_ID
-from clob.replay.modes.rows import ONE_EVENT
+from clob.replay.modes.rows import EVENT_STRUCT
 from clob.status import OrderRecord
 from clob.units import PRICE_MAX, PRICE_MIN
 
@@ -27,10 +27,10 @@ GRID = (PRICE_MIN, PRICE_MAX)
 OUTCOMES = ("YES", "NO")
 
 INSTRUMENTS_MAX = 2**16
-"""How many books a stream can have."""
+"""Maximum number of books of a stream."""
 
 ROWS = 8_192
-"""How many events are put together into an array, about."""
+"""Approximate number of events per array."""
 
 NS_PER_MS = 1_000_000
 
@@ -41,76 +41,76 @@ LIMIT, CANCEL, REDUCE, IOC, REPLACE, SEED, FILL = map(
 
 
 class OrderRequest(NamedTuple):
-    """What an order that comes in asks for."""
+    """The request of an incoming order."""
 
     order_id: str | int
-    """The order, as its maker named it."""
+    """The id of the order."""
     side: int
-    """0 buys, 1 sells."""
+    """0 buy, 1 sell."""
     price: int
-    """Its limit, in ticks."""
+    """The limit price, in ticks."""
     size: int
-    """Its size, in wei."""
+    """In wei."""
     maker: str
-    """Who owns it."""
+    """The owner."""
     time_in_force: TimeInForce
-    """What becomes of the part that does not trade at once."""
+    """The time in force."""
     post_only: bool
-    """Whether it is refused if it would trade at once."""
+    """Whether the order is rejected if it would trade at once."""
     self_trade: SelfTrade
-    """What happens where it meets its maker's own orders."""
+    """The policy for meeting own orders of the maker."""
 
 
 class SizeError(ValueError):
-    """A size cannot be told in lots."""
+    """A size is not a valid number of lots."""
 
 
 @dataclasses.dataclass(slots=True)
-class Coming:
-    """An order that comes in, and what has come of it so far."""
+class IncomingOrder:
+    """An incoming order and its effects so far."""
 
     order_id: str | int
     """The order."""
     token: tuple[str, str]
-    """The market and the token that it trades."""
-    asked: OrderRequest | None = None
-    """What it asks for, where that is known."""
+    """Its market and token."""
+    request: OrderRequest | None = None
+    """Its request, if known."""
     before: list[OrderReduced | OrderRemoved] = dataclasses.field(default_factory=list)
-    """What left the book without a part in it."""
+    """Orders that left the book without trading with it."""
     after: list[OrderReduced | OrderRemoved] = dataclasses.field(default_factory=list)
-    """What left the book after trading with it."""
+    """Orders that left the book after trading with it."""
     fills: list[Trade] = dataclasses.field(default_factory=list)
     """Its trades."""
     traded: set[str | int] = dataclasses.field(default_factory=set)
-    """With which orders."""
+    """The orders that it traded with."""
     total: int = 0
-    """How much it traded, in wei."""
+    """The size traded, in wei."""
     added: int = 0
-    """How much of it rests, in wei."""
+    """The size that rests, in wei."""
     replaced: bool = False
-    """Whether it rested already, and gave up its place."""
+    """Whether it rested before and lost its place."""
     met_own: bool = False
-    """Whether it met orders of its own maker that had to make way."""
+    """Whether own orders of its maker were removed."""
     side: int = 0
-    """0 buys, 1 sells."""
+    """0 buy, 1 sell."""
     price: int = 0
-    """Its limit; where that is not known the last price it paid."""
+    """The limit price, or the price of the last trade if the limit is unknown."""
 
 
 class EventRows:
-    """The events of books, as they are told.
+    """Builds the events of books.
 
-    Orders named by an integer from 1 below ``INVENTED_ID`` keep it, all others get numbers from
-    ``INVENTED_ID`` on. Makers are numbered from 1 in the sequence of their first order.
+    Orders with an integer id from 1 below ``INVENTED_ID`` keep it; all others are numbered from
+    ``INVENTED_ID`` on. Makers are numbered from 1 in the order of their first order.
 
     Args:
-        numbers: the instrument of each market and token; what is not in it is left out.
-        lot_wei: what a size of 1 stands for, in wei.
+        numbers: the instrument by market and token; other tokens are skipped.
+        lot_wei: the size of one lot, in wei.
     """
 
     def __init__(self, numbers: dict[tuple[str, str], int], lot_wei: int) -> None:
         self.numbers: dict[tuple[str, str], int] = numbers
-        """The instrument of each market and token."""
+        """The instrument by market and token."""
         self._lot_wei = lot_wei
         self._rows: list[bytes] = []
         self._invented = INVENTED_ID
@@ -120,26 +120,26 @@ class EventRows:
         self._seq = self._ts_ns = 0
 
     def __len__(self) -> int:
-        """Count the events that wait to be taken."""
+        """Number of pending events."""
         return len(self._rows)
 
     def take(self) -> Records:
-        """Give the events told since the last time; the array is the caller's."""
+        """Return the pending events and start a new array; the caller may modify it."""
         events = np.frombuffer(bytearray(b"".join(self._rows)), EVENT)
         self._rows.clear()
         return events
 
-    # ----- what happened -----------------------------------------------------------------------
+    # ----- commands ----------------------------------------------------------------------------
 
-    def seed(self, now_ms: int, record: OrderRecord) -> None:
-        """Tell of an order that rested beforehand.
+    def add_seed(self, now_ms: int, record: OrderRecord) -> None:
+        """Add an order that rests at the start.
 
         Args:
-            now_ms: the time to give it, Unix milliseconds.
+            now_ms: the time of the event, Unix milliseconds.
             record: the order.
 
         Raises:
-            SizeError: the size is no multiple of the lot, or too large.
+            SizeError: the size is not a valid number of lots.
         """
         self._seq, self._ts_ns, order = 0, now_ms * NS_PER_MS, record.order
         number = self.numbers[record.market, order.token]
@@ -147,84 +147,92 @@ class EventRows:
         owner = self._owner(order.maker)
         self._write(SEED, number, order.id, int(order.side), record.price, record.remaining, owner)
 
-    def happened(
+    def add_command(
         self,
         seq: int,
         now_ms: int,
         events: list[Event],
-        asked: OrderRequest | None = None,
+        request: OrderRequest | None = None,
         token: tuple[str, str] = ("", ""),
     ) -> None:
-        """Tell what came of a command.
+        """Add the events of a command.
 
         Args:
             seq: the number of the command.
             now_ms: its time, Unix milliseconds.
-            events: its events, in their sequence.
-            asked: what the order asks for that it brought in, if it did and that is known.
-            token: the market and the token of that.
+            events: its events, in order.
+            request: the request of its incoming order, if there is one and it is known.
+            token: market and token of that order.
 
         Raises:
-            SizeError: a size is no multiple of the lot, or too large.
+            SizeError: a size is not a valid number of lots.
         """
         self._seq, self._ts_ns = seq, now_ms * NS_PER_MS
-        coming = None
-        if asked:
-            coming = Coming(asked.order_id, token, asked, side=asked.side, price=asked.price)
+        incoming = None
+        if request:
+            incoming = IncomingOrder(
+                request.order_id, token, request, side=request.side, price=request.price
+            )
         for event in events:
-            coming = self._one(event, coming)
-        if coming:
-            self._close(coming)
+            incoming = self._add_event(event, incoming)
+        if incoming:
+            self._write_incoming(incoming)
 
-    def _one(self, event: Event, coming: Coming | None) -> Coming | None:
-        """Tell of one event; give the order that is coming in after it."""
+    def _add_event(self, event: Event, incoming: IncomingOrder | None) -> IncomingOrder | None:
+        """Process one event; return the incoming order after it."""
         if isinstance(event, Trade):
-            return self._trade(event, coming)
+            return self._trade(event, incoming)
         order_id, token = event.order_id, (event.market, event.token)
         if isinstance(event, OrderAdded):
-            coming = self._follow(coming, order_id, token)
-            coming.side, coming.price, coming.added = int(event.side), event.price, event.remaining
-            self._close(coming)
+            incoming = self._current(incoming, order_id, token)
+            incoming.side, incoming.price, incoming.added = (
+                int(event.side),
+                event.price,
+                event.remaining,
+            )
+            self._write_incoming(incoming)
             return None
         reason = event.reason if isinstance(event, OrderRemoved) else None
         if reason is RemovalReason.FILLED:
-            return coming
+            return incoming
         if reason is RemovalReason.REPLACED:
-            coming = self._follow(coming, order_id, token)
-            coming.replaced = True
-            return coming
-        if coming is None or coming.order_id == order_id:
-            # An order that is changed where it stands does not come in, though it was asked for.
-            for earlier in coming.before if coming else ():
-                self._leave(earlier)
-            self._leave(event)
+            incoming = self._current(incoming, order_id, token)
+            incoming.replaced = True
+            return incoming
+        if incoming is None or incoming.order_id == order_id:
+            # An order amended in place does not become an incoming order, despite its request.
+            for earlier in incoming.before if incoming else ():
+                self._write_leave(earlier)
+            self._write_leave(event)
             return None
-        coming.met_own |= reason in (RemovalReason.SELF_TRADE, None)
-        (coming.after if order_id in coming.traded else coming.before).append(event)
-        return coming
+        incoming.met_own |= reason in (RemovalReason.SELF_TRADE, None)
+        (incoming.after if order_id in incoming.traded else incoming.before).append(event)
+        return incoming
 
-    def _follow(self, coming: Coming | None, order_id: str | int, token: tuple[str, str]) -> Coming:
-        """Stay with the order that is coming in, or go on to the next."""
-        if coming is None or coming.order_id != order_id:
-            if coming:
-                self._close(coming)
-            coming = Coming(order_id, token)
-        return coming
+    def _current(
+        self, incoming: IncomingOrder | None, order_id: str | int, token: tuple[str, str]
+    ) -> IncomingOrder:
+        """Return the incoming order with an id; finish another one first."""
+        if incoming is None or incoming.order_id != order_id:
+            if incoming:
+                self._write_incoming(incoming)
+            incoming = IncomingOrder(order_id, token)
+        return incoming
 
-    def _trade(self, trade: Trade, coming: Coming | None) -> Coming:
-        """Tell of a trade."""
+    def _trade(self, trade: Trade, incoming: IncomingOrder | None) -> IncomingOrder:
+        """Add a trade to its incoming order."""
         token = (trade.market, trade.token)
-        coming = self._follow(coming, trade.incoming_order_id, token)
-        coming.fills.append(trade)
-        coming.traded.add(trade.resting_order_id)
-        coming.total += trade.size
-        coming.side = int(trade.incoming_side)
-        if coming.asked is None:
-            coming.price = trade.price
-        return coming
+        incoming = self._current(incoming, trade.incoming_order_id, token)
+        incoming.fills.append(trade)
+        incoming.traded.add(trade.resting_order_id)
+        incoming.total += trade.size
+        incoming.side = int(trade.incoming_side)
+        if incoming.request is None:
+            incoming.price = trade.price
+        return incoming
 
-    def _leave(self, event: OrderReduced | OrderRemoved) -> None:
-        """Tell that an order left the book, or became smaller."""
+    def _write_leave(self, event: OrderReduced | OrderRemoved) -> None:
+        """Write the reduction or removal of a resting order."""
         order_id = event.order_id
         if order_id not in self._sides:
             return
@@ -235,49 +243,49 @@ class EventRows:
         self._write(CANCEL, number, order_id, side, 0, 0)
         self._forget(order_id)
 
-    def _close(self, coming: Coming) -> None:
-        """Tell of an order that came in, with all that came of it."""
-        for event in coming.before:
-            self._leave(event)
-        number = self.numbers.get(coming.token)
+    def _write_incoming(self, incoming: IncomingOrder) -> None:
+        """Write an incoming order with all of its effects."""
+        for event in incoming.before:
+            self._write_leave(event)
+        number = self.numbers.get(incoming.token)
         if number is not None:
-            self._command(coming, number)
-            for trade in coming.fills:
-                self._fill(trade, number, 1 - coming.side)
-            if coming.added:
-                self._sides[coming.order_id] = (number, coming.side)
+            self._command(incoming, number)
+            for trade in incoming.fills:
+                self._fill(trade, number, 1 - incoming.side)
+            if incoming.added:
+                self._sides[incoming.order_id] = (number, incoming.side)
             else:
-                self._forget(coming.order_id)
-        for event in coming.after:
-            self._leave(event)
+                self._forget(incoming.order_id)
+        for event in incoming.after:
+            self._write_leave(event)
 
-    def _command(self, coming: Coming, number: int) -> None:
-        """Tell as one command what an order did that came in."""
-        asked, size = coming.asked, coming.total + coming.added
-        owner = self._owner(asked.maker) if asked else 0
-        flags = int(asked.self_trade) << SELF_TRADE_SHIFT if asked else 0
-        kind = LIMIT if coming.added else IOC
-        whole = asked is not None and coming.total == asked.size
-        if coming.replaced:
+    def _command(self, incoming: IncomingOrder, number: int) -> None:
+        """Write an incoming order as one command."""
+        request, size = incoming.request, incoming.total + incoming.added
+        owner = self._owner(request.maker) if request else 0
+        flags = int(request.self_trade) << SELF_TRADE_SHIFT if request else 0
+        kind = LIMIT if incoming.added else IOC
+        filled = request is not None and incoming.total == request.size
+        if incoming.replaced:
             kind = REPLACE
-            if not coming.added and not whole:
-                self._write(CANCEL, number, coming.order_id, coming.side, 0, 0)
+            if not incoming.added and not filled:
+                self._write(CANCEL, number, incoming.order_id, incoming.side, 0, 0)
                 kind = IOC
-        elif asked is not None and asked.time_in_force in (TimeInForce.IOC, TimeInForce.FOK):
-            if not coming.met_own:
-                size = asked.size
-            if asked.time_in_force is TimeInForce.FOK and not coming.met_own:
+        elif request is not None and request.time_in_force in (TimeInForce.IOC, TimeInForce.FOK):
+            if not incoming.met_own:
+                size = request.size
+            if request.time_in_force is TimeInForce.FOK and not incoming.met_own:
                 flags |= Flag.FOK
-        elif whole:
+        elif filled:
             kind = LIMIT
-        if asked is not None and asked.post_only and kind in (LIMIT, REPLACE):
+        if request is not None and request.post_only and kind in (LIMIT, REPLACE):
             flags |= Flag.POST_ONLY
         if size:
-            price = coming.price
-            self._write(kind, number, coming.order_id, coming.side, price, size, owner, flags)
+            price = incoming.price
+            self._write(kind, number, incoming.order_id, incoming.side, price, size, owner, flags)
 
     def _fill(self, trade: Trade, number: int, side: int) -> None:
-        """Tell of a fill of a resting order."""
+        """Write a fill of a resting order."""
         self._write(FILL, number, trade.resting_order_id, side, trade.price, trade.size)
         if not trade.resting_remaining:
             self._forget(trade.resting_order_id)
@@ -295,21 +303,22 @@ class EventRows:
         owner: int = 0,
         flags: int = 0,
     ) -> None:
-        """Write an event down; the size is in wei."""
+        """Write an event; ``size`` is in wei."""
         lots, rest = divmod(size, self._lot_wei)
         if rest or lots > LOTS_MAX:
             raise SizeError(
-                f"order {order_id}: {size} wei are not 0 to {LOTS_MAX} lots of {self._lot_wei} wei"
+                f"order {order_id}: size must be 0 to {LOTS_MAX} lots of {self._lot_wei} wei; "
+                f"got {size} wei"
             )
-        ts_ns, named = self._ts_ns, self._id(order_id)
+        ts_ns, event_id = self._ts_ns, self._id(order_id)
         self._rows.append(
-            ONE_EVENT.pack(
-                ts_ns, ts_ns, self._seq, named, lots, owner, price, number, kind, side, flags
+            EVENT_STRUCT.pack(
+                ts_ns, ts_ns, self._seq, event_id, lots, owner, price, number, kind, side, flags
             )
         )
 
     def _id(self, order_id: str | int) -> int:
-        """Give the number of an order."""
+        """Return the number of an order."""
         if isinstance(order_id, int) and 0 < order_id < INVENTED_ID:
             return order_id
         number = self._named.get(order_id)
@@ -319,36 +328,28 @@ class EventRows:
         return number
 
     def _forget(self, order_id: str | int) -> None:
-        """Forget an order that has left the book, so that memory does not grow with the log."""
+        """Drop an order that has left the book, so that memory does not grow with the log."""
         self._sides.pop(order_id, None)
         self._named.pop(order_id, None)
 
     def _owner(self, maker: str) -> int:
-        """Give the number of a maker, 0 for nobody."""
+        """Return the number of a maker, 0 for an empty name."""
         return self._owners.setdefault(maker, len(self._owners) + 1) if maker else 0
 
 
 class CommonLot:
-    """The largest lot that divides every size, found by going through all of them."""
+    """The largest lot that divides every size."""
 
     def __init__(self) -> None:
         self.lot_wei: int = 0
-        """The largest lot so far, in wei; 0 where there was no size."""
+        """The largest lot so far, in wei; 0 before the first size."""
 
-    def take(self, events: list[Event]) -> None:
-        """Hear of the events of a command.
-
-        Args:
-            events: the events.
-        """
+    def add_events(self, events: list[Event]) -> None:
+        """Add the sizes of events."""
         for event in events:
-            self.size(event.size if isinstance(event, Trade) else event.remaining)
+            self.add(event.size if isinstance(event, Trade) else event.remaining)
 
-    def size(self, size: int) -> None:
-        """Hear of a size.
-
-        Args:
-            size: in wei.
-        """
+    def add(self, size: int) -> None:
+        """Add a size in wei."""
         if size != self.lot_wei:
             self.lot_wei = math.gcd(self.lot_wei, size)

@@ -1,22 +1,21 @@
-"""Makes orders of a feed that states only levels: how much there is at each price, and trades.
+"""Builds orders from a feed of levels: the size at each price, and trades.
 
-A source says how large a level has become, and what traded; of that come the commands of orders
-that nobody has seen, each with ``Flag.SYNTHETIC``:
+A source states the new size of a level, and trades. The reader derives commands of orders that are
+not in the source, each with ``Flag.SYNTHETIC``:
 
-- What a level gains is a new order at its tail.
-- What a level loses to a trade is taken from its head: an incoming ``IOC`` with its ``FILL``
-  records. A trade and the loss it explains may be told of at different times, up to a window
-  apart, in either order. What is told at the same time is taken together: a level that loses less
-  than was traded has gained the difference.
-- What a level loses otherwise was cancelled, by the rule that was chosen: ``"tail"`` takes the
-  youngest orders first, ``"head"`` the oldest, ``"pro-rata"`` from each its share, and what the
-  division leaves over, a lot each, from the youngest.
-- A trade that took nothing of a level is a ``TRADE`` record, of no effect on the book. Its side is
-  that of the resting order; 0 where the source does not say.
+- An increase of a level is a new order at its tail.
+- A decrease by a trade is taken from the head: an incoming ``IOC`` with its ``FILL`` records. A
+  trade and its decrease may be reported in either order, up to a window apart. Within one moment
+  they are combined: a level that lost less than was traded has also gained the difference.
+- Any other decrease is a cancel, by the chosen rule: ``"tail"`` takes the youngest orders first,
+  ``"head"`` the oldest, ``"pro-rata"`` a share of each order, with the remainder of the division
+  taken from the youngest, one lot each.
+- A trade without a decrease is a ``TRADE`` record, which does not change the book. Its side is that
+  of the resting order; 0 if the source does not state it.
 
-After each update the sizes of the orders add up to what the source says of each level. The one
-exception is a level that crosses the other side: it is held back until it no longer does, and is a
-problem once the window has passed.
+After each update the orders add up to the stated size of each level, with one exception: a level
+that crosses the other side is held back until it no longer crosses, and is reported as a problem
+after the window.
 """
 
 from collections import deque
@@ -34,7 +33,7 @@ from clob.replay.readers.l2.trades import (
     LevelTrade,
     LevelUpdate,
     Moment,
-    Telling,
+    PairedMoment,
     TradePairing,
 )
 
@@ -48,23 +47,23 @@ __all__ = [
 ]
 
 BLOCK_ROWS = 1 << 14
-"""How many events are given at a time, about."""
+"""Approximate number of events per block."""
 
 
 class Levels:
-    """Turns what a source says of its levels into events, once.
+    """Converts the moments of one reading to events.
 
     Args:
         lo: the lowest price of the grid, in ticks.
         hi: the highest price of the grid, in ticks.
-        rule: whose order an unexplained loss is.
-        window_ns: how far a trade and the loss it explains may be apart. Events are given that
-            much later than the source is read, so memory holds the updates of one window.
+        rule: which orders are cancelled when a level shrinks without a trade.
+        window_ns: maximum time between a trade and the decrease it explains. Events are delayed by
+            this time, so memory holds the updates of one window.
         file: the file, for reports.
-        problems: where levels that cross are reported, and what had to be concluded is remarked.
+        problems: receives crossed levels and remarks on conclusions.
 
     Raises:
-        ValueError: there is no such rule.
+        ValueError: the rule is unknown.
     """
 
     def __init__(
@@ -84,34 +83,33 @@ class Levels:
         )
 
     def events(self, moments: Iterable[Moment]) -> Iterator[Records]:
-        """Go through all that the source says.
+        """Convert all moments.
 
         Args:
-            moments: what was said at once, by time; one that is earlier than that before it is
-                taken to be of the same time.
+            moments: in order of time; the time of an earlier one is raised to that before it.
 
         Yields:
             Arrays of ``EVENT``.
 
         Raises:
-            ReplayFormatError: levels cross, and the policy is to raise.
+            ReplayFormatError: levels cross and the policy is ``"raise"``.
         """
-        waiting: deque[Telling] = deque()
+        waiting: deque[PairedMoment] = deque()
         latest = -(2**63)
         for moment in moments:
             latest = max(latest, moment.ts_ns)
-            waiting.append(self._pairing.hear(moment._replace(ts_ns=latest)))
+            waiting.append(self._pairing.add(moment._replace(ts_ns=latest)))
             while waiting[0].moment.ts_ns + self._window_ns < latest:
-                self._orders.play(waiting.popleft())
+                self._orders.apply(waiting.popleft())
             if len(self._orders.out) >= BLOCK_ROWS:
-                yield self._taken()
-        for telling in waiting:
-            self._orders.play(telling)
+                yield self._flush()
+        for paired in waiting:
+            self._orders.apply(paired)
         self._orders.end()
-        yield self._taken()
+        yield self._flush()
 
-    def _taken(self) -> Records:
-        """Give the events there are and begin anew."""
+    def _flush(self) -> Records:
+        """Return the pending events and start a new block."""
         events = np.array(self._orders.out, EVENT)
         self._orders.out.clear()
         return events

@@ -1,4 +1,4 @@
-"""Keeps the synthetic orders of levels, and writes the events that make them what they must be."""
+"""Keeps the synthetic orders of levels and writes the events that change their sizes."""
 
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -7,24 +7,24 @@ from clob.records import EventRow, Flag, Kind
 from clob.replay.io.files import FilePath
 from clob.replay.io.problems import Problems
 from clob.replay.io.streams import INVENTED_ID
-from clob.replay.readers.l2.trades import Key, LevelChange, Telling
+from clob.replay.readers.l2.trades import Key, LevelChange, PairedMoment
 
 LevelRule: TypeAlias = Literal["tail", "pro-rata", "head"]
-"""Whose order it was that left a level without a trade."""
+"""Which orders of a level are cancelled when it shrinks without a trade."""
 
 RULES = ("tail", "pro-rata", "head")
 
 ORDERS_MAX = 256
-"""At most so many orders stand at a level; what comes then joins the youngest."""
+"""Maximum number of orders at a level; a further order is merged with the youngest."""
 
 INCOMING_ID = INVENTED_ID + 2**40
-"""The ids of the incoming orders begin here."""
+"""The first id of incoming orders."""
 
 REPORTED_NS = 2**62
-"""Since when a level crosses that was reported already: it never becomes too long again."""
+"""Start time of a crossing that was reported: it never exceeds the window again."""
 
 Order: TypeAlias = list[int]
-"""Id and what remains, in lots."""
+"""Id and remaining size in lots."""
 
 
 class LevelOrders:
@@ -33,13 +33,13 @@ class LevelOrders:
     Args:
         lo: the lowest price of the grid.
         hi: the highest price of the grid.
-        rule: whose order an unexplained loss is.
-        window_ns: how long a level may cross the other side before that is a problem.
+        rule: which orders are cancelled when a level shrinks without a trade.
+        window_ns: how long a level may cross the other side before it is a problem.
         file: the file, for reports.
-        problems: where they go.
+        problems: receives the problems.
 
     Raises:
-        ValueError: there is no such rule.
+        ValueError: the rule is unknown.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class LevelOrders:
         problems: Problems,
     ) -> None:
         if rule not in RULES:
-            raise ValueError(f"the rule must be one of {', '.join(RULES)}, not {rule!r}")
+            raise ValueError(f"level rule must be one of {', '.join(RULES)}; got {rule!r}")
         self.out: list[EventRow] = []
-        """The events that were not fetched so far."""
+        """The events written so far; the caller clears it."""
         self._lo, self._hi = lo, hi
         self._rule, self._window_ns = rule, window_ns
         self._file, self._problems = file, problems
@@ -64,53 +64,50 @@ class LevelOrders:
         self._next_incoming = INCOMING_ID
         self._ts_ns = self._line = 0
 
-    # ----- what happens ------------------------------------------------------------------------
+    # ----- moments -----------------------------------------------------------------------------
 
-    def play(self, telling: Telling) -> None:
+    def apply(self, paired: PairedMoment) -> None:
         """Write the events of a moment whose window has passed.
 
-        Args:
-            telling: the moment.
-
         Raises:
-            ReplayFormatError: a level crosses the other side for too long, and the policy is to
-                raise.
+            ReplayFormatError: a level crosses the other side for too long and the policy is
+                ``"raise"``.
         """
-        moment = telling.moment
+        moment = paired.moment
         self._ts_ns, self._line = moment.ts_ns, moment.line
         if self._held:
             self._expire()
-        for instrument in moment.fresh:
+        for instrument in moment.reset:
             self._clear(instrument)
-        sizes = {step.key: step.size for step in telling.steps}
-        for step in sorted(telling.steps, key=_sequence):
+        sizes = {step.key: step.size for step in paired.steps}
+        for step in sorted(paired.steps, key=_sequence):
             for size in step.traded:
                 self._trade(step.key, size)
             self._held.pop(step.key, None)
-            self._lose(step.key, sizes[step.key])
+            self._shrink(step.key, sizes[step.key])
         for key, size in sizes.items():
-            self._gain(key, size - self._size(key), fresh=key[0] in moment.fresh)
+            self._grow(key, size - self._size(key), reset=key[0] in moment.reset)
         if self._held:
             self._retry()
-        for one in telling.trades:
-            if one.left and one.trade.told:
-                self._problems.remark("trade that no level shows")
+        for one in paired.trades:
+            if one.left and one.trade.reported:
+                self._problems.remark("trade without a level change")
                 instrument, side, price, _, _ = one.trade
                 key = (instrument, 1 - side if side >= 0 else 0, price)
                 self._emit(Kind.TRADE, 0, key, one.left)
-        for best in telling.bests:
+        for best in paired.bests:
             self._emit(Kind.BBO, 0, (best.instrument, best.side, best.price), best.size)
-        for instrument, worth in moment.outcomes:
-            self._emit(Kind.SETTLE, 0, (instrument, 0, worth), 0)
+        for instrument, price in moment.outcomes:
+            self._emit(Kind.SETTLE, 0, (instrument, 0, price), 0)
 
     def end(self) -> None:
-        """Report what still crosses when the source has ended."""
+        """Report the levels that still cross at the end of the source."""
         for key, (_, since_ns, line) in self._held.items():
             if since_ns < REPORTED_NS:
                 self._report_crossed(key, line)
 
     def _clear(self, instrument: int) -> None:
-        """Take all orders out of a book, if there are any."""
+        """Remove all orders of a book."""
         gone = [self._queues.pop((instrument, side), None) for side in (0, 1)]
         for key in [key for key in self._held if key[0] == instrument]:
             del self._held[key]
@@ -118,7 +115,7 @@ class LevelOrders:
             self._emit(Kind.CLEAR, 0, (instrument, 0, self._lo), 0)
 
     def _trade(self, key: Key, size: int) -> None:
-        """Let an incoming order take from the head of a level."""
+        """Fill orders at the head of a level with an incoming order."""
         queue = self._queues.get(key[:2], {}).get(key[2], [])
         fills = list(_from(queue, size))
         if fills:
@@ -128,15 +125,15 @@ class LevelOrders:
             self._next_incoming += 1
             for order_id, filled in fills:
                 self._emit(Kind.FILL, order_id, key, filled, 0)
-            self._tidy(key)
+            self._prune(key)
 
     def _size(self, key: Key) -> int:
-        """Tell how much rests at a level."""
+        """Return the size that rests at a level."""
         queues = self._queues.get(key[:2], {})
         return sum(order[1] for order in queues.get(key[2], ()))
 
-    def _lose(self, key: Key, left: int) -> None:
-        """Cancel orders of a level, or parts of them, by the rule, until no more is left."""
+    def _shrink(self, key: Key, left: int) -> None:
+        """Cancel or reduce orders of a level by the rule, down to a size."""
         size = self._size(key) - left
         if size <= 0:
             return
@@ -151,10 +148,10 @@ class LevelOrders:
             changed = [order for order in queue if order[0] in touched]
         for order_id, rests in changed:
             self._emit(Kind.REDUCE if rests else Kind.CANCEL, order_id, key, rests)
-        self._tidy(key)
+        self._prune(key)
 
-    def _tidy(self, key: Key) -> None:
-        """Forget the orders of a level that have nothing left."""
+    def _prune(self, key: Key) -> None:
+        """Remove empty orders of a level."""
         queues = self._queues[key[:2]]
         kept = [order for order in queues[key[2]] if order[1]]
         if kept:
@@ -162,7 +159,7 @@ class LevelOrders:
         else:
             del queues[key[2]]
 
-    def _gain(self, key: Key, size: int, *, fresh: bool) -> None:
+    def _grow(self, key: Key, size: int, *, reset: bool) -> None:
         """Rest a new order at the tail of a level, unless it crosses the other side."""
         if size <= 0:
             return
@@ -176,7 +173,7 @@ class LevelOrders:
             self._emit(Kind.CANCEL, order_id, key, 0)
             size += left
         kind, flags = (
-            (Kind.SEED, Flag.SNAPSHOT | Flag.SYNTHETIC) if fresh else (Kind.LIMIT, Flag.SYNTHETIC)
+            (Kind.SEED, Flag.SNAPSHOT | Flag.SYNTHETIC) if reset else (Kind.LIMIT, Flag.SYNTHETIC)
         )
         self._emit(kind, self._next_id, key, size, flags)
         queue.append([self._next_id, size])
@@ -185,7 +182,7 @@ class LevelOrders:
     # ----- levels that cross -------------------------------------------------------------------
 
     def _crosses(self, key: Key) -> bool:
-        """Tell whether an order at that price would trade."""
+        """Return whether an order at a price would trade."""
         instrument, side, price = key
         others = self._queues.get((instrument, 1 - side))
         if not others:
@@ -193,31 +190,32 @@ class LevelOrders:
         return price <= max(others) if side else price >= min(others)
 
     def _expire(self) -> None:
-        """Report what has crossed for too long, once."""
+        """Report levels that have crossed for longer than the window, once each."""
         for key, (size, since_ns, line) in self._held.items():
             if since_ns + self._window_ns < self._ts_ns:
                 self._held[key] = (size, REPORTED_NS, line)
                 self._report_crossed(key, line)
 
     def _retry(self) -> None:
-        """Rest what was held back and no longer crosses."""
+        """Rest the levels that no longer cross."""
         for key, (size, _, _) in list(self._held.items()):
             if not self._crosses(key):
                 del self._held[key]
-                self._gain(key, size, fresh=False)
+                self._grow(key, size, reset=False)
 
     def _report_crossed(self, key: Key, line: int) -> None:
         """Report a level that crosses the other side."""
         instrument, side, price = key
         others = self._queues[instrument, 1 - side]
-        said = f"{('bid', 'ask')[side]} {price}, {('ask', 'bid')[side]} "
-        said += f"{max(others) if side else min(others)} in ticks, of instrument {instrument}"
-        self._problems.report("crossed book", said, self._file, line)
+        own, other = ("ask", "bid") if side else ("bid", "ask")
+        text = f"{own} {price} crosses {other} {max(others) if side else min(others)} (ticks) "
+        text += f"of instrument {instrument}"
+        self._problems.report("crossed book", text, self._file, line)
 
     def _emit(
         self, kind: Kind, order_id: int, key: Key, size: int, flags: int = Flag.SYNTHETIC
     ) -> None:
-        """Write an event; records of the source are not synthetic."""
+        """Append an event; records of the source are not synthetic."""
         instrument, side, price = key
         if kind >= Kind.TRADE:
             flags = 0
@@ -230,13 +228,13 @@ class LevelOrders:
 
 
 def _sequence(step: LevelChange) -> tuple[int, int]:
-    """Order the losses of a moment: the best price of a side before the others."""
+    """Sort key for the decreases of a moment: better prices first."""
     _, side, price = step.key
     return side, price if side else -price
 
 
 def _from(orders: list[Order], size: int) -> Iterator[tuple[int, int]]:
-    """Take a size from orders, one after the other; give the id and the size of each taking."""
+    """Take a size from orders in sequence; yield the id and the taken size of each."""
     for order in orders:
         if not size:
             return
@@ -247,13 +245,13 @@ def _from(orders: list[Order], size: int) -> Iterator[tuple[int, int]]:
 
 
 def _share(orders: list[Order], size: int) -> None:
-    """Take a size from orders by their shares, and what is left over from the youngest."""
+    """Take a size from orders by their shares, the remainder from the youngest."""
     total = sum(order[1] for order in orders)
     rest = size
     for order in orders:
         taken = size * order[1] // total
         order[1] -= taken
         rest -= taken
-    # Each of them has a lot left: its share was rounded down, and is not all of it.
+    # Each of these has a lot left, since its share was rounded down and is below its size.
     for order in orders[len(orders) - rest :]:
         order[1] -= 1

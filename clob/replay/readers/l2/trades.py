@@ -1,17 +1,17 @@
-"""Follows the levels that a source states, and finds for each trade the level it was taken from."""
+"""Tracks the levels that a source states and pairs trades with the decreases they explain."""
 
 import dataclasses
 from typing import NamedTuple, TypeAlias, TypeVar
 
-NOBODY = -1
-"""The side of a trade whose source does not say who came in."""
+NO_SIDE = -1
+"""The side of a trade whose source does not state the incoming side."""
 
 Key: TypeAlias = tuple[int, int, int]
 """A level: instrument, side, price in ticks."""
 
 
 class LevelUpdate(NamedTuple):
-    """How large a level has become."""
+    """The new size of a level."""
 
     instrument: int
     """The book."""
@@ -20,7 +20,7 @@ class LevelUpdate(NamedTuple):
     price: int
     """In ticks."""
     size: int
-    """What there is now, in lots; 0 for nothing."""
+    """The new size, in lots; 0 for an empty level."""
 
 
 class LevelTrade(NamedTuple):
@@ -29,47 +29,47 @@ class LevelTrade(NamedTuple):
     instrument: int
     """The book."""
     side: int
-    """The side of the incoming order: 0 buys, 1 sells, ``NOBODY`` where it is not known."""
+    """The side of the incoming order: 0 buy, 1 sell, ``NO_SIDE`` if unknown."""
     price: int
     """In ticks."""
     size: int
     """In lots."""
-    told: bool = True
-    """Whether the source told of it in this book. One that was told of in the book of the other
-    outcome explains what a level loses, and is else left out."""
+    reported: bool = True
+    """Whether the source reported the trade in this book. A trade reported in the book of the other
+    outcome explains decreases here and is otherwise ignored."""
 
 
 class LevelBest(NamedTuple):
-    """A best price that the source states."""
+    """A best price stated by the source."""
 
     instrument: int
     """The book."""
     side: int
     """0 buy, 1 sell."""
     price: int
-    """In ticks; one below or above the grid where the side is empty."""
+    """In ticks; one below or above the grid if the side is empty."""
     size: int
-    """What there is, in lots; 0 where the side is empty."""
+    """In lots; 0 if the side is empty."""
 
 
 class Moment(NamedTuple):
-    """What a source says at once."""
+    """The changes that a source reports at one time."""
 
     ts_ns: int
-    """When, in ns."""
+    """The time, in ns."""
     line: int
-    """The line it stands on."""
+    """The line number."""
     updates: tuple[LevelUpdate, ...] = ()
-    """The levels that changed; of one named twice the last counts."""
+    """The changed levels; the last update of a level counts."""
     trades: tuple[LevelTrade, ...] = ()
-    """What traded."""
-    fresh: tuple[int, ...] = ()
-    """The instruments whose updates are all there is: other levels are gone, and so are the places
-    in the queues."""
+    """The trades."""
+    reset: tuple[int, ...] = ()
+    """Instruments whose updates are the complete book: other levels and all queue places are
+    dropped."""
     bests: tuple[LevelBest, ...] | None = None
-    """The best prices after it; None takes those of the levels where they changed."""
+    """The best prices afterwards; None derives them from changed levels."""
     outcomes: tuple[tuple[int, int], ...] = ()
-    """Instruments that were settled, and what one is worth then, in ticks."""
+    """Settled instruments with their settlement price, in ticks."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -77,67 +77,67 @@ class LevelChange:
     """One change of a level."""
 
     ts_ns: int
-    """When."""
+    """The time, in ns."""
     key: Key
-    """Which level."""
+    """The level."""
     before: int
-    """What the source said before."""
+    """The stated size before."""
     size: int
-    """What it says now."""
+    """The stated size after."""
     open: int
-    """What of the loss no trade has explained so far."""
+    """The part of the decrease that no trade explains yet."""
     traded: list[int] = dataclasses.field(default_factory=list)
-    """The trades it was taken by, in lots."""
+    """The sizes of the trades that explain the decrease, in lots."""
     last: "OpenTrade | None" = None
-    """The last of them."""
+    """The latest of these trades."""
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to explain."""
+        """Whether the decrease is fully explained."""
         return not self.open
 
 
 @dataclasses.dataclass(slots=True)
 class OpenTrade:
-    """A trade that has not been found in the levels, or not all of it."""
+    """A trade that is not yet fully matched to decreases of levels."""
 
     ts_ns: int
-    """When."""
+    """The time, in ns."""
     trade: LevelTrade
-    """What was told."""
+    """The trade."""
     left: int
-    """What of it was not found."""
+    """The size that is not matched yet."""
 
     @property
     def done(self) -> bool:
-        """Whether all of it was found."""
+        """Whether the trade is fully matched."""
         return not self.left
 
 
 Waiting = TypeVar("Waiting", LevelChange, OpenTrade)
-"""What waits for its other half."""
+"""An item that waits for its counterpart."""
 
 
-class Telling(NamedTuple):
-    """A moment with what was found about it; complete once the window has passed."""
+class PairedMoment(NamedTuple):
+    """A moment with its level changes and trades; final after the window."""
 
     moment: Moment
-    """What the source said."""
+    """The moment."""
     steps: list[LevelChange]
-    """How the levels changed."""
+    """The changes of levels."""
     trades: list[OpenTrade]
-    """What of the trades was not found in the levels."""
+    """The trades and their unmatched sizes."""
     bests: list[LevelBest]
-    """The best prices after it."""
+    """The best prices afterwards."""
 
 
 class TradePairing:
-    """Hears what the source says, moment by moment.
+    """Pairs trades with decreases of levels, moment by moment.
 
     Args:
         lo: the lowest price of the grid.
         hi: the highest price of the grid.
-        window_ns: how far a trade and a loss may be apart.
+        window_ns: maximum time between a trade and the decrease it explains.
     """
 
     def __init__(self, lo: int, hi: int, window_ns: int) -> None:
@@ -148,27 +148,27 @@ class TradePairing:
         self._losses: dict[Key, list[LevelChange]] = {}
         self._trades: dict[Key, list[OpenTrade]] = {}
 
-    def hear(self, moment: Moment) -> Telling:
-        """Hear of a moment.
+    def add(self, moment: Moment) -> PairedMoment:
+        """Apply the next moment.
 
         Args:
-            moment: what the source says; none earlier than that before it.
+            moment: not earlier than the moment before it.
 
         Returns:
-            What it means. Later moments within the window may still change its steps and trades.
+            The changes and trades. Later moments within the window may still update them.
         """
-        for instrument in moment.fresh:
-            self._forget(instrument)
+        for instrument in moment.reset:
+            self._drop(instrument)
         last = {update[:3]: update for update in moment.updates}
         steps = [step for update in last.values() if (step := self._step(moment, update))]
         trades = [OpenTrade(moment.ts_ns, one, one.size) for one in moment.trades]
         for one in trades:
-            self._explain(one, steps)
-        bests = self._changed(moment) if moment.bests is None else list(moment.bests)
-        return Telling(moment, steps, trades, bests)
+            self._pair_trade(one, steps)
+        bests = self._changed_bests(moment) if moment.bests is None else list(moment.bests)
+        return PairedMoment(moment, steps, trades, bests)
 
-    def _forget(self, instrument: int) -> None:
-        """Forget a book."""
+    def _drop(self, instrument: int) -> None:
+        """Drop the state of a book."""
         for side in (0, 1):
             self._levels.pop((instrument, side), None)
         for some in (self._losses, self._trades):
@@ -176,7 +176,7 @@ class TradePairing:
                 del some[key]
 
     def _step(self, moment: Moment, update: LevelUpdate) -> LevelChange | None:
-        """Take in a level; None if it says nothing new."""
+        """Update a level; return None if its size is unchanged."""
         instrument, side, price, size = update
         levels = self._levels.setdefault((instrument, side), {})
         before = levels.get(price, 0)
@@ -189,31 +189,31 @@ class TradePairing:
         key = (instrument, side, price)
         step = LevelChange(moment.ts_ns, key, before, size, max(before - size, 0))
         if step.open:
-            self._explained(step)
+            self._pair_change(step)
         return step
 
-    def _explained(self, step: LevelChange) -> None:
-        """Find the trades of a loss among those told of before it; wait for others."""
+    def _pair_change(self, step: LevelChange) -> None:
+        """Pair a decrease with earlier trades; store the rest for later ones."""
         for one in self._recent(self._trades, step.key, step.ts_ns):
             _pair(step, one, min(step.open, one.left))
         if step.open:
-            # Looked through, so that no level keeps what has waited too long.
+            # Prunes items older than the window.
             self._recent(self._losses, step.key, step.ts_ns)
             self._losses.setdefault(step.key, []).append(step)
 
-    def _explain(self, one: OpenTrade, steps: list[LevelChange]) -> None:
-        """Find the losses of a trade among those so far; wait for others."""
+    def _pair_trade(self, one: OpenTrade, steps: list[LevelChange]) -> None:
+        """Pair a trade with the decreases so far; store the rest for later ones."""
         instrument, side, price, _, _ = one.trade
-        keys = [(instrument, 1 - each, price) for each in ((1, 0) if side == NOBODY else (side,))]
+        keys = [(instrument, 1 - each, price) for each in ((1, 0) if side == NO_SIDE else (side,))]
         for key in keys:
             for step in self._recent(self._losses, key, one.ts_ns):
                 _pair(step, one, min(step.open, one.left))
         for step in steps:
-            if one.left and side != NOBODY and _is_better(step.key, keys[0]):
+            if one.left and side != NO_SIDE and _is_better(step.key, keys[0]):
                 _pair(step, one, min(step.open, one.left))
         for step in steps:
             if one.left and step.key in keys:
-                # Told of at once: beyond its loss the level gave more, and gained that again.
+                # Same moment: the level lost more than stated and regained the difference.
                 _pair(step, one, min(step.before - sum(step.traded), one.left))
         if one.left:
             for key in keys:
@@ -221,7 +221,7 @@ class TradePairing:
                 self._trades.setdefault(key, []).append(one)
 
     def _recent(self, some: dict[Key, list[Waiting]], key: Key, now_ns: int) -> list[Waiting]:
-        """Give what waits at a level, without what is done or has waited too long."""
+        """Return the waiting items of a level, without those done or older than the window."""
         waiting = some.get(key)
         if waiting is None:
             return []
@@ -232,11 +232,11 @@ class TradePairing:
             del some[key]
         return kept
 
-    def _changed(self, moment: Moment) -> list[LevelBest]:
-        """Find the best prices that the moment has changed."""
+    def _changed_bests(self, moment: Moment) -> list[LevelBest]:
+        """Return the best prices that the moment changed."""
         touched = {update[:2] for update in moment.updates}
-        touched |= {(instrument, side) for instrument in moment.fresh for side in (0, 1)}
-        found = []
+        touched |= {(instrument, side) for instrument in moment.reset for side in (0, 1)}
+        changed = []
         for instrument, side in sorted(touched):
             levels = self._levels.get((instrument, side))
             best = (self._empty[side], 0)
@@ -245,19 +245,19 @@ class TradePairing:
                 best = (price, levels[price])
             if self._bests.get((instrument, side), (self._empty[side], 0)) != best:
                 self._bests[instrument, side] = best
-                found.append(LevelBest(instrument, side, *best))
-        return found
+                changed.append(LevelBest(instrument, side, *best))
+        return changed
 
 
 def _is_better(key: Key, than: Key) -> bool:
-    """Tell whether a level is on the same side of the same book, at a better price."""
+    """Return whether a level is on the same side of the same book at a better price."""
     if key[:2] != than[:2]:
         return False
     return key[2] < than[2] if key[1] else key[2] > than[2]
 
 
 def _pair(step: LevelChange, one: OpenTrade, size: int) -> None:
-    """Put some of a trade down to a level."""
+    """Match part of a trade to a decrease."""
     if size > 0:
         if step.last is one:
             step.traded[-1] += size

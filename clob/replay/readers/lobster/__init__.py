@@ -1,23 +1,23 @@
-"""Reads LOBSTER files: a line for each message of a stock, and beside it the book after it.
+"""Reads LOBSTER files: a message file of a stock, and optionally the book after each message.
 
-A line is time in seconds after midnight, type, order id, size, price, direction (1: the resting
-order buys). Types: 1 a new order, 2 part of one cancelled, 3 deleted, 4 executed, 5 a hidden order
-executed, 6 an auction, 7 a halt. What the format leaves open is read so:
+A line has time in seconds after midnight, type, order id, size, price and direction (1: the resting
+order buys). Types are 1 new order, 2 partial cancel, 3 deletion, 4 execution, 5 execution of a
+hidden order, 6 auction, 7 halt. The reader resolves what the format leaves open:
 
-- Executions in a row, of the same time and direction, are one incoming order: an ``IOC`` of their
-  total at the worst price, with a ``FILL`` for each. Hidden executions between them do not part
-  them; they and auctions become ``TRADE`` records, which have no effect on the book.
-- An order with an id below that of the first new order is older than the file. When the file
-  announces it nevertheless, it comes in before the younger orders at its price: these are taken
-  out and rested again behind it.
-- An order that is never announced has the size that is taken off it in all. Where its id is
-  older than the file it is of the seed, by ids; else it rests just before it is first mentioned.
-- With a book file, what its first line shows at a price and no known order accounts for is one
-  order without a name, the oldest of its price; and the best prices are given as ``BBO`` records.
-  A book file of n levels needs messages of more than n: a message file leaves out what happens
-  beyond its levels.
+- Consecutive executions of the same time and direction are one incoming order: an ``IOC`` of their
+  total size at the worst price, with one ``FILL`` each. Hidden executions in between do not
+  separate them; these and auctions become ``TRADE`` records, which do not change the book.
+- An order with an id below that of the first new order is older than the file. If the file
+  announces it later, it is inserted before the younger orders at its price, which are cancelled and
+  rested again after it.
+- An order that is never announced gets the total size of its reductions. If its id is older than
+  the file it is part of the seed, in order of ids; otherwise it rests just before its first
+  message.
+- With a book file, size at a price of its first line that no known order explains is one order
+  without an id, the oldest at its price; best prices become ``BBO`` records. A book file of n
+  levels needs messages of more than n levels, since a message file omits changes beyond its own.
 
-A time is nanoseconds after midnight unless the midnight is given. Sizes are shares, one to a lot.
+Times are nanoseconds after midnight unless ``midnight_ns`` is given. A lot is one share.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from clob.records import EVENT, Flag, Kind
 from clob.replay.io.files import FilePath, Progress, plain_name
 from clob.replay.io.numerals import Integers
 from clob.replay.io.problems import Policy, Problems
-from clob.replay.io.recording import Records, join, ticks_of
+from clob.replay.io.recording import Records, join, ticks_per_token
 from clob.replay.io.streams import INVENTED_ID, Instrument, Stream
 from clob.replay.readers.l2.balances import Balances
 from clob.replay.readers.lobster.book import Bests
@@ -43,22 +43,22 @@ from clob.replay.readers.lobster.lines import (
     Messages,
     read_levels,
 )
-from clob.replay.readers.lobster.survey import DEEDS, LobsterSurvey, Old, survey_of
+from clob.replay.readers.lobster.survey import ACTIONS, LobsterSurvey, OlderOrder, survey_of
 
 TICK = 100
-"""The prices of the file are dollars times 10,000; a cent is a tick."""
+"""Default tick: prices of the file are in units of 1/10,000 dollar, so 100 is a cent."""
 
 INCOMING_ID = INVENTED_ID + 2**40
-"""The id of an incoming order is this plus the line of its first execution."""
+"""An incoming order has this id plus the line of its first execution."""
 
 KINDS = np.array([0, Kind.LIMIT, Kind.REDUCE, Kind.CANCEL, Kind.FILL, *[Kind.TRADE] * 2], np.uint8)
-"""What becomes of a message of each type."""
+"""The kind of event for each message type."""
 
 BEFORE, SELF, FILLS, AFTER = range(4)
-"""The places among one another of what one message becomes."""
+"""The order of events that belong to one message."""
 
 PLACES = (BEFORE, FILLS)
-"""Where orders that are overtaken go out and come back."""
+"""Places of the events that cancel overtaken orders and rest them again."""
 
 
 def read_lobster(
@@ -71,33 +71,32 @@ def read_lobster(
     tick: int = TICK,
     grid: tuple[int, int] | None = None,
 ) -> Stream:
-    """Read a LOBSTER message file, and the book file beside it if there is one.
+    """Read a LOBSTER message file and optionally its book file.
 
-    The file is read twice: first for the orders that are older than it and for the range of
-    prices, which happens here. Memory grows with the orders alive, not with the file.
+    The file is read twice: first, in this call, for the orders that are older than it and for the
+    range of prices. Memory grows with the live orders, not with the file.
 
     Args:
-        message: the message file, of the deepest level there is.
-        orderbook: the book file; gives the seed its sizes, and the best prices to compare with.
-        orderbook_message: the message file the book file belongs to, if that is not ``message``:
-            one of fewer levels, whose messages are among those of ``message``.
-        on_problem: what becomes of broken lines, of orders announced twice, and of sizes that
-            cannot be.
-        midnight_ns: the midnight the times count from, in ns since 1970.
-        tick: what a tick is in the prices of the file; 100 is a cent.
-        grid: the lowest and the highest price to read, in ticks; what happens beyond is left out
-            and remarked. None takes all prices that occur.
+        message: the message file, of the deepest level available.
+        orderbook: the book file; provides sizes of the seed and best prices to compare with.
+        orderbook_message: the message file of ``orderbook`` if it is not ``message``: one with
+            fewer levels, whose messages also occur in ``message``.
+        on_problem: the policy for malformed lines, orders announced twice, and inconsistent sizes.
+        midnight_ns: the midnight that times count from, in ns since 1970.
+        tick: the tick in units of the file; 100 is a cent.
+        grid: lowest and highest price to read, in ticks; other messages are skipped and counted.
+            None reads all prices.
 
     Returns:
-        The stream, of the prices that occur, in ticks, on a grid just wide enough.
+        The stream, with prices in ticks on the smallest grid that covers them.
 
     Raises:
         OSError: a file cannot be read.
-        ReplayFormatError: no line of the file is a message.
-        ValueError: the tick is below 1.
+        ReplayFormatError: the file has no valid message.
+        ValueError: ``tick`` is below 1.
     """
     if tick < 1:
-        raise ValueError(f"the tick must be 1 or more, not {tick}")
+        raise ValueError(f"tick must be 1 or more; got {tick}")
     lines = MessageLines(message, midnight_ns, tick, grid)
     others = None if orderbook_message is None else lines._replace(path=orderbook_message)
     survey = survey_of(lines, orderbook, others)
@@ -113,19 +112,19 @@ def read_lobster(
         note="LOBSTER messages",
         problems=reader.problems,
         progress=reader.progress,
-        scale=ticks_of(10_000, tick),
+        scale=ticks_per_token(10_000, tick),
     )
 
 
 class _Reader:
-    """Reads one message file and its book file, as often as asked."""
+    """Reads one message file and its book file, any number of times."""
 
     def __init__(self, lines: MessageLines, book: FilePath | None, problems: Problems) -> None:
         self.lines, self.book = lines, book
         self.problems, self.progress = problems, Progress()
 
     def events(self, survey: LobsterSurvey) -> Iterator[Records]:
-        """Read the file for its events."""
+        """Read the events of the file."""
         self.progress.expect(self.lines.path)
         problems = self.problems
         problems.remark("order without a name in the first book", len(survey.nameless))
@@ -144,7 +143,7 @@ class _Reader:
             yield self._block(block, survey, balances, bests, known)
 
     def _messages(self, survey: LobsterSurvey) -> Iterator[Messages]:
-        """Give the messages, from memory if they are there."""
+        """Yield the messages, from memory if the first pass kept them."""
         if survey.blocks is None:
             yield from self.lines.messages(self.problems, self.progress)
             return
@@ -162,37 +161,37 @@ class _Reader:
         bests: Bests | None,
         known: Integers | None,
     ) -> Records:
-        """Turn a block of messages into events; what remains of most orders may be known."""
+        """Convert a block of messages; ``known`` has remaining sizes from the first pass."""
         shown: npt.NDArray[np.intp] = np.flatnonzero(block.type <= EXECUTED)
         left = np.zeros(len(block.line), np.int64)
         if known is not None:
-            # One order's sizes say nothing about another's.
+            # Only orders with a mismatch are computed again; orders do not affect each other.
             left[shown if len(shown) < len(left) else slice(None)] = known
-            shown = shown[_among(block.order_id, survey.odd)[shown]]
-        odds = _Odds(block, shown, survey, self.problems, self.lines.path)
-        left[shown] = balances.settle(
-            block.order_id[shown], DEEDS[block.type[shown]], block.size[shown], odds.take
+            shown = shown[_contains(survey.odd, block.order_id)[shown]]
+        mismatches = _Mismatches(block, shown, survey, self.problems, self.lines.path)
+        left[shown] = balances.apply(
+            block.order_id[shown], ACTIONS[block.type[shown]], block.size[shown], mismatches.add
         )
         run = _runs(block)
-        # Side by side from the beginning, since most blocks have nothing else.
+        # One array from the start, since most blocks have no other parts.
         both = np.zeros(len(block.line) + len(run.first), EVENT)
         own, incoming = both[: len(block.line)], both[len(block.line) :]
         _write_own(own, block, left, run)
         _write_incoming(incoming, block, run)
-        again = _overtaken(block, own, survey)
-        parts = [own, incoming, odds.arrivals(), *again]
+        requeued = _requeue_overtaken(block, own, survey)
+        parts = [own, incoming, mismatches.arrivals(), *requeued]
         keys = [
             run.line * 4 + np.where(block.type == EXECUTED, FILLS, SELF),
             run.first_line * 4 + SELF,
-            odds.keys(run),
+            mismatches.keys(run),
             *(
                 part["seq"].astype(np.int64) * 4 + at
-                for part, at in zip(again, PLACES, strict=True)
+                for part, at in zip(requeued, PLACES, strict=True)
             ),
         ]
-        if odds.dropped:
+        if mismatches.dropped:
             kept = np.ones(len(own), np.bool_)
-            kept[odds.dropped] = False
+            kept[mismatches.dropped] = False
             parts[0], keys[0] = own.take(np.flatnonzero(kept)), keys[0][kept]
         if bests is not None and len(block.line):
             for lines, records in bests.until(int(block.line[-1]), block.line[run.ends(block)]):
@@ -201,35 +200,35 @@ class _Reader:
                 records["seq"] = run.line[at]
                 parts.append(records)
                 keys.append(run.line[at] * 4 + AFTER)
-        others = odds.dropped or any(len(part) for part in parts[2:])
+        others = mismatches.dropped or any(len(part) for part in parts[2:])
         whole = join(parts) if others else both
         return whole.take(np.argsort(np.concatenate(keys), kind="stable"))
 
 
-def _among(ids: Integers, some: Integers) -> npt.NDArray[np.bool_]:
-    """Tell which ids are among some others, which rise."""
-    if not len(some):
-        return np.zeros(len(ids), np.bool_)
-    found: npt.NDArray[np.bool_] = some[np.searchsorted(some[:-1], ids)] == ids
-    return found
+def _contains(ids: Integers, some: Integers) -> npt.NDArray[np.bool_]:
+    """Return a mask of ``some`` that are in ``ids``, which is increasing."""
+    if not len(ids):
+        return np.zeros(len(some), np.bool_)
+    mask: npt.NDArray[np.bool_] = ids[np.searchsorted(ids[:-1], some)] == some
+    return mask
 
 
 class _Runs(NamedTuple):
-    """Executions that are of one incoming order."""
+    """The runs of executions that belong to one incoming order each."""
 
     line: Integers
-    """Of each message, its line; of an execution, the line of the first of its run."""
+    """The line of each message; for an execution the line of the first of its run."""
     first: npt.NDArray[np.intp]
     """The first message of each run."""
     first_line: Integers
-    """Its line."""
+    """Line of the first message of each run."""
     of: Integers
     """The run of each execution, in order."""
     rows: npt.NDArray[np.intp]
-    """The executions."""
+    """Indices of the executions."""
 
     def ends(self, block: Messages) -> npt.NDArray[np.bool_]:
-        """Tell after which messages the book is that of the file: not amid a run."""
+        """Return a mask of messages after which the book is final, that is not within a run."""
         step = np.zeros(len(block.line) + 1, np.int64)
         last = self.rows[np.searchsorted(self.of, np.arange(len(self.first)), "right") - 1]
         step[self.first] += 1
@@ -239,24 +238,24 @@ class _Runs(NamedTuple):
 
 
 def _runs(block: Messages) -> _Runs:
-    """Find the executions that follow one another at one time in one direction."""
+    """Find consecutive executions of one time and one direction."""
     rows = np.flatnonzero(block.type == EXECUTED)
-    passed = np.cumsum((block.type == HIDDEN) | (block.type == AUCTION))[rows]
+    skipped = np.cumsum((block.type == HIDDEN) | (block.type == AUCTION))[rows]
     same = np.zeros(len(rows), np.bool_)
-    # One follows another where nothing stands between them but what is passed over.
-    same[1:] = np.diff(rows) - np.diff(passed) == 1
+    # Executions are consecutive if only skipped messages are between them.
+    same[1:] = np.diff(rows) - np.diff(skipped) == 1
     for column in (block.ts_ns, block.side):
         same[1:] &= np.diff(column[rows]) == 0
     first = rows[~same]
     of = np.cumsum(~same) - 1
     line = block.line.copy()
     line[rows] = block.line[first][of]
-    # A hidden execution amid a run stays behind its fills, for they bear the line of the first.
+    # A hidden execution within a run stays after its fills, which have the line of the first.
     return _Runs(line, first, block.line[first], of, rows)
 
 
 def _write_own(events: Records, block: Messages, left: Integers, run: _Runs) -> None:
-    """Write the event that each message is itself; executions are the fills of their run."""
+    """Write the event of each message; executions are the fills of their run."""
     kind = KINDS[block.type]
     kind[(block.type == PART) & (left == 0)] = Kind.CANCEL
     events["ts_ns"] = events["recv_ns"] = block.ts_ns
@@ -270,7 +269,7 @@ def _write_own(events: Records, block: Messages, left: Integers, run: _Runs) -> 
 
 
 def _write_incoming(events: Records, block: Messages, run: _Runs) -> None:
-    """Write the incoming order of each run: all of it, at the worst of its prices."""
+    """Write the incoming order of each run, with the total size and the worst price."""
     if not len(events):
         return
     starts = np.searchsorted(run.of, np.arange(len(events)))
@@ -287,11 +286,13 @@ def _write_incoming(events: Records, block: Messages, run: _Runs) -> None:
     events["flags"] = Flag.SYNTHETIC
 
 
-def _overtaken(block: Messages, own: Records, survey: LobsterSurvey) -> tuple[Records, Records]:
+def _requeue_overtaken(
+    block: Messages, own: Records, survey: LobsterSurvey
+) -> tuple[Records, Records]:
     """Rest orders that are older than the file before the younger ones at their price.
 
-    Their own events become ``SEED``; given are the events that take the younger ones out, and
-    those that bring them back.
+    Their own events become ``SEED``. Returns the events that cancel the younger orders and those
+    that rest them again.
     """
     some = [row for row in _rows_of(block, survey) if len(survey.overtaken[int(block.line[row])])]
     own["kind"][_rows_of(block, survey)] = Kind.SEED
@@ -306,7 +307,7 @@ def _overtaken(block: Messages, own: Records, survey: LobsterSurvey) -> tuple[Re
 
 
 def _rows_of(block: Messages, survey: LobsterSurvey) -> list[int]:
-    """Find the messages that announce orders older than the file."""
+    """Return the messages that announce orders older than the file."""
     if not survey.overtaken or not len(block.line):
         return []
     new = np.flatnonzero(np.isin(block.line, list(survey.overtaken)))
@@ -314,8 +315,8 @@ def _rows_of(block: Messages, survey: LobsterSurvey) -> list[int]:
     return rows
 
 
-class _Odds:
-    """What does not fit in a block of messages, and what becomes of it."""
+class _Mismatches:
+    """The messages of a block that do not fit, and their resolution."""
 
     def __init__(
         self,
@@ -328,12 +329,12 @@ class _Odds:
         self.block, self.shown, self.survey = block, shown, survey
         self.problems, self.file = problems, file
         self.dropped: list[int] = []
-        """Messages that are passed over."""
-        self.late: list[tuple[int, Old]] = []
-        """Orders that were never announced, with the message that mentions them first."""
+        """Messages to skip."""
+        self.late: list[tuple[int, OlderOrder]] = []
+        """Orders that were never announced, with their first message."""
 
-    def take(self, place: int, word: str, left: int) -> int:
-        """Hear of a message that does not fit; see :data:`~clob.replay.readers.l2.balances.Odd`."""
+    def add(self, place: int, word: str, left: int) -> int:
+        """Handle one row; see :data:`~clob.replay.readers.l2.balances.Mismatch`."""
         row = int(self.shown[place])
         order_id, line = int(self.block.order_id[row]), int(self.block.line[row])
         if word == "unknown" and order_id in self.survey.unannounced:
@@ -344,9 +345,9 @@ class _Odds:
         size = int(self.block.size[row])
         text = {
             "unknown": f"order {order_id} is not in the book",
-            "twice": f"order {order_id} is in the book already, with {left}",
-            "too much": f"{size} of order {order_id}, of which {left} remained",
-            "other size": f"{size} of order {order_id} deleted, of which {left} remained",
+            "twice": f"order {order_id} is already in the book, with {left} lots",
+            "too much": f"order {order_id} has {left} lots, got a reduction by {size}",
+            "other size": f"order {order_id} has {left} lots, got a deletion of {size}",
         }[word]
         self.problems.report(
             f"order {word}" if word in ("unknown", "twice") else word, text, self.file, line
@@ -356,7 +357,7 @@ class _Odds:
         return 0
 
     def arrivals(self) -> Records:
-        """Give the orders that were never announced, as events that rest them."""
+        """Return events that rest the orders that were never announced."""
         rows = [row for row, _ in self.late]
         events = _resting([(int(self.block.order_id[row]), old) for row, old in self.late])
         events["ts_ns"] = events["recv_ns"] = self.block.ts_ns[rows]
@@ -364,12 +365,12 @@ class _Odds:
         return events
 
     def keys(self, run: _Runs) -> Integers:
-        """Give the places of the arrivals."""
+        """Return the sort keys of the arrivals."""
         return run.line[[row for row, _ in self.late]] * 4 + BEFORE
 
 
-def _resting(orders: list[tuple[int, Old]]) -> Records:
-    """Turn orders into ``SEED`` events, marked as made by the reader."""
+def _resting(orders: list[tuple[int, OlderOrder]]) -> Records:
+    """Convert orders to synthetic ``SEED`` events."""
     events = np.zeros(len(orders), EVENT)
     events["order_id"] = [order_id for order_id, _ in orders]
     for place, field in enumerate(("side", "price", "size")):
@@ -380,7 +381,7 @@ def _resting(orders: list[tuple[int, Old]]) -> Records:
 
 
 def _seed(survey: LobsterSurvey, ts_ns: int) -> Records:
-    """Give the orders that rested before the file."""
+    """Return the orders that rested before the file."""
     nameless = [(INVENTED_ID + place, old) for place, old in enumerate(survey.nameless)]
     events = _resting([*nameless, *survey.older.items()])
     events["ts_ns"] = events["recv_ns"] = ts_ns

@@ -1,4 +1,4 @@
-"""Lines up LOBSTER book files with messages: which line comes after which, and the best prices."""
+"""Aligns the lines of LOBSTER book files with messages and derives the recorded best prices."""
 
 from collections.abc import Iterator
 
@@ -11,49 +11,49 @@ from clob.replay.readers.lobster.lines import Messages
 
 
 class BookPairing:
-    """Finds the messages of a file of few levels among those of a file of more.
+    """Finds the messages of a file with few levels among those of a file with more.
 
     Args:
-        shallow: the messages of the file of few levels.
+        shallow: the messages of the file with few levels.
     """
 
     def __init__(self, shallow: Iterator[Messages]) -> None:
         self._shallow = _rows(shallow)
         self._next = next(self._shallow, None)
-        self._found: list[tuple[int, int]] = []
+        self._pairs: list[tuple[int, int]] = []
 
-    def see(self, block: Messages) -> None:
-        """Look through some messages of the file of more levels, in order."""
+    def add(self, block: Messages) -> None:
+        """Search the next messages of the file with more levels, in order."""
         columns = [column.tolist() for column in block]
         for line, *row in zip(*columns, strict=True):
             if self._next is None:
                 return
             if row == self._next[1]:
-                self._found.append((self._next[0], line))
+                self._pairs.append((self._next[0], line))
                 self._next = next(self._shallow, None)
 
     def lines(self) -> Integers:
-        """Give, for each line of the shallow file from 1 on, the line in the other; 0 for none."""
-        last = max((line for line, _ in self._found), default=0)
+        """Return the line in the deep file for each line of the shallow file from 1; 0 if none."""
+        last = max((line for line, _ in self._pairs), default=0)
         lines = np.zeros(last, np.int64)
-        for shallow, deep in self._found:
+        for shallow, deep in self._pairs:
             lines[shallow - 1] = deep
         return lines
 
 
 def _rows(blocks: Iterator[Messages]) -> Iterator[tuple[int, list[int]]]:
-    """Give messages one by one, as line and the rest."""
+    """Yield messages one by one, as the line and the other columns."""
     for block in blocks:
         for line, *row in zip(*(column.tolist() for column in block), strict=True):
             yield line, row
 
 
 class Bests:
-    """The recorded best prices, as records for where they change.
+    """The recorded best prices, as a ``BBO`` record for each change.
 
     Args:
-        levels: line and levels of the book file, in blocks.
-        lines: the message of each line; None where they have the same number.
+        levels: blocks of line numbers and levels of the book file.
+        lines: the message of each line; None if they have the same numbers.
         lo: the lowest price of the grid.
         hi: the highest price of the grid.
     """
@@ -72,14 +72,14 @@ class Bests:
         self._last = np.full((1, 4), -1, np.int64)
 
     def until(self, line: int, ends: Integers) -> Iterator[tuple[Integers, Records]]:
-        """Give the records of each side after some messages.
+        """Return the records of each side after some messages.
 
         Args:
             line: the last message.
-            ends: the messages after which the book can be compared, rising.
+            ends: the messages after which the book is comparable, increasing.
 
         Yields:
-            Twice, for bids and asks: the messages, and the records that stand behind them.
+            Twice, for bids and asks: the messages and the records that follow them.
         """
         while not len(self._line) or self._line[-1] <= line:
             block = next(self._levels, None)
@@ -99,7 +99,7 @@ class Bests:
             yield at[changed], self._records(side, rows[changed, columns])
 
     def _add(self, line: Integers, levels: Integers) -> None:
-        """Take one more block in: bid price and size, ask price and size."""
+        """Append a block with columns bid price, bid size, ask price, ask size."""
         if self._lines is not None:
             some = line <= len(self._lines)
             line, levels = self._lines[line[some] - 1], levels[some]
@@ -111,7 +111,7 @@ class Bests:
         self._rows = np.concatenate([self._rows, rows])
 
     def _records(self, side: int, rows: Integers) -> Records:
-        """Turn prices and sizes of one side into records."""
+        """Convert prices and sizes of one side to records."""
         records = np.zeros(len(rows), EVENT)
         records["kind"] = Kind.BBO
         records["side"] = side

@@ -17,63 +17,63 @@ NEW, PART, GONE, EXECUTED, HIDDEN, AUCTION, HALT = range(1, 8)
 """The types of messages."""
 
 BLOCK_BYTES = 1 << 20
-"""How much of a file is read at a time: about what the caches of a processor hold."""
+"""Block size for reading, about the size of a processor cache."""
 
 PRICE_LIMIT, SIZE_LIMIT = 2**31 - 1, 2**40
-"""Prices in ticks and sizes from here on are none; sums of such sizes fit 63 bits."""
+"""Exclusive limits of prices in ticks and of sizes; sums of such sizes fit 63 bits."""
 
 NO_ASK, NO_BID = 9_999_999_999, -9_999_999_999
-"""The prices of levels that are not there."""
+"""The prices of empty levels."""
 
 OUTSIDE = "message outside the grid"
-"""What is remarked of messages at prices that nobody asked for."""
+"""The remark for messages outside the grid."""
 
 
 class Messages(NamedTuple):
-    """Messages as columns, prices in ticks."""
+    """Messages as columns; prices are in ticks."""
 
     line: Integers
-    """The line of each."""
+    """The line numbers."""
     ts_ns: Integers
-    """When, in ns."""
+    """The times, in ns."""
     type: Integers
-    """Its type."""
+    """The types."""
     order_id: Integers
-    """Its order."""
+    """The orders."""
     size: Integers
-    """How much of it."""
+    """The sizes."""
     price: Integers
-    """At what price."""
+    """The prices, in ticks."""
     side: Integers
     """The side of the resting order: 0 buy, 1 sell."""
 
     def some(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> "Messages":
-        """Choose rows."""
+        """Select rows."""
         return Messages(*(column[which] for column in self))
 
 
 class MessageLines(NamedTuple):
-    """A message file, and how to read its numbers."""
+    """A message file and the options for reading it."""
 
     path: FilePath
     """The file."""
     midnight_ns: int
-    """What the times count from."""
+    """The midnight that times count from, in ns since 1970."""
     tick: int
-    """What a tick is in its prices."""
+    """The tick, in units of the file."""
     grid: tuple[int, int] | None
-    """The prices that matter, in ticks; None for all."""
+    """The prices to read, in ticks; None for all."""
 
     def messages(self, problems: Problems, progress: Progress | None = None) -> Iterator[Messages]:
         """Read the messages.
 
         Args:
-            problems: where broken lines and a clock running backwards are reported.
-            progress: is told of every byte read.
+            problems: receives malformed lines and clocks that run backwards.
+            progress: counts every byte read from the disk.
 
         Yields:
-            Blocks in which all messages of a time are together; halts and trades between two
-            ticks are left out and remarked, as are messages outside the grid.
+            Blocks that do not split messages of one time. Halts, trades between two ticks and
+            messages outside the grid are skipped and counted.
         """
         rest: Messages | None = None
         latest = -(2**63)
@@ -92,47 +92,47 @@ class MessageLines(NamedTuple):
             yield rest
 
     def _parse(self, text: bytes, first: int, problems: Problems) -> Messages:
-        """Read a block of lines."""
+        """Parse a block of lines."""
         cells = Cells(text, 6, file=os.fspath(self.path), first=first, problems=problems)
         ts_ns = cells.decimals(0, 9) + self.midnight_ns
         kind, order_id, size = (cells.integers(column) for column in (1, 2, 3))
         money, direction = (cells.integers(column, signed=True) for column in (4, 5))
         price = money // self.tick
         off = money != price * self.tick
-        cells.refuse((kind < NEW) | (kind > HALT) | (np.abs(direction) != 1))
-        cells.refuse((kind <= EXECUTED) & (off | (size < 1) | (price < 1)))
-        cells.refuse((price >= PRICE_LIMIT) | (size >= SIZE_LIMIT) | (order_id >= INVENTED_ID))
-        found = Messages(cells.line, ts_ns, kind, order_id, size, price, direction >> 1 & 1)
+        cells.reject((kind < NEW) | (kind > HALT) | (np.abs(direction) != 1))
+        cells.reject((kind <= EXECUTED) & (off | (size < 1) | (price < 1)))
+        cells.reject((price >= PRICE_LIMIT) | (size >= SIZE_LIMIT) | (order_id >= INVENTED_ID))
+        rows = Messages(cells.line, ts_ns, kind, order_id, size, price, direction >> 1 & 1)
         kept = cells.rows()
         if kept is not None:
-            found, off = found.some(kept), off[kept]
-        return self._needed(found, off, problems)
+            rows, off = rows.some(kept), off[kept]
+        return self._select(rows, off, problems)
 
-    def _needed(self, found: Messages, off: npt.NDArray[np.bool_], problems: Problems) -> Messages:
-        """Leave out what has no place in a stream, and remark it."""
-        halt = found.type == HALT
+    def _select(self, rows: Messages, off: npt.NDArray[np.bool_], problems: Problems) -> Messages:
+        """Drop and count messages that have no place in a stream."""
+        halt = rows.type == HALT
         off = off & ~halt
         far = np.zeros(len(off), np.bool_)
         if self.grid is not None:
-            far = ~halt & ((found.price < self.grid[0]) | (found.price > self.grid[1]))
+            far = ~halt & ((rows.price < self.grid[0]) | (rows.price > self.grid[1]))
         dropped = halt | off | far
         if not dropped.any():
-            return found
+            return rows
         problems.remark("trading halt or resumption", int(np.count_nonzero(halt)))
         problems.remark("hidden trade between two ticks", int(np.count_nonzero(off & ~far)))
         problems.remark(OUTSIDE, int(np.count_nonzero(far)))
-        return found.some(~dropped)
+        return rows.some(~dropped)
 
-    def _in_order(self, found: Messages, latest: int, problems: Problems) -> Messages:
-        """Report where the clock runs backwards, and leave out those messages."""
-        so_far = np.maximum(np.maximum.accumulate(found.ts_ns), latest)
-        late = found.ts_ns < so_far
+    def _in_order(self, rows: Messages, latest: int, problems: Problems) -> Messages:
+        """Report and drop messages that are earlier than the one before."""
+        so_far = np.maximum(np.maximum.accumulate(rows.ts_ns), latest)
+        late = rows.ts_ns < so_far
         if not late.any():
-            return found
+            return rows
         for row in np.flatnonzero(late).tolist():
-            text = f"{found.ts_ns[row]} ns comes after {so_far[row]} ns"
-            problems.report("clock backwards", text, self.path, int(found.line[row]))
-        return found.some(~late)
+            text = f"time must not be before {so_far[row]} ns, got {rows.ts_ns[row]}"
+            problems.report("clock backwards", text, self.path, int(rows.line[row]))
+        return rows.some(~late)
 
 
 def read_levels(
@@ -142,25 +142,26 @@ def read_levels(
 
     Args:
         path: the file; each line has ask price, ask size, bid price, bid size, best level first.
-        problems: where broken lines are reported.
-        tick: what a tick is in its prices.
+        problems: receives malformed lines.
+        tick: the tick, in units of the file.
 
     Yields:
-        Blocks: the line of each row, and the rows with four columns a level as in the file,
-        prices in ticks. The price of a level that is not there means nothing, its size is 0.
+        Blocks: the line number of each row, and the rows with four columns per level as in the
+        file, prices in ticks. An empty level has size 0 and an undefined price.
     """
     columns = 0
     for first, text in line_blocks(path, problems, None, BLOCK_BYTES):
         columns = columns or text.partition(b"\n")[0].count(b",") + 1
         if columns % 4:
-            problems.report("wrong number of cells", f"{columns}, not four a level", path, first)
+            message = f"expected four cells per level, got {columns} cells"
+            problems.report("wrong number of cells", message, path, first)
             return
         cells = Cells(text, columns, file=os.fspath(path), first=first, problems=problems)
-        found = [cells.integers(column, signed=True) for column in range(columns)]
-        for price in found[::2]:
-            there = (price != NO_ASK) & (price != NO_BID)
-            cells.refuse(there & (price % tick != 0))
+        values = [cells.integers(column, signed=True) for column in range(columns)]
+        for price in values[::2]:
+            exists = (price != NO_ASK) & (price != NO_BID)
+            cells.reject(exists & (price % tick != 0))
             price //= tick
-        rows = np.stack(found, axis=1)
+        rows = np.stack(values, axis=1)
         kept = cells.rows()
         yield (cells.line, rows) if kept is None else (cells.line[kept], rows[kept])

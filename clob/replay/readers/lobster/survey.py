@@ -1,4 +1,4 @@
-"""The first reading of a LOBSTER file: which orders are older than it, and which prices occur."""
+"""Finds the orders older than a LOBSTER file and its range of prices in a first pass."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ from clob.replay.readers.lobster.lines import (
 )
 
 KEPT_ROWS = 1 << 20
-"""How many messages are kept from the first reading for the second, at 64 bytes each."""
+"""How many messages are kept for the second pass, at 64 bytes each."""
 
-DEEDS = np.array([TAKE, ADD, TAKE, DELETE, TAKE], np.uint8)
-"""What a message of each type does to its order."""
+ACTIONS = np.array([TAKE, ADD, TAKE, DELETE, TAKE], np.uint8)
+"""The action of a message of each type on its order."""
 
 
-class Old(NamedTuple):
-    """An order that is older than the file, or never announced by it."""
+class OlderOrder(NamedTuple):
+    """An order that is older than the file or never announced."""
 
     side: int
     """0 buy, 1 sell."""
@@ -41,51 +41,51 @@ class Old(NamedTuple):
 
 
 class LobsterSurvey(NamedTuple):
-    """What has to be known of the whole file before its first line."""
+    """Properties of the whole file that are needed before its first line."""
 
-    older: dict[int, Old]
-    """Orders older than the file that it never announces, by id, rising."""
-    overtaken: dict[int, list[tuple[int, Old]]]
-    """Of each line that announces an order older than the file: the younger orders at its price,
-    in their order, with what remains of them; the announced one comes in before them."""
-    unannounced: dict[int, Old]
+    older: dict[int, OlderOrder]
+    """Orders older than the file that are never announced, by increasing id."""
+    overtaken: dict[int, list[tuple[int, OlderOrder]]]
+    """For each line that announces an order older than the file: the younger orders at its price
+    with their remaining sizes, in queue order. The announced order is inserted before them."""
+    unannounced: dict[int, OlderOrder]
     """Orders that are not older and are never announced, by id."""
-    nameless: list[Old]
-    """What rested besides, by the first line of the book file; the oldest of their prices."""
+    nameless: list[OlderOrder]
+    """Orders without an id, from the first line of the book file; the oldest at their prices."""
     lines: Integers | None
-    """Of each line of the book file, the message it comes after; None for that of its number."""
+    """The message before each line of the book file; None if they have the same numbers."""
     lo: int
     """The lowest price, in ticks."""
     hi: int
     """The highest price, in ticks."""
     blocks: list[Messages] | None
-    """All messages, if they are not too many to be kept and none was broken."""
+    """All messages, unless there are too many or some were malformed."""
     left: list[Integers]
-    """For each of those blocks what remains of its order after each message that has one; of the
-    orders below it is not known yet."""
+    """For each block the remaining size of the order after each message that has one; undefined
+    for the orders in ``odd``."""
     odd: Integers
-    """The orders of which some message does not fit, by id, rising."""
+    """Orders with a message that does not fit, by increasing id."""
     remarks: Counter[str]
-    """What was remarked while they were read."""
+    """The remarks of the first pass."""
 
 
 class _Surveyor:
-    """Goes through a file for the first time."""
+    """Collects the survey, block by block."""
 
     def __init__(self) -> None:
         self.balances = Balances()
         self.first_id = -1
         self.announced: list[tuple[int, int, int, int]] = []
-        self.older: dict[int, Old] = {}
-        self.unannounced: dict[int, Old] = {}
+        self.older: dict[int, OlderOrder] = {}
+        self.unannounced: dict[int, OlderOrder] = {}
         self.odd: set[int] = set()
         self.lo, self.hi = 2**31, 0
 
-    def see(self, block: Messages) -> Integers:
-        """Take down the orders that are not announced when they should be.
+    def add(self, block: Messages) -> Integers:
+        """Add a block and collect orders that are not announced in time.
 
         Returns:
-            What remains of its order after each message that has one.
+            The remaining size of the order after each message that has one.
         """
         shown = block
         if int(block.type.max()) > EXECUTED:
@@ -98,28 +98,28 @@ class _Surveyor:
         if self.first_id < 0 and new.any():
             self.first_id = int(shown.order_id[np.argmax(new)])
 
-        def odd(row: int, word: str, left: int) -> int:
-            """Add up what is taken off an order that nobody announced."""
+        def on_mismatch(row: int, word: str, left: int) -> int:
+            """Add up the reductions of an order that was not announced."""
             self.odd.add(int(shown.order_id[row]))
             if word == "unknown":
-                self._add(self.unannounced, shown, row)
+                self._add_size(self.unannounced, shown, row)
             return 0
 
-        left = self.balances.settle(shown.order_id, DEEDS[shown.type], shown.size, odd)
+        left = self.balances.apply(shown.order_id, ACTIONS[shown.type], shown.size, on_mismatch)
         old = shown.some(np.flatnonzero(new & (shown.order_id < self.first_id)))
         columns = (old.line, old.side, old.price, old.order_id)
         self.announced += zip(*(column.tolist() for column in columns), strict=True)
         return left
 
-    def _add(self, orders: dict[int, Old], shown: Messages, row: int) -> None:
+    def _add_size(self, orders: dict[int, OlderOrder], shown: Messages, row: int) -> None:
         """Add the size of a message to its order."""
         order_id = int(shown.order_id[row])
         before = orders.get(order_id)
         size = int(shown.size[row]) + (before.size if before else 0)
-        orders[order_id] = Old(int(shown.side[row]), int(shown.price[row]), size)
+        orders[order_id] = OlderOrder(int(shown.side[row]), int(shown.price[row]), size)
 
     def finish(self) -> None:
-        """Part the orders that are older than the file from the others never announced."""
+        """Separate orders older than the file from others that were never announced."""
         for order_id in sorted(each for each in self.unannounced if each < self.first_id):
             self.older[order_id] = self.unannounced.pop(order_id)
 
@@ -127,21 +127,18 @@ class _Surveyor:
 def survey_of(
     lines: MessageLines, book: FilePath | None, book_lines: MessageLines | None
 ) -> LobsterSurvey:
-    """Read a message file for what has to be known beforehand; its problems are left alone.
+    """Read a message file in a first pass, ignoring its problems.
 
     Args:
         lines: the message file.
         book: the book file, or None.
-        book_lines: the message file of the book file, if that is another.
-
-    Returns:
-        What has to be known.
+        book_lines: the message file of the book file if it is another one.
 
     Raises:
         OSError: a file cannot be read.
-        ReplayFormatError: no line is a message.
+        ReplayFormatError: the file has no valid message.
     """
-    seen = _Surveyor()
+    survey = _Surveyor()
     pairs = None
     if book_lines is not None:
         pairs = BookPairing(book_lines.messages(Ignored()))
@@ -149,56 +146,57 @@ def survey_of(
     blocks: list[Messages] | None = []
     left: list[Integers] = []
     for block in lines.messages(problems):
-        remains = seen.see(block)
+        remains = survey.add(block)
         if blocks is not None:
             blocks.append(block)
             left.append(remains)
             if sum(len(each.line) for each in blocks) > KEPT_ROWS:
                 blocks, left = None, []
         if pairs is not None:
-            pairs.see(block)
-    seen.finish()
-    if seen.lo > seen.hi:
-        raise ReplayFormatError(f"{plain_name(lines.path)}: {_why_none(lines, problems)}")
+            pairs.add(block)
+    survey.finish()
+    if survey.lo > survey.hi:
+        raise ReplayFormatError(f"{plain_name(lines.path)}: {_empty_reason(lines, problems)}")
     after = None if pairs is None else pairs.lines()
-    nameless = _nameless(lines, book, seen, after) if book is not None else []
-    lo = min([seen.lo, *(old.price for old in nameless)])
-    hi = max([seen.hi, *(old.price for old in nameless)])
+    nameless = _nameless(lines, book, survey, after) if book is not None else []
+    lo = min([survey.lo, *(old.price for old in nameless)])
+    hi = max([survey.hi, *(old.price for old in nameless)])
     return LobsterSurvey(
-        older=seen.older,
-        overtaken=_overtaken(blocks or lines.messages(Ignored()), seen.announced),
-        unannounced=seen.unannounced,
+        older=survey.older,
+        overtaken=_overtaken(blocks or lines.messages(Ignored()), survey.announced),
+        unannounced=survey.unannounced,
         nameless=nameless,
         lines=after,
         lo=lo,
         hi=hi,
         blocks=None if problems.counts else blocks,
         left=left,
-        odd=np.array(sorted(seen.odd), np.int64),
+        odd=np.array(sorted(survey.odd), np.int64),
         remarks=problems.remarks,
     )
 
 
-def _why_none(lines: MessageLines, problems: Ignored) -> str:
-    """Say why nothing is left of a file."""
+def _empty_reason(lines: MessageLines, problems: Ignored) -> str:
+    """Return the error text for a file without messages."""
     outside = problems.remarks[OUTSIDE]
     if outside and lines.grid is not None:
         lo, hi = lines.grid
-        return f"no message lies in the grid {lo}:{hi}, {outside:,} lie outside"
-    return f"no line is a LOBSTER message{f'; {problems.kept[0]}' if problems.kept else ''}"
+        return f"all {outside:,} messages are outside the grid {lo}:{hi}"
+    first = f"; {problems.kept[0]}" if problems.kept else ""
+    return f"the file has no LOBSTER message{first}"
 
 
 def _nameless(
-    lines: MessageLines, book: FilePath, seen: _Surveyor, after: Integers | None
-) -> list[Old]:
-    """Find what the book's first line shows and no known order accounts for."""
+    lines: MessageLines, book: FilePath, survey: _Surveyor, after: Integers | None
+) -> list[OlderOrder]:
+    """Return size in the first line of the book file that no known order explains, by price."""
     tick = lines.tick
     _, rows = next(read_levels(book, Ignored(), tick), (None, np.zeros((0, 4), np.int64)))
     if not len(rows):
         return []
     until = 1 if after is None else int(after[0])
     named: Counter[tuple[int, int]] = Counter()
-    for old in seen.older.values():
+    for old in survey.older.values():
         named[old.side, old.price] += old.size
     first = next(lines.messages(Ignored()))
     for row in range(int(np.searchsorted(first.line, until, "right"))):
@@ -208,7 +206,7 @@ def _nameless(
             named[place] += sign * int(first.size[row])
     grid = lines.grid or (1, 2**31 - 1)
     levels = [
-        Old(side, price, size - named[side, price])
+        OlderOrder(side, price, size - named[side, price])
         for side, at in ((0, 2), (1, 0))
         for price, size in rows[0].reshape(-1, 4)[:, at : at + 2].tolist()
         if grid[0] <= price <= grid[1]
@@ -218,15 +216,15 @@ def _nameless(
 
 def _overtaken(
     blocks: Iterable[Messages], announced: list[tuple[int, int, int, int]]
-) -> dict[int, list[tuple[int, Old]]]:
-    """Find the orders that rest where an older one is announced, and are younger than that.
+) -> dict[int, list[tuple[int, OlderOrder]]]:
+    """Find the younger orders at the price of each order that is announced too late.
 
-    Only the messages at the prices of such orders are gone through one by one, and only as far as
-    the last of the announcements.
+    Only messages at the prices of such orders are processed one by one, up to the last
+    announcement.
     """
-    found: dict[int, list[tuple[int, Old]]] = {line: [] for line, *_ in announced}
+    overtaken: dict[int, list[tuple[int, OlderOrder]]] = {line: [] for line, *_ in announced}
     if not announced:
-        return found
+        return overtaken
     until = announced[-1][0]
     places = np.unique([price * 2 + side for _, side, price, _ in announced])
     queues: dict[tuple[int, int], dict[int, int]] = {}
@@ -235,9 +233,9 @@ def _overtaken(
         for row in zip(*(column.tolist() for column in block.some(near)), strict=True):
             line, _, kind, order_id, size, price, side = row
             queue = queues.setdefault((side, price), {})
-            if line in found:
+            if line in overtaken:
                 younger = [each for each in queue if each > order_id]
-                found[line] = [(each, Old(side, price, queue[each])) for each in younger]
+                overtaken[line] = [(each, OlderOrder(side, price, queue[each])) for each in younger]
                 queue[order_id] = size
                 for each in younger:
                     queue[each] = queue.pop(each)
@@ -249,4 +247,4 @@ def _overtaken(
                     del queue[order_id]
         if len(block.line) and block.line[-1] >= until:
             break
-    return found
+    return overtaken

@@ -1,29 +1,28 @@
-"""Reads dumps of Polymarket's WebSocket market channel: JSON lines as they came, or arrays of them.
+"""Reads dumps of Polymarket's WebSocket market channel: messages or arrays of them as JSON lines.
 
 The messages ``book``, ``price_change`` (with ``price_changes``, or with ``changes`` as before
-September 2025), ``last_trade_price``, ``tick_size_change`` and ``market_resolved`` are read, bare
-or as the ``payload`` or ``data`` of what a recorder wrote; others say nothing of a book and are
-remarked. Read so:
+September 2025), ``last_trade_price``, ``tick_size_change`` and ``market_resolved`` are read, either
+bare or in the ``payload`` or ``data`` of a recorder. Other messages are skipped and counted.
 
 - Each condition is a market; its two tokens are YES and NO in order of appearance, unless
-  ``outcomes`` names them. Each outcome is a book of its own.
-- The ticks are of the finest tick that occurs, 0.01, 0.001 or 0.0001, all the time. A lot is a
+  ``outcomes`` names them. Each outcome is a separate book.
+- The tick is the finest price step that occurs in the whole dump, 0.01, 0.001 or 0.0001. A lot is a
   millionth of a token.
-- The first ``book`` of a token is its seed. What changes before there is one is left out and
-  remarked: a dump of one token hears of the other, too.
-- A later ``book`` says again what the levels are. Around a trade of its market it may differ, for
-  it tells what the trade took. Where it differs at any other time, something is missing from the
-  dump: that is a problem, after which the book is cleared and seeded anew.
-- A trade is told of in the book of one token. In the other it took the same from the other side at
-  one less the price, which explains what that book lost; it is recorded but once.
-- Messages of one time are taken together: an order that trades and rests is told of in several,
-  and each states the best prices after all of them.
-- The best prices of a ``price_change`` are records to compare with, or those of the levels where
-  it states none; their sizes are those of the levels. The hashes are not verified.
-- ``market_resolved`` is a ``SETTLE`` record of each outcome: its price is one above the grid for
-  the one that won, and one below for the other.
+- The first ``book`` of a token is its seed. Earlier changes are skipped and counted, since a dump
+  of one token also contains changes of the other.
+- A later ``book`` restates the levels. Near a trade of its market it may differ, because it already
+  includes the trade. A difference at any other time means that the dump lacks a message: this is a
+  problem, and the book is cleared and seeded again.
+- A trade is reported in the book of one token. In the other book it consumes the same size of the
+  opposite side at one minus the price; this explains the decrease there and is recorded only once.
+- Messages of one time form one moment: an order that trades and rests is spread over several, each
+  with the best prices after all of them.
+- The best prices of a ``price_change`` are records to compare with; without them the best levels
+  are used. Sizes are those of the levels. Hashes are not verified.
+- ``market_resolved`` is a ``SETTLE`` record of each outcome, with a price one tick above the grid
+  for the winner and one below for the loser.
 
-A dump has no sequence numbers: what else is missing shows only in the best prices.
+A dump has no sequence numbers: other gaps show only as differing best prices.
 """
 
 from collections import deque
@@ -50,10 +49,10 @@ LOT_WEI = 10**12
 """A lot is a millionth of a token."""
 
 WINDOW_NS = 10**9
-"""How far apart a trade and what it took may be told of."""
+"""Default for the time between a trade and the level change it explains."""
 
 UNSTATED = -1
-"""The best price that nobody stated: it is that of the levels."""
+"""Marks a best price that is not stated and is taken from the levels."""
 
 
 def read_polymarket(
@@ -65,29 +64,30 @@ def read_polymarket(
     window_ns: int = WINDOW_NS,
     on_problem: Policy = "raise",
 ) -> Stream:
-    """Read a dump of the market channel. It is read twice, first for its tokens and its ticks.
+    """Read a dump of the market channel. The file is read twice, first for its tokens and tick.
 
     Args:
         path: the file, JSON lines, compressed or not.
-        outcomes: ``"YES"`` or ``"NO"`` for tokens; the other token of the market is the other.
-        grid: the lowest and the highest price to read, in ticks; others are problems. None takes
-            all between nothing and one.
-        level_rule: whose order it was that left a level without a trade.
-        window_ns: how far apart a trade and what it took may be told of.
-        on_problem: what becomes of lines that cannot be read, prices off the grid, sizes of no
-            whole lots, books that disagree or cross, and clocks that run backwards.
+        outcomes: ``"YES"`` or ``"NO"`` by token; the other token of the market gets the other
+            outcome.
+        grid: the lowest and the highest price to read, in ticks; other prices are problems. None
+            reads all prices between 0 and 1.
+        level_rule: which orders of a level are cancelled when it shrinks without a trade.
+        window_ns: maximum time between a trade and the level change it explains.
+        on_problem: the policy for unreadable lines, prices off the grid, sizes that are not whole
+            lots, books that disagree or cross, and clocks that run backwards.
 
     Returns:
         The stream.
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: there is no book in it.
-        ValueError: an outcome is neither YES nor NO, or a rule none.
+        ReplayFormatError: the dump has no book.
+        ValueError: an outcome is not YES or NO, or the level rule is unknown.
     """
     for token, word in (outcomes or {}).items():
         if word not in OUTCOMES:
-            raise ValueError(f"the outcome of {token} must be YES or NO, not {word!r}")
+            raise ValueError(f"outcome of token {token} must be YES or NO; got {word!r}")
     survey = survey_of(path, outcomes or {})
     problems, progress = Problems(on_problem), Progress()
     whole: int = 10**survey.places
@@ -95,7 +95,7 @@ def read_polymarket(
     progress.expect(path)
 
     def blocks() -> Iterator[Records]:
-        """Read the dump anew."""
+        """Read the dump from its start."""
         progress.expect(path)
         reader = _Reader(path, survey, (lo, hi), window_ns, problems)
         levels = Levels(
@@ -103,7 +103,7 @@ def read_polymarket(
         )
         return levels.events(reader.moments(progress))
 
-    Levels(lo=lo, hi=hi, rule=level_rule)
+    Levels(lo=lo, hi=hi, rule=level_rule)  # checks the rule before the first reading
     return Stream(
         blocks,
         lo=lo,
@@ -119,7 +119,7 @@ def read_polymarket(
 
 
 class _Reader:
-    """Turns the messages of one dump into moments, once."""
+    """Converts the messages of one reading to moments."""
 
     def __init__(
         self,
@@ -140,13 +140,13 @@ class _Reader:
         self._trades: dict[str, deque[int]] = {}
 
     def moments(self, progress: Progress) -> Iterator[Moment]:
-        """Go through the messages; those of one time are one moment."""
-        together: Moment | None = None
-        found = self._in_time(read_all(self._path, self._problems, progress))
-        for line, message in self._ahead(found):
-            if together is not None and together.ts_ns != message.ts_ns:
-                yield self._with_bests(together)
-                together = None
+        """Convert the messages; those of one time form one moment."""
+        pending: Moment | None = None
+        ordered = self._in_order(read_all(self._path, self._problems, progress))
+        for line, message in self._look_ahead(ordered):
+            if pending is not None and pending.ts_ns != message.ts_ns:
+                yield self._with_bests(pending)
+                pending = None
             self._line = line
             try:
                 moment = self._moment(message)
@@ -154,33 +154,37 @@ class _Reader:
                 self._report("unreadable message", str(error))
                 continue
             if moment is not None:
-                together = moment if together is None else _both(together, moment)
-        if together is not None:
-            yield self._with_bests(together)
+                pending = moment if pending is None else _combine(pending, moment)
+        if pending is not None:
+            yield self._with_bests(pending)
 
     def _report(self, kind: str, text: str) -> None:
-        """Report a problem of the line that is being read."""
+        """Report a problem of the current line."""
         self._problems.report(kind, text, self._path, self._line)
 
     # ----- times -------------------------------------------------------------------------------
 
-    def _in_time(self, found: Iterator[tuple[int, AnyMessage]]) -> Iterator[tuple[int, AnyMessage]]:
-        """Bring the times of each market in order, and report where they were not."""
-        for line, message in found:
+    def _in_order(
+        self, messages: Iterator[tuple[int, AnyMessage]]
+    ) -> Iterator[tuple[int, AnyMessage]]:
+        """Make the times of each market monotonic and report those that were not."""
+        for line, message in messages:
             latest = self._latest.get(message.market, message.ts_ns)
             if message.ts_ns < latest:
                 if isinstance(message, PolymarketBook):
                     self._problems.remark("book older than the message before it")
                 else:
-                    said = f"{message.ts_ns} ns comes after {latest} ns"
-                    self._problems.report("clock backwards", said, self._path, line)
+                    text = f"time must not be before {latest} ns, got {message.ts_ns}"
+                    self._problems.report("clock backwards", text, self._path, line)
             self._latest[message.market] = max(latest, message.ts_ns)
             yield line, message._replace(ts_ns=max(latest, message.ts_ns))
 
-    def _ahead(self, found: Iterator[tuple[int, AnyMessage]]) -> Iterator[tuple[int, AnyMessage]]:
-        """Hear of trades a window ahead: what a book says may be told before its trade."""
+    def _look_ahead(
+        self, messages: Iterator[tuple[int, AnyMessage]]
+    ) -> Iterator[tuple[int, AnyMessage]]:
+        """Note trades a window ahead, since a book may include a trade that is reported later."""
         waiting: deque[tuple[int, AnyMessage]] = deque()
-        for line, message in found:
+        for line, message in messages:
             waiting.append((line, message))
             if isinstance(message, TradeMessage):
                 self._trades.setdefault(message.market, deque()).append(message.ts_ns)
@@ -189,7 +193,7 @@ class _Reader:
         yield from waiting
 
     def _near_trade(self, message: PolymarketBook) -> bool:
-        """Tell whether its market traded at about the time of a book."""
+        """Return whether the market traded within the window around a book."""
         times = self._trades.get(message.market, deque())
         while times and times[0] + self._window_ns < message.ts_ns:
             times.popleft()
@@ -198,7 +202,7 @@ class _Reader:
     # ----- messages ----------------------------------------------------------------------------
 
     def _moment(self, message: AnyMessage) -> Moment | None:
-        """Give what a message means; None for nothing."""
+        """Apply a message and return its moment, or None if it has none."""
         match message:
             case PolymarketBook():
                 return self._book(message)
@@ -213,14 +217,14 @@ class _Reader:
                 return self._end(message)
 
     def _number(self, asset: str) -> int | None:
-        """Give the instrument of a token; None for a third one of a market."""
+        """Return the instrument of a token, or None for a third token of a market."""
         number = self._numbers.get(asset)
         if number is None:
-            self._report("third outcome", f"token {asset[:20]} of a market of two others")
+            self._report("third outcome", f"a market has two tokens, got a third: {asset[:20]}")
         return number
 
     def _tick(self, price: str) -> int | None:
-        """Read a price as ticks; None if it is off the grid, which is reported."""
+        """Parse a price as ticks; report a price off the grid and return None."""
         tick = self._ticks.get(price)
         if tick is not None:
             return tick
@@ -231,11 +235,12 @@ class _Reader:
         if self._grid[0] <= tick <= self._grid[1]:
             self._ticks[price] = tick
             return tick
-        self._report("price off the grid", f"{price} in steps of {self._places} decimal places")
+        text = f"price must be on the grid of {self._places} decimal places, got {price}"
+        self._report("price off the grid", text)
         return None
 
     def _book(self, message: PolymarketBook) -> Moment | None:
-        """Take a whole book in."""
+        """Apply a complete book."""
         number = self._number(message.asset)
         if number is None:
             return None
@@ -244,34 +249,35 @@ class _Reader:
             size, tick = lots_of(text, SIZE_PLACES), self._tick(price)
             if tick is not None and size:
                 stated[side, tick] = size
-        known = self._levels.get(number)
+        before = self._levels.get(number)
         self._levels[number] = stated
         updates = tuple(LevelUpdate(number, *at, size) for at, size in stated.items())
-        if known is None:
-            return self._whole_book(message, number, updates)
-        differing = {at for at, _ in known.items() ^ stated.items()}
+        if before is None:
+            return self._reset(message, number, updates)
+        differing = {at for at, _ in before.items() ^ stated.items()}
         if not differing:
             return None
         if self._near_trade(message):
-            self._problems.remark("book that tells what a trade took")
+            self._problems.remark("book that includes a trade")
             changed = (LevelUpdate(number, *at, stated.get(at, 0)) for at in sorted(differing))
             return Moment(message.ts_ns, self._line, tuple(changed), bests=_unstated(number))
-        said = f"{len(differing)} levels are not what the messages before made of them"
-        self._report("book disagrees", said)
-        return self._whole_book(message, number, updates)
+        text = f"{len(differing)} levels differ from the messages before"
+        self._report("book disagrees", text)
+        return self._reset(message, number, updates)
 
-    def _whole_book(
+    def _reset(
         self, message: PolymarketBook, number: int, updates: tuple[LevelUpdate, ...]
     ) -> Moment:
+        """Return the moment that replaces a book."""
         """Seed a book anew."""
-        return Moment(message.ts_ns, self._line, updates, fresh=(number,), bests=_unstated(number))
+        return Moment(message.ts_ns, self._line, updates, reset=(number,), bests=_unstated(number))
 
     def _changes(self, message: ChangeMessage) -> Moment | None:
-        """Take changes of levels in."""
+        """Apply changes of levels."""
         updates: list[LevelUpdate] = []
         bests: dict[int, tuple[str | None, str | None]] = {}
-        read = [(lots_of(one.size, SIZE_PLACES), one) for one in message.changes]
-        for size, one in read:
+        sized = [(lots_of(one.size, SIZE_PLACES), one) for one in message.changes]
+        for size, one in sized:
             number = self._number(one.asset)
             if number is None:
                 continue
@@ -298,7 +304,7 @@ class _Reader:
         return Moment(message.ts_ns, self._line, tuple(updates), bests=stated)
 
     def _best(self, number: int, side: int, text: str | None) -> LevelBest:
-        """Take a stated best price, whose size shows when all of its time was told."""
+        """Convert a stated best price; its size is set once all messages of its time are read."""
         lo, hi = self._grid
         if text is None:
             return LevelBest(number, side, UNSTATED, 0)
@@ -306,23 +312,23 @@ class _Reader:
         return LevelBest(number, side, tick if lo <= tick <= hi else (lo - 1, hi + 1)[side], 0)
 
     def _with_bests(self, moment: Moment) -> Moment:
-        """Give the best prices of a moment their sizes, and those that were not stated."""
+        """Add sizes to the best prices of a moment, and best prices that were not stated."""
         lo, hi = self._grid
-        found = []
+        bests = []
         for number, side, stated, _ in moment.bests or ():
             levels, price = self._levels[number], stated
             if price == UNSTATED:
-                prices = [each for which, each in levels if which == side]
+                prices = [each for level_side, each in levels if level_side == side]
                 price = (min if side else max)(prices, default=(lo - 1, hi + 1)[side])
             size = levels.get((side, price), 0)
             if size or not lo <= price <= hi:
-                found.append(LevelBest(number, side, price, size))
+                bests.append(LevelBest(number, side, price, size))
             else:
-                self._problems.remark("best price that is no level")
-        return moment._replace(bests=tuple(found))
+                self._problems.remark("best price without a level")
+        return moment._replace(bests=tuple(bests))
 
     def _trade(self, message: TradeMessage) -> Moment | None:
-        """Take a trade in, and what it means in the book of the other outcome."""
+        """Convert a trade, with its counterpart in the book of the other outcome."""
         number, size = self._number(message.asset), lots_of(message.size, SIZE_PLACES)
         if number is None or not size:
             return None
@@ -333,16 +339,17 @@ class _Reader:
             return None
         lo, hi = self._grid
         if not lo <= tick <= hi:
-            self._report("price off the grid", f"a trade at {message.price}")
+            text = f"price of a trade must be {lo} to {hi} ticks, got {message.price}"
+            self._report("price off the grid", text)
             return None
         trades = (
             LevelTrade(number, message.side, tick, size),
-            LevelTrade(number ^ 1, 1 - message.side, self._whole - tick, size, told=False),
+            LevelTrade(number ^ 1, 1 - message.side, self._whole - tick, size, reported=False),
         )
         return Moment(message.ts_ns, self._line, (), trades, bests=())
 
     def _end(self, message: EndMessage) -> Moment | None:
-        """Take the outcome of a market in."""
+        """Convert the result of a market."""
         winner = self._number(message.winner)
         if winner is None:
             return None
@@ -355,19 +362,19 @@ class _Reader:
 
 
 def _unstated(number: int) -> tuple[LevelBest, ...]:
-    """Ask for the best prices of the levels of a book."""
+    """Request the best prices of both sides from the levels."""
     return tuple(LevelBest(number, side, UNSTATED, 0) for side in (0, 1))
 
 
-def _both(first: Moment, second: Moment) -> Moment:
-    """Put two moments of the same time together."""
+def _combine(first: Moment, second: Moment) -> Moment:
+    """Combine two moments of the same time."""
     bests = {best[:2]: best for best in (*(first.bests or ()), *(second.bests or ()))}
     return Moment(
         second.ts_ns,
         second.line,
-        (*(one for one in first.updates if one.instrument not in second.fresh), *second.updates),
+        (*(one for one in first.updates if one.instrument not in second.reset), *second.updates),
         (*first.trades, *second.trades),
-        tuple(dict.fromkeys((*first.fresh, *second.fresh))),
+        tuple(dict.fromkeys((*first.reset, *second.reset))),
         tuple(bests.values()),
         (*first.outcomes, *second.outcomes),
     )

@@ -1,74 +1,74 @@
-"""Reads single messages of Polymarket's market channel: books, changes, trades, the end."""
+"""Parses single messages of Polymarket's market channel: books, changes, trades, resolutions."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+from clob.replay.io.json_lines import Message
 from clob.replay.io.text import time_ns, units
-from clob.replay.readers.kalshi import Message
 
 MS_NS = 10**6
 SECOND_NS = 10**9
 
 MS_LEAST = 10**11
-"""A time below this is of seconds, as very old dumps have them."""
+"""A smaller Unix time is in seconds, as in very old dumps."""
 
 SIZE_PLACES = 6
-"""Sizes have up to six digits behind the point: a lot is a millionth of a token."""
+"""Decimal places of sizes: a lot is a millionth of a token."""
 
 SIDES = {"BUY": 0, "SELL": 1}
-"""The words for sides."""
+"""The side of each word."""
 
 WRAPPERS = ("payload", "data", "message", "msg", "raw")
-"""Where recorders put a message that they add something to."""
+"""Keys under which recorders store a message."""
 
 ALIASES = (("bids", "buys"), ("asks", "sells"))
-"""What the sides of a book are called, now and formerly."""
+"""Current and former names of the sides of a book."""
 
 
 class PolymarketBook(NamedTuple):
-    """The whole book of an outcome."""
+    """The complete book of an outcome."""
 
     ts_ns: int
-    """When, in ns."""
+    """The time, in ns."""
     market: str
     """The condition."""
     asset: str
     """The token of the outcome."""
     levels: dict[tuple[int, str], str]
-    """Sizes by side and price, both as written."""
+    """Sizes by side and price, both as text."""
 
 
-class LevelChange(NamedTuple):
-    """One level of a message of changes."""
+class PolymarketChange(NamedTuple):
+    """One level of a change message."""
 
     asset: str
     """The token of the outcome."""
     side: int
     """0 buy, 1 sell."""
     price: str
-    """As written."""
+    """As text."""
     size: str
-    """What there is now, as written."""
+    """The new size, as text."""
     bests: tuple[str | None, str | None]
-    """The best bid and offer that are stated with it, as written; None where there is none."""
+    """The stated best bid and ask, as text; None if not stated."""
 
 
 class ChangeMessage(NamedTuple):
     """Levels that changed."""
 
     ts_ns: int
-    """When, in ns."""
+    """The time, in ns."""
     market: str
     """The condition."""
-    changes: list[LevelChange]
-    """The levels, of both outcomes perhaps."""
+    changes: list[PolymarketChange]
+    """The levels, possibly of both outcomes."""
 
 
 class TradeMessage(NamedTuple):
     """A trade."""
 
     ts_ns: int
-    """When, in ns."""
+    """The time, in ns."""
     market: str
     """The condition."""
     asset: str
@@ -76,68 +76,68 @@ class TradeMessage(NamedTuple):
     side: int
     """The side of the incoming order."""
     price: str
-    """As written."""
+    """As text."""
     size: str
-    """As written."""
+    """As text."""
 
 
 class TickMessage(NamedTuple):
-    """Another tick size."""
+    """A change of the tick size."""
 
     ts_ns: int
-    """When, in ns."""
+    """The time, in ns."""
     market: str
     """The condition."""
     tick: str
-    """The tick from now on, as written."""
+    """The new tick, as text."""
 
 
 class EndMessage(NamedTuple):
-    """A market that was resolved."""
+    """The resolution of a market."""
 
     ts_ns: int
-    """When, in ns."""
+    """The time, in ns."""
     market: str
     """The condition."""
     winner: str
-    """The token that won."""
+    """The winning token."""
 
 
 AnyMessage: TypeAlias = PolymarketBook | ChangeMessage | TradeMessage | TickMessage | EndMessage
-"""A message that says something of a book."""
+"""A message that changes a book."""
 
 
 def unwrapped(message: Message) -> Iterator[Message]:
-    """Take a message out of what a recorder put around it.
+    """Remove the wrapper that a recorder added to a message.
 
     Args:
         message: an object of the dump.
 
     Yields:
-        The message; several where an array of them was wrapped.
+        The message, or several if the wrapper holds an array.
     """
     if "event_type" not in message and "market" not in message:
         for name in WRAPPERS:
             inner = message.get(name)
             if isinstance(inner, dict | list):
-                found = inner if isinstance(inner, list) else [inner]
-                yield from (each for each in found if isinstance(each, dict))
+                parts = inner if isinstance(inner, list) else [inner]
+                yield from (each for each in parts if isinstance(each, dict))
                 return
     yield message
 
 
 def read_message(message: Message) -> AnyMessage | None:
-    """Read a message.
+    """Parse a message.
 
     Args:
         message: the object.
 
     Returns:
-        What it says; None where that is nothing of a book.
+        The parsed message, or None if it does not change a book.
 
     Raises:
-        ValueError: something in it cannot be read.
-        LookupError: something is missing.
+        ValueError: a field is malformed.
+        LookupError: a field is missing.
     """
     kind = message.get("event_type") or _kind(message)
     if kind not in ("book", "price_change", "last_trade_price", *LAST_KINDS):
@@ -161,7 +161,7 @@ LAST_KINDS = ("tick_size_change", "market_resolved")
 
 
 def _kind(message: Message) -> str:
-    """Tell what a message without a name is."""
+    """Return the type of a message without ``event_type``, derived from its keys."""
     if "price_changes" in message or "changes" in message:
         return "price_change"
     if any(name in message for names in ALIASES for name in names):
@@ -170,38 +170,38 @@ def _kind(message: Message) -> str:
 
 
 def _ts_ns(text: Any) -> int:
-    """Read a time."""
+    """Parse a time."""
     time = units(text, 0)
     return time_ns(time, MS_NS if time >= MS_LEAST else SECOND_NS)
 
 
 def _text(value: Any) -> str:
-    """Give a number as it is written; JSON numbers are taken, too."""
+    """Return a number as text; JSON integers are accepted as well."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"expected a number, got {value!r}")
     return str(value)
 
 
 def _levels(message: Message) -> dict[tuple[int, str], str]:
-    """Read the levels of a book."""
-    found = {}
+    """Parse the levels of a book."""
+    levels = {}
     for side, names in enumerate(ALIASES):
         rows = next((message[name] for name in names if name in message), None)
         if rows is None:
-            raise LookupError(f"a book without {names[0]}")
+            raise LookupError(f"a book must have {names[0]!r}")
         for row in rows:
-            found[side, _text(row["price"])] = _text(row["size"])
-    return found
+            levels[side, _text(row["price"])] = _text(row["size"])
+    return levels
 
 
-def _changes(message: Message) -> Iterator[LevelChange]:
-    """Read the levels of a message of changes, in its newer form, its older and its oldest."""
+def _changes(message: Message) -> Iterator[PolymarketChange]:
+    """Parse the levels of a change message, in its current and two former layouts."""
     rows = message.get("price_changes", message.get("changes"))
     for row in [message] if rows is None else rows:
         bests = tuple(
             _text(row[name]) if row.get(name) else None for name in ("best_bid", "best_ask")
         )
-        yield LevelChange(
+        yield PolymarketChange(
             str(row["asset_id"] if "asset_id" in row else message["asset_id"]),
             SIDES[row["side"].upper()],
             _text(row["price"]),

@@ -1,14 +1,14 @@
-"""Goes through a dump of Polymarket for what must be known of it beforehand: tokens and ticks."""
+"""Finds the tokens and the tick of a Polymarket dump in a first pass."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, plain_name
+from clob.replay.io.json_lines import BROKEN, messages
 from clob.replay.io.problems import Ignored, Problems
 from clob.replay.io.streams import Instrument
 from clob.replay.io.text import places_of
-from clob.replay.readers.kalshi import BROKEN, messages
 from clob.replay.readers.polymarket.messages import (
     AnyMessage,
     ChangeMessage,
@@ -21,72 +21,69 @@ from clob.replay.readers.polymarket.messages import (
 )
 
 PLACES = (2, 4)
-"""A tick has from two to four digits behind the point."""
+"""The minimum and maximum number of decimal places of a tick."""
 
 OUTCOMES = ("YES", "NO")
 """The outcomes of a market."""
 
 
 class PolymarketSurvey(NamedTuple):
-    """What has to be known of a dump beforehand."""
+    """Properties of a dump found by the first pass."""
 
     numbers: dict[str, int]
     """The instrument of each token."""
     instruments: list[Instrument]
     """The books."""
     places: int
-    """How many digits behind the point a tick is."""
+    """The tick is ``10**-places``."""
 
 
 def read_all(
     path: FilePath, problems: Problems, progress: Progress
 ) -> Iterator[tuple[int, AnyMessage]]:
-    """Read the messages of a dump that say something of a book.
+    """Read the messages of a dump that change a book.
 
     Args:
         path: the file.
-        problems: where those are reported that cannot be read.
-        progress: is told of every byte read from the disk.
+        problems: receives unreadable messages.
+        progress: counts every byte read from the disk.
 
     Yields:
-        The line of each, and the message.
+        The line number and the message.
 
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: one cannot be read and the policy is to raise.
+        ReplayFormatError: a message is unreadable and the policy is ``"raise"``.
     """
     for line, outer in messages(path, problems, progress):
         for message in unwrapped(outer):
             try:
-                found = read_message(message)
+                parsed = read_message(message)
             except BROKEN as error:
-                said = f"{type(error).__name__}: {error}"
-                problems.report("unreadable message", said, path, line)
+                text = f"{type(error).__name__}: {error}"
+                problems.report("unreadable message", text, path, line)
                 continue
-            if found is None:
-                problems.remark("message that says nothing of a book")
+            if parsed is None:
+                problems.remark("message that does not change a book")
             else:
-                yield line, found
+                yield line, parsed
 
 
 def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> PolymarketSurvey:
-    """Find the tokens of each market and the finest tick.
+    """Find the tokens of each market and the tick.
 
     Args:
         path: the file.
         outcomes: ``"YES"`` or ``"NO"`` for some tokens.
 
-    Returns:
-        What was found.
-
     Raises:
         OSError: the file cannot be read.
-        ReplayFormatError: there is no book in it.
+        ReplayFormatError: the dump has no book.
     """
     markets: dict[str, list[str]] = {}
     places, has_book = PLACES[0], False
     for _, message in read_all(path, Ignored(), Progress()):
-        tokens, prices = _named(message)
+        tokens, prices = _tokens_and_prices(message)
         has_book |= isinstance(message, PolymarketBook)
         known = markets.setdefault(message.market, [])
         known += [token for token in dict.fromkeys(tokens) if token not in known]
@@ -96,7 +93,7 @@ def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> PolymarketSurvey:
             except ValueError:
                 continue
     if not has_book:
-        raise ReplayFormatError(f"{plain_name(path)}: no book of any token")
+        raise ReplayFormatError(f"{plain_name(path)}: the dump has no book of a token")
     numbers: dict[str, int] = {}
     instruments = []
     for place, (market, tokens) in enumerate(markets.items()):
@@ -108,14 +105,14 @@ def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> PolymarketSurvey:
 
 
 def _pair(tokens: list[str], outcomes: Mapping[str, str]) -> tuple[str, str]:
-    """Give the tokens of YES and NO of a market; an empty one where it is not in the dump."""
+    """Return the YES and the NO token of a market; an empty one if it is not in the dump."""
     first, second = [*tokens, "", ""][:2]
     swaps = outcomes.get(first) == "NO" or outcomes.get(second) == "YES"
     return (second, first) if swaps else (first, second)
 
 
-def _named(message: AnyMessage) -> tuple[list[str], list[str]]:
-    """Give the tokens and the prices of a message; those of trades need not be on any grid."""
+def _tokens_and_prices(message: AnyMessage) -> tuple[list[str], list[str]]:
+    """Return the tokens and level prices of a message; trade prices may be between ticks."""
     match message:
         case PolymarketBook():
             return [message.asset], [price for _, price in message.levels]

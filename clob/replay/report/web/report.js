@@ -1,21 +1,21 @@
-// Pointing at a figure tells what is there; all figures point at the same time.
+// Shows the values under the pointer; the cursor is at the same time in all figures.
 "use strict";
 
 const pad = (value, width) => String(value).padStart(width, "0");
 const DAY = 86_400_000_000_000n;
 
-// The numbers are nanoseconds, too large for a plain number.
+// Times are BigInt nanoseconds, which exceed the safe integers.
 function moment(ns, dated, decimals) {
   const rest = ((ns % DAY) + DAY) % DAY;
   const seconds = Number(rest / 1_000_000_000n);
   const part = decimals ? `.${pad(rest % 1_000_000_000n, 9).slice(0, decimals)}` : "";
   const time = [seconds / 3600, (seconds / 60) % 60, seconds % 60].map((n) => pad(Math.floor(n), 2));
-  const told = `${time.join(":")}${part}`;
-  if (dated) return `${new Date(Number(ns / 1_000_000n)).toISOString().slice(0, 10)} ${told}`;
-  return ns >= DAY ? `day ${ns / DAY} ${told}` : told;
+  const clock = `${time.join(":")}${part}`;
+  if (dated) return `${new Date(Number(ns / 1_000_000n)).toISOString().slice(0, 10)} ${clock}`;
+  return ns >= DAY ? `day ${ns / DAY} ${clock}` : clock;
 }
 
-// As many decimals of a second as tell one column from the next.
+// Enough decimals of a second to distinguish neighbouring columns.
 function decimalsOf(data) {
   const width = Number(BigInt(data.width) / BigInt(data.count));
   return [0, 3, 6].find((decimals) => width >= 10 ** (9 - decimals)) ?? 9;
@@ -29,7 +29,7 @@ function filled(texts) {
 const tip = document.createElement("div");
 tip.className = "tip";
 tip.setAttribute("role", "presentation");
-const told = document.getElementById("told");
+const live = document.getElementById("live");
 const plots = [...document.querySelectorAll(".plot")].map(read);
 
 function read(element) {
@@ -58,7 +58,7 @@ function point(share) {
     }
 }
 
-// The shades of a picture of depth are read from its pixels.
+// Reads sizes from the opacities of the pixels of a heat map.
 function shades(plot) {
   if (plot.pixels) return plot.pixels;
   const image = plot.element.querySelector(".heat");
@@ -140,7 +140,7 @@ for (const plot of plots) {
     field.addEventListener("pointerdown", at);
     field.addEventListener("pointerleave", hide);
   }
-  // A press on another figure has told of that one by now.
+  // A press on another figure has already shown that figure.
   element.addEventListener("blur", () => tip.parentNode === element && hide());
   element.addEventListener("keydown", (event) => {
     const far = Math.max(1, Math.round(data.count / 20));
@@ -154,7 +154,7 @@ for (const plot of plots) {
     event.preventDefault();
     column = Math.min(Math.max(column, 0), data.count - 1);
     const frame = fields[0].getBoundingClientRect();
-    told.textContent = show(plot, column, frame.left + (frame.width * column) / data.count, null);
+    live.textContent = show(plot, column, frame.left + (frame.width * column) / data.count, null);
     return undefined;
   });
 }
