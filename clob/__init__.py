@@ -1,31 +1,15 @@
 """An embeddable matching engine for prediction markets: commands in, events out.
 
-The public names of the engine; :mod:`clob.replay` is imported by name. The matcher is imported
-when it is first asked for, since those who need a book alone then begin in half the time.
+Import the public names of the engine from here, and :mod:`clob.replay` by its own name. Commands,
+markets and the matcher are imported on first access, which halves the import time of programs that
+use only a book.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clob import _build as _build  # first: it chooses how the others are imported
+from clob import _build as _build  # first: it decides between compiled modules and source
 from clob.book import Book
-from clob.commands import (
-    AddMarket,
-    Batch,
-    Cancel,
-    CancelAll,
-    Command,
-    Expire,
-    Reduce,
-    Replace,
-    SetBalance,
-    SetLimits,
-    SetMarket,
-    SetMode,
-    SetNonce,
-    Settled,
-    SettleFailed,
-    Submit,
-)
 from clob.depth import Ahead, Depth, Level, Resting
 from clob.errors import (
     BookBusyError,
@@ -46,23 +30,42 @@ from clob.events import (
     RemovalReason,
     Trade,
 )
-from clob.market import Balance, Funds, Limits, Market, Mode
 from clob.order import Order, SelfTrade, Side, TimeInForce
-from clob.status import OrderRecord, OrderStatus
 from clob.units import SIZE_MAX, format_tokens, tokens
 
 if TYPE_CHECKING:
+    from clob.commands import (
+        AddMarket,
+        Batch,
+        Cancel,
+        CancelAll,
+        Command,
+        Expire,
+        Reduce,
+        Replace,
+        SetBalance,
+        SetLimits,
+        SetMarket,
+        SetMode,
+        SetNonce,
+        Settled,
+        SettleFailed,
+        Submit,
+    )
+    from clob.market import Balance, Funds, Limits, Market, Mode
     from clob.matcher import Matcher, Replayed
+    from clob.status import OrderRecord, OrderStatus
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import the matcher."""
-        if name not in ("Matcher", "Replayed"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from clob import matcher  # noqa: PLC0415 - what this is for
-
-        globals()[name] = found = getattr(matcher, name)
-        return found
+        """Import the name on first access."""
+        if name in __all__:
+            for module in ("commands", "market", "status", "matcher"):
+                names = vars(import_module(f"clob.{module}"))
+                if name in names:
+                    value = globals()[name] = names[name]
+                    return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __version__ = "0.1.0"

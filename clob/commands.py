@@ -1,7 +1,7 @@
-"""What may be asked of a market or of a book: commands as values, so that a stream can be kept.
+"""Commands of a matcher, as values that can be stored and replayed.
 
-A command carries everything its execution depends on, the time and the ids included. A maker's
-command names its maker, and is refused where the order belongs to another; without one it is the
+A command contains all inputs of its execution, including time and ids. A maker's command names the
+maker and is rejected if the order belongs to another one; a command without a maker is the
 operator's.
 """
 
@@ -14,141 +14,143 @@ from clob.order import Order, SelfTrade
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag=True):
-    """What all commands have."""
+    """Fields of every command."""
 
     now_ms: int = 0
-    """The time of the command, Unix milliseconds; in a batch the batch's counts."""
+    """Time of the command in Unix milliseconds; ignored in a batch, which has its own."""
 
 
 # ----- orders --------------------------------------------------------------------------------
 
 
 class Submit(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Match an order, and rest what is left of it."""
+    """Match an order and rest its remainder."""
 
     market: str = ""
-    """The market it is for; empty where a book stands alone."""
+    """Id of the market."""
     order: Order
     """The order."""
     client_id: str | None = None
-    """What its maker calls it; no other order of that maker gets the name while it is known."""
+    """The maker's own id of the order, unique among the maker's known orders."""
     order_hash: bytes | None = None
-    """The hash of the signed order, 32 bytes: it is executed once and never again."""
+    """Hash of the signed order, 32 bytes. A signed order is executed at most once."""
     deadline_ms: int | None = None
-    """The last Unix millisecond at which it is welcome."""
+    """Last Unix millisecond at which the command is accepted."""
+    attachment: bytes | None = None
+    """The embedder's own bytes, such as a signature: journaled, not kept by the matcher."""
 
 
 class Cancel(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Take an order out of the book."""
+    """Cancel an order."""
 
     market: str = ""
-    """The market it rests in; empty is wherever it rests."""
+    """Id of the order's market; empty means any."""
     order_id: str | int
-    """The order."""
+    """Id of the order."""
     maker: str | None = None
-    """Whose order it must be; None is the operator, who may take out any."""
+    """Maker that must own the order; None for the operator."""
 
 
 class CancelAll(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Take out all orders of a maker, of a market, or both, in the sequence of acceptance."""
+    """Cancel all orders of a maker, of a market, or both, in the order of acceptance."""
 
     maker: str | None = None
-    """Whose orders; None is the operator, who takes out everybody's."""
+    """Maker of the orders; None cancels all makers' orders as the operator."""
     market: str | None = None
-    """The market; None is all of them, passing over those that do not allow it."""
+    """Id of the market; None for all, except those that do not allow cancelling."""
 
 
 class Reduce(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Make an order smaller where it stands in its queue."""
+    """Reduce an order, which keeps its place in the queue."""
 
     market: str = ""
-    """The market it rests in; empty is wherever it rests."""
+    """Id of the order's market; empty means any."""
     order_id: str | int
-    """The order."""
+    """Id of the order."""
     size: int
-    """What is to remain of it, in wei."""
+    """New remaining size, in wei."""
     maker: str | None = None
-    """Whose order it must be; None is the operator."""
+    """Maker that must own the order; None for the operator."""
 
 
 class Replace(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Give an order another price or size."""
+    """Change the price or size of an order."""
 
     market: str = ""
-    """The market it rests in; empty is wherever it rests."""
+    """Id of the order's market; empty means any."""
     order_id: str | int
-    """The order."""
+    """Id of the order."""
     price: int
-    """Its new limit, in ticks."""
+    """New limit price, in ticks."""
     size: int
-    """What is to remain of it, in wei."""
+    """New remaining size, in wei."""
     post_only: bool = False
-    """Refused if it would trade at once."""
+    """Reject the command if the order would trade immediately."""
     self_trade: SelfTrade | None = None
-    """What happens where it meets its maker's own orders; None leaves it to the market."""
+    """Policy for matches with the maker's own orders; None uses the market's."""
     maker: str | None = None
-    """Whose order it must be; None is the operator."""
+    """Maker that must own the order; None for the operator."""
 
 
 class SetNonce(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Raise a maker's nonce: every order of a lower one is taken out, and refused from now on."""
+    """Raise a maker's nonce: orders with a lower nonce are removed now and rejected later."""
 
     maker: str
-    """Whose nonce."""
+    """The maker."""
     nonce: int
-    """The new one, above the one before and below 2**256."""
+    """New nonce, above the current one and below 2**256."""
 
 
 class Expire(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Take out every order whose expiration lies before the time of the command."""
+    """Remove every order whose expiration is before the time of the command."""
 
 
 # ----- markets and limits --------------------------------------------------------------------
 
 
 class AddMarket(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Open a market."""
+    """Add a market."""
 
     market: Market
     """The market."""
 
 
 class SetMarket(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Change the terms of a market: smallest size, self-trade policy, fees and fee wallet.
+    """Change the terms of a market: minimum size, self-trade policy, fees and fee wallet.
 
-    It also names the NO token of a market that was added without one, once.
+    It also sets the NO token of a market that was added without one.
     """
 
     market: Market
-    """The market as it is to be; all else must be as it was."""
+    """The market with its new terms; all other fields must be unchanged."""
 
 
 class SetMode(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Change what a market allows; resolving it removes every order."""
+    """Change the mode of a market; resolving it removes every order."""
 
     market: str
-    """The market."""
+    """Id of the market."""
     mode: Mode
-    """Its mode from now on."""
+    """The new mode."""
 
 
 class SetLimits(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Change how much of everything is allowed.
+    """Change the limits.
 
-    Resting orders beyond a limit stay; finished ones beyond theirs are let go.
+    Resting orders above a new limit stay; finished orders above theirs are evicted.
     """
 
     limits: Limits
-    """The limits from now on."""
+    """The new limits."""
 
 
 # ----- funds ---------------------------------------------------------------------------------
 
 
 class SetBalance(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """State what a wallet has of an asset; orders it no longer covers are taken out, newest first.
+    """Set the balance of a wallet in an asset; removes orders it no longer covers, newest first.
 
-    In a market that settles on a chain: the lower of balance and allowance there.
+    For a market that settles on a chain, the lower of balance and allowance there.
     """
 
     wallet: str
@@ -156,41 +158,41 @@ class SetBalance(Base, frozen=True, kw_only=True, gc=False, tag=True):
     asset: str
     """A token, or the collateral of a market."""
     amount: int
-    """All it has, in wei, below 2**256."""
+    """The whole balance in wei, below 2**256."""
 
 
 class Settled(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Trades were settled: what they hold changes hands."""
+    """Mark trades as settled: their amounts move between the accounts."""
 
     market: str
-    """The market."""
+    """Id of the market."""
     trades: tuple[int, ...]
-    """The ``seq`` of each, once; of a mint or a merge both."""
+    """The ``seq`` of each trade, once; for a mint or merge both trades."""
 
 
 class SettleFailed(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """A trade cannot be settled: what it holds is given back; of a mint or a merge, by both."""
+    """Mark the settlement of a trade (and its pair) as failed: its amounts are released."""
 
     market: str
-    """The market."""
+    """Id of the market."""
     trade: int
-    """Its ``seq``."""
+    """The ``seq`` of the trade."""
     wallet: str | None = None
-    """Who is to blame: all orders of that wallet in the market are taken out. None is nobody."""
+    """The wallet at fault, whose orders in the market are removed; None removes no orders."""
     reason: str = ""
-    """Why, for the record."""
+    """Reason, only recorded."""
 
 
 # ----- several at once -----------------------------------------------------------------------
 
 
 class Batch(Base, frozen=True, kw_only=True, gc=False, tag=True):
-    """Several commands about orders as one, each with its own result or all of them or none."""
+    """Several commands about orders, each with its own result, or all or none."""
 
     commands: "tuple[Submit | Cancel | CancelAll | Reduce | Replace, ...]"
-    """The commands, in their sequence; their own ``now_ms`` is not looked at."""
+    """The commands in order; their own ``now_ms`` is ignored."""
     atomic: bool = False
-    """If one is refused, none is done."""
+    """If one command is rejected, execute none."""
 
 
 Single: TypeAlias = (
@@ -209,7 +211,7 @@ Single: TypeAlias = (
     | Settled
     | SettleFailed
 )
-"""A command that is no batch."""
+"""Any command except a batch."""
 
 Command: TypeAlias = Single | Batch
-"""Anything one may ask of a matcher; a book alone knows submitting, cancelling and changing."""
+"""Any command of a matcher."""

@@ -1,4 +1,4 @@
-"""What a book looks like from outside: levels, depth, and a place in a queue."""
+"""Views of a book: levels, depth, resting orders and queue positions."""
 
 import msgspec
 
@@ -6,52 +6,52 @@ from clob.order import Side
 
 
 class Level(msgspec.Struct, frozen=True, gc=False):
-    """All orders at one price of one side."""
+    """Total of the orders at one price of one side."""
 
     price: int
-    """In ticks."""
+    """Price in ticks."""
     size: int
-    """What remains of them together, in wei."""
+    """Total remaining size, in wei."""
     num_orders: int
-    """How many they are."""
+    """Number of orders."""
 
 
 class Depth(msgspec.Struct, frozen=True):
-    """A picture of a book, which never changes."""
+    """An immutable snapshot of the price levels of a book."""
 
     market: str
-    """The market of the book; empty where a book stands alone."""
+    """Market of the book; empty for a book without a matcher."""
     token: str
-    """The token of the book."""
+    """Token of the book."""
     seq: int
-    """Number of the last event it contains; the next one to apply to it is ``seq + 1``."""
+    """Number of the last event included; apply events from ``seq + 1`` on."""
     bids: tuple[Level, ...]
-    """Levels of buy orders, the highest price first."""
+    """Buy levels, highest price first."""
     asks: tuple[Level, ...]
-    """Levels of sell orders, the lowest price first."""
+    """Sell levels, lowest price first."""
 
 
 class Ahead(msgspec.Struct, frozen=True, gc=False):
-    """What stands in front of an order in its queue and must go before it trades."""
+    """Orders ahead of an order in its queue, which trade before it."""
 
     num_orders: int
-    """How many orders at its price came before it."""
+    """Number of orders ahead at the same price."""
     size: int
-    """What remains of them together, in wei."""
+    """Total remaining size, in wei."""
 
 
 class Resting(msgspec.Struct, frozen=True, gc=False):
-    """One order as it rests in the book."""
+    """One resting order of a book."""
 
     order_id: str | int
-    """The order, as its caller named it."""
+    """Id of the order."""
     side: Side
     """Buy or sell."""
     price: int
-    """Its limit, in ticks."""
+    """Limit price, in ticks."""
     remaining: int
-    """What is left of it, in wei."""
+    """Remaining size, in wei."""
     maker: str
-    """Who owns it; ``owner:N`` where a record gave the number N, empty for nobody."""
+    """Owner of the order; ``owner:N`` for owner number N of a record, empty for none."""
     expiration_s: int
-    """The last Unix second in which it may trade; 0 is never to expire."""
+    """Last Unix second in which it may trade; 0 means no expiration."""

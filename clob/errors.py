@@ -1,9 +1,9 @@
-"""Every error this package raises on purpose, each with its stable code.
+"""All errors of this package, each with a stable code.
 
-The refusals stand here in order of precedence: a command that several rules refuse is refused by
-the class that stands first below. Which error one gets is part of the contract. A refusal changes
-nothing, and its message says which rule, the value and the limit. The other errors are those of
-``clob.errors``.
+The subclasses of :class:`RejectedError` are in order of precedence: a command that breaks several
+rules is rejected with the class that comes first here, which is part of the contract. A rejection
+changes nothing; its message names the subject, the value and the limit. Errors of calls, bytes and
+of the package itself precede them.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -14,167 +14,171 @@ if TYPE_CHECKING:
 
 
 class ClobError(Exception):
-    """What every error of this package derives from."""
+    """Base class of the errors of this package."""
 
     code: str = "CLOB_ERROR"
-    """The stable name of the error, for programs."""
+    """Stable name of the error, for programs."""
 
 
 class BookBusyError(ClobError):
-    """The book is in the middle of another call, from another thread or further up the stack."""
+    """The book is executing another call, from another thread or further up the stack."""
 
     code = "BOOK_BUSY"
 
     def __init__(self) -> None:
-        """State the rule; there is no value to name."""
-        super().__init__("the book is busy with another call; one call at a time")
+        super().__init__("the book is executing another call; it accepts one call at a time")
 
 
 class MatcherBusyError(ClobError):
-    """The matcher is in the middle of another call, or was left there by an error."""
+    """The matcher is executing another call, or one was interrupted by an exception."""
 
     code = "MATCHER_BUSY"
 
     def __init__(self) -> None:
-        """State the rule; there is no value to name."""
         super().__init__(
-            "the matcher is busy with another call; one call at a time. If no call is under way, "
-            "one was broken off by an error that is no refusal: restore from a snapshot"
+            "the matcher is busy with another call; one call at a time. If no call is running, an "
+            "earlier one was interrupted by an exception: restore a snapshot"
         )
 
 
 class InvalidArrayError(ClobError):
-    """An array handed to the batch door has the wrong type, dtype, layout or length."""
+    """An array passed to ``run`` has the wrong type, dtype, layout or length."""
 
     code = "INVALID_ARRAY"
 
 
 class InvalidBookError(ClobError):
-    """A book cannot be made as asked, by its grid, lot or capacity."""
+    """The grid, lot or capacity of a new book is invalid."""
 
     code = "INVALID_BOOK"
 
 
 class InvariantError(ClobError):
-    """A book found itself inconsistent in ``check()``; it is a bug of this package."""
+    """An internal check failed, which is a bug of this package."""
 
     code = "INVARIANT_BROKEN"
 
 
 class InvalidBytesError(ClobError):
-    """Bytes are not the canonical bytes of what they should be."""
+    """Bytes are not the canonical encoding of the expected type."""
 
     code = "INVALID_BYTES"
 
     def __init__(self, message: str, offset: int) -> None:
-        """Keep where the bytes went wrong."""
+        """Keep the position of the error."""
         super().__init__(f"byte {offset}: {message}")
         self.reason: str = message
-        """What was wrong with them."""
+        """Description of the error."""
         self.offset: int = offset
-        """Where, counted from 0."""
+        """Position of the error, from 0."""
 
 
 class FrameError(ClobError):
-    """A journal cannot be read from some frame on; what stands before it is good."""
+    """A frame of a journal cannot be read; all frames before it are valid."""
 
     code = "FRAME_UNREADABLE"
 
     def __init__(self, message: str, frame: int, offset: int) -> None:
-        """Keep which frame it is and where it begins."""
+        """Keep number and position of the frame."""
         super().__init__(f"frame {frame} at byte {offset}: {message}")
         self.frame: int = frame
-        """Which frame, counted from 1."""
+        """Number of the frame, from 1."""
         self.offset: int = offset
-        """Where it begins, counted from 0."""
+        """Position of its first byte, from 0."""
 
 
 class FrameTruncatedError(FrameError):
-    """The bytes end inside a frame."""
+    """The data ends inside a frame."""
 
     code = "FRAME_TRUNCATED"
 
 
 class FrameMalformedError(FrameError):
-    """The bytes are no frame, or one whose parts contradict each other."""
+    """The bytes are not a frame of a supported version, or its parts are inconsistent."""
 
     code = "FRAME_MALFORMED"
 
 
 class FrameNewerError(FrameError):
-    """The frame is of a version that this package does not know yet."""
+    """The frame has a newer version than this package supports."""
 
     code = "FRAME_NEWER"
 
 
 class ChainBrokenError(FrameError):
-    """The frame was damaged, or is not the one that follows the frame before it."""
+    """The frame is damaged, or does not follow the frame before it."""
 
     code = "CHAIN_BROKEN"
 
 
 class ReplayDiffersError(ClobError):
-    """Running the commands of a journal again led elsewhere than the journal states."""
+    """Replaying the commands of a journal gave another result than the journal states."""
 
     code = "REPLAY_DIFFERS"
 
     def __init__(self, command_seq: int, what: str, expected: bytes, found: bytes) -> None:
-        """Keep where it was, and both values."""
+        """Keep the command and both values."""
         super().__init__(
-            f"{what} of command {command_seq}: the journal states {expected.hex()}, "
-            f"the replay gives {found.hex()}"
+            f"{what} of command {command_seq} differs: journal {expected.hex()}, "
+            f"replay {found.hex()}"
         )
         self.command_seq: int = command_seq
-        """The command after which (outcome) or before which (hashes) they differ."""
+        """Number of the command after (outcome) or before (hashes) which the values differ."""
         self.what: str = what
         """``outcome``, ``event hash`` or ``state hash``."""
         self.expected: bytes = expected
-        """What the journal states."""
+        """Value in the journal."""
         self.found: bytes = found
-        """What the replay gives."""
+        """Value of the replay."""
+
+
+class PackageMissingError(ClobError):
+    """An optional package is not installed; the message says how to install it."""
+
+    code = "PACKAGE_MISSING"
 
 
 class InvalidSnapshotError(ClobError):
-    """Bytes given to be restored are no snapshot of this version, or a damaged one."""
+    """Bytes are not a snapshot of this version, or are damaged."""
 
     code = "INVALID_SNAPSHOT"
 
 
 class RunRejectedError(ClobError):
-    """``run`` without a status array met an event that a rule refuses, and stopped there."""
+    """``run`` without a status array stopped at an event that a rule rejects."""
 
     code: str = "RUN_REFUSED"
 
     def __init__(self, index: int, code: str, fills: "npt.NDArray[np.void]") -> None:
-        """Keep where, why, and what had been filled by then."""
-        super().__init__(f"event {index} was refused: {code}; what came before it stands")
+        """Keep the index and code of the rejection, and the fills so far."""
+        super().__init__(f"event {index} was rejected: {code}; the events before it were executed")
         self.index: int = index
-        """Index of the refused event in the array passed."""
-        # Of the refusal, UNKNOWN_ORDER for example.
+        """Index of the rejected event in the array passed."""
+        # Code of the rejection, UNKNOWN_ORDER for example.
         self.code = code
         self.fills: npt.NDArray[np.void] = fills
-        """The fills of the events before it, an array of ``FILL``."""
+        """Fills of the events before it, an array of ``FILL``."""
 
 
 class FillsFullError(ClobError):
-    """``run`` stopped before an event whose fills do not fit the buffer any more."""
+    """``run`` stopped before an event whose fills do not fit into the buffer."""
 
     code = "FILLS_FULL"
 
     def __init__(self, index: int, fills: "npt.NDArray[np.void]") -> None:
-        """Keep where to go on, and what had been filled by then."""
+        """Keep the index to continue at, and the fills so far."""
         super().__init__(
             f"the fills of event {index} do not fit after {len(fills)} others; "
-            f"go on with run(events[{index}:])"
+            f"continue with run(events[{index}:])"
         )
         self.index: int = index
-        """Index of the first event that was not executed."""
+        """Index of the first event not executed."""
         self.fills: npt.NDArray[np.void] = fills
-        """The fills of the events before it, an array of ``FILL``."""
+        """Fills of the events before it, an array of ``FILL``."""
 
 
 __all__ = [
-    "REFUSALS",
+    "REJECTIONS",
     "AmountTooLargeError",
     "AmountTooSmallError",
     "BatchTooLargeError",
@@ -232,15 +236,15 @@ __all__ = [
 
 
 class RejectedError(ClobError):
-    """A command was refused by a rule; everything is as it was, ``seq`` included."""
+    """A rule rejected the command; nothing changed, ``seq`` included."""
 
     code = "REJECTED"
     number: ClassVar[int] = 255
-    """The stable number of the error, 1 to 255, as ``run`` writes it into a status array."""
+    """Stable number of the error, 1 to 255, as written to a status array by ``run``."""
     index: int | None = None
-    """Which command of an atomic batch was refused, counted from 0; None outside of one."""
+    """Index of the rejected command in an atomic batch, from 0; None otherwise."""
     path: str | None = None
-    """Which field of the input is at fault, as JSON names it; None where no field was read."""
+    """Field of the input at fault, as JSON names it; None if no field was read."""
 
 
 class InvalidTimeError(RejectedError):
@@ -251,63 +255,63 @@ class InvalidTimeError(RejectedError):
 
 
 class ClockWentBackError(RejectedError):
-    """The time of the command lies before that of the last one applied."""
+    """The time of the command is before that of the last applied command."""
 
     code = "CLOCK_WENT_BACK"
     number = 18
 
 
 class DeadlinePassedError(RejectedError):
-    """The command arrived after the deadline it names."""
+    """The command arrived after its deadline."""
 
     code = "DEADLINE_PASSED"
     number = 19
 
 
 class InvalidCommandError(RejectedError):
-    """It is no command, or one of its fields is of the wrong type or out of range."""
+    """The value is not a command, or a field has the wrong type or range."""
 
     code = "INVALID_COMMAND"
     number = 20
 
 
 class BatchTooLargeError(RejectedError):
-    """A batch holds more commands than the limit allows."""
+    """A batch is empty or has more commands than the limit allows."""
 
     code = "BATCH_TOO_LARGE"
     number = 21
 
 
 class InvalidMarketError(RejectedError):
-    """A market cannot be as it is described, or cannot be changed in that way."""
+    """The terms of a market are invalid, or a fixed term would change."""
 
     code = "INVALID_MARKET"
     number = 22
 
 
 class MarketExistsError(RejectedError):
-    """A market of this id is there already."""
+    """A market with this id already exists."""
 
     code = "MARKET_EXISTS"
     number = 23
 
 
 class UnknownMarketError(RejectedError):
-    """There is no market of this id."""
+    """No market has this id."""
 
     code = "UNKNOWN_MARKET"
     number = 24
 
 
 class InvalidKindError(RejectedError):
-    """The kind of an event is unknown, or not one that this call executes."""
+    """The kind of an event is unknown, or not executed by this call."""
 
     code = "INVALID_KIND"
     number = 2
 
 
 class InvalidInstructionError(RejectedError):
-    """The instructions of an order are unknown or contradict each other."""
+    """The instructions of an order are invalid or contradict each other."""
 
     code = "INVALID_INSTRUCTION"
     number = 3
@@ -321,21 +325,21 @@ class InvalidSideError(RejectedError):
 
 
 class InvalidOrderIdError(RejectedError):
-    """The order id is not a text with at least one character nor an integer below 2**63."""
+    """The order id is neither a non-empty str nor an integer from 0 to 2**63 - 1."""
 
     code = "INVALID_ORDER_ID"
     number = 5
 
 
 class InvalidOwnerError(RejectedError):
-    """The maker is not a text, or the owner's number is 2**31 or more."""
+    """The maker is not a str, or the owner number is 2**31 or more."""
 
     code = "INVALID_OWNER"
     number = 6
 
 
 class TokenNotInMarketError(RejectedError):
-    """The order is for another token than the book's."""
+    """The order is for a token of another market or book."""
 
     code = "TOKEN_NOT_IN_MARKET"
     number = 7
@@ -349,7 +353,7 @@ class PriceOutOfRangeError(RejectedError):
 
 
 class InvalidAmountError(RejectedError):
-    """The size is not a positive integer, or no multiple of the book's lot."""
+    """The size is not a positive integer or not a multiple of the book's lot."""
 
     code = "INVALID_AMOUNT"
     number = 9
@@ -363,7 +367,7 @@ class AmountTooLargeError(RejectedError):
 
 
 class AmountTooSmallError(RejectedError):
-    """The size is below the smallest one of the market."""
+    """The size is below the market's minimum."""
 
     code = "AMOUNT_TOO_SMALL"
     number = 25
@@ -377,47 +381,47 @@ class InvalidFeeRateError(RejectedError):
 
 
 class OrderExpiredError(RejectedError):
-    """The order's expiration lies before the time of the command."""
+    """The order's expiration is before the time of the command."""
 
     code = "ORDER_EXPIRED"
     number = 11
 
 
 class OrderAlreadyUsedError(RejectedError):
-    """This very order was accepted before; it is never executed twice."""
+    """This signed order was already accepted; it is executed at most once."""
 
     code = "ORDER_ALREADY_USED"
     number = 27
 
     def __init__(self, message: str, order_id: str | int | None = None) -> None:
-        """Keep which order it is, where that is still known."""
+        """Keep the id of the known order."""
         super().__init__(message)
         self.order_id: str | int | None = order_id
-        """The order it became, None where its details have left the store of finished orders."""
+        """Id of the accepted order; None if it was evicted from the finished orders."""
 
 
 class ClientIdConflictError(RejectedError):
-    """The maker's client id names another order already."""
+    """The client id already belongs to another order of the maker."""
 
     code = "CLIENT_ID_CONFLICT"
     number = 28
 
     def __init__(self, message: str, order_id: str | int | None = None) -> None:
-        """Keep which order it is, where that is still known."""
+        """Keep the id of the known order."""
         super().__init__(message)
         self.order_id: str | int | None = order_id
-        """The order that bears the client id."""
+        """Id of the order with this client id."""
 
 
 class DuplicateOrderError(RejectedError):
-    """An order of its id is there already: resting, or in a matcher also finished and readable."""
+    """An order with this id already exists: resting or, in a matcher, finished and not evicted."""
 
     code = "DUPLICATE_ORDER"
     number = 12
 
 
 class UnknownOrderError(RejectedError):
-    """There is no order of this id."""
+    """No order has this id."""
 
     code = "UNKNOWN_ORDER"
     number = 13
@@ -431,76 +435,76 @@ class NotTheMakerError(RejectedError):
 
 
 class OrderNotOpenError(RejectedError):
-    """The order is filled or cancelled already."""
+    """The order is already filled or cancelled."""
 
     code = "ORDER_NOT_OPEN"
     number = 30
 
     def __init__(self, message: str, order_id: str | int | None = None) -> None:
-        """Keep which order it is, where that is still known."""
+        """Keep the id of the known order."""
         super().__init__(message)
         self.order_id: str | int | None = order_id
-        """The order."""
+        """Id of the order."""
 
 
 class UnknownTradeError(RejectedError):
-    """No trade of this number waits to be settled."""
+    """No trade with this ``seq`` waits for settlement."""
 
     code = "UNKNOWN_TRADE"
     number = 31
 
 
 class MarketNotOpenError(RejectedError):
-    """The mode of the market does not allow this command."""
+    """The mode of the market does not allow the command."""
 
     code = "MARKET_NOT_OPEN"
     number = 32
 
 
 class NonceTooLowError(RejectedError):
-    """The nonce is below the maker's, or does not raise it."""
+    """The nonce of an order is below the maker's, or a new nonce is not above it."""
 
     code = "NONCE_TOO_LOW"
     number = 33
 
 
 class SizeNotReducedError(RejectedError):
-    """A reduction names a size that is not below what remains of the order."""
+    """The size of a reduction is not below the order's remaining size."""
 
     code = "SIZE_NOT_REDUCED"
     number = 14
 
 
 class TooManyOrdersError(RejectedError):
-    """The maker has as many orders resting in the market as the limit allows."""
+    """The maker has as many resting orders in the market as the limit allows."""
 
     code = "TOO_MANY_ORDERS"
     number = 34
 
 
 class InsufficientBalanceError(RejectedError):
-    """What the wallet has available does not cover the order."""
+    """The available balance of the wallet does not cover the order."""
 
     code = "INSUFFICIENT_BALANCE"
     number = 35
 
 
 class PostOnlyWouldCrossError(RejectedError):
-    """A post-only order would trade at once."""
+    """A post-only order would trade immediately."""
 
     code = "POST_ONLY_WOULD_CROSS"
     number = 15
 
 
 class SeedWouldCrossError(RejectedError):
-    """An order to be rested without matching would cross the book."""
+    """An order that rests without matching would cross the book."""
 
     code = "SEED_WOULD_CROSS"
     number = 16
 
 
 class FokNotFillableError(RejectedError):
-    """A fill-or-kill order cannot be filled whole."""
+    """A fill-or-kill order cannot be filled completely."""
 
     code = "FOK_NOT_FILLABLE"
     number = 17
@@ -514,16 +518,12 @@ class TooManyTradesError(RejectedError):
 
 
 def _numbered() -> dict[int, type[RejectedError]]:
-    """Collect the refusals by their number."""
+    """Return the rejections by number."""
     classes = (
         c for c in globals().values() if isinstance(c, type) and issubclass(c, RejectedError)
     )
     return {c.number: c for c in classes if c is not RejectedError}
 
 
-REFUSALS: dict[int, type[RejectedError]] = _numbered()
-"""Each refusal by the number that stands for it in a status array."""
-
-# MERGED clob.errors: The errors that are no refusals: of a call as a whole, of bytes, of the package itself.
-#
-# ``clob.errors`` has them too, beside the refusals.
+REJECTIONS: dict[int, type[RejectedError]] = _numbered()
+"""Each rejection by its number in a status array."""

@@ -1,7 +1,7 @@
-"""What happened: the facts a book announces, each with its number in one gapless sequence.
+"""Events of a book or market, numbered without gaps.
 
-The depth of a book can be rebuilt from its events alone. Each event takes one ``seq``, nothing
-else does.
+Each event has the next ``seq``; nothing else uses numbers. The depth of a book can be rebuilt from
+its events alone.
 """
 
 import enum
@@ -16,108 +16,107 @@ class RemovalReason(enum.StrEnum):
     """Why an order left the book."""
 
     FILLED = "filled"
-    """All of it traded."""
+    """It traded completely."""
     CANCELLED = "cancelled"
-    """Its maker asked for it."""
+    """Its maker cancelled it."""
     EXPIRED = "expired"
     """Its expiration passed."""
     SELF_TRADE = "self_trade"
-    """It met its maker's own order, and the policy removed it."""
+    """It matched its maker's own order, and the self-trade policy removed it."""
     REPLACED = "replaced"
-    """It gave up its place in the queue; what became of it follows at once."""
+    """It was replaced and lost its place in the queue; the next events show the result."""
     NONCE = "nonce"
     """Its maker raised the nonce above the order's."""
     SETTLEMENT = "settlement"
-    """A trade of it could not be settled."""
+    """A trade could not be settled, or its wallet no longer covers it."""
     ADMIN = "admin"
     """The operator removed it."""
     MARKET = "market"
-    """Its market closed."""
+    """Its market was resolved."""
 
     def __repr__(self) -> str:
-        """Write the member as the expression that names it."""
+        """Return the expression of the member."""
         return f"RemovalReason.{self.name}"
 
 
 class MatchType(enum.StrEnum):
-    """What two orders that met did with tokens."""
+    """How a trade moves, creates or burns tokens."""
 
     DIRECT = "direct"
-    """One bought what the other sold."""
+    """A buyer and a seller of the same token."""
     MINT = "mint"
-    """One bought YES and one NO: a pair was made of the collateral of both."""
+    """Buyers of YES and of NO: both pay collateral for a new pair of tokens."""
     MERGE = "merge"
-    """One sold YES and one NO: the pair was given back for its collateral."""
+    """Sellers of YES and of NO: the pair is burned and both receive collateral."""
 
     def __repr__(self) -> str:
-        """Write the member as the expression that names it."""
+        """Return the expression of the member."""
         return f"MatchType.{self.name}"
 
 
 class OrderAdded(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """An order, or what its trades left of it, rests in the book, last in its queue."""
+    """An order, or its remainder after trades, now rests last in its queue."""
 
     seq: int
-    """Number of the event, one above the event before it."""
+    """Number of the event, one above the previous event's."""
     market: str
-    """The market of the book; empty where a book stands alone."""
+    """Market of the book; empty for a book without a matcher."""
     token: str
-    """The token of the book."""
+    """Token of the book."""
     order_id: str | int
-    """The order, as its caller named it."""
+    """Id of the order."""
     side: Side
     """Buy or sell."""
     price: int
-    """Its limit, in ticks."""
+    """Limit price, in ticks."""
     remaining: int
-    """What rests of it, in wei."""
+    """Resting size, in wei."""
 
 
 class Trade(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Two orders traded, at the resting order's price."""
 
     seq: int
-    """Number of the event, one above the event before it."""
+    """Number of the event, one above the previous event's."""
     market: str
-    """The market of the book; empty where a book stands alone."""
+    """Market of the book; empty for a book without a matcher."""
     token: str
-    """The token of the book."""
+    """Token of the book."""
     resting_order_id: str | int
-    """The order that was in the book."""
+    """Id of the order that was in the book."""
     incoming_order_id: str | int
-    """The order that met it."""
+    """Id of the order that matched it."""
     price: int
     """The resting order's price, in ticks."""
     size: int
-    """Tokens that changed hands, in wei."""
+    """Traded tokens, in wei."""
     buyer: str
-    """The maker of the buying order."""
+    """Maker of the buy order; empty in the merge of a complementary market."""
     seller: str
-    """The maker of the selling order."""
+    """Maker of the sell order; empty in the mint of a complementary market."""
     resting_remaining: int
-    """What is left of the resting order, in wei; at 0 its removal is the next event."""
+    """Remaining size of the resting order, in wei; at 0 the next event removes it."""
     incoming_remaining: int
-    """What is left of the incoming order, in wei."""
+    """Remaining size of the incoming order, in wei."""
     incoming_side: Side
-    """Which of the two came in."""
+    """Side of the incoming order."""
     buyer_fee: int = 0
-    """What the buyer pays of the tokens received, in wei; never netted into ``size``."""
+    """Fee of the buyer in wei of tokens; not deducted from ``size``."""
     seller_fee: int = 0
-    """What the seller pays of the collateral received, in wei."""
+    """Fee of the seller, in wei of collateral."""
 
     @property
     def match_type(self) -> MatchType:
-        """What the two orders did; a trade that says nothing else is a direct one."""
+        """How the trade moves tokens; ``DIRECT`` unless it is a ``PairedTrade``."""
         return MatchType.DIRECT
 
 
 class PairedTrade(Trade, frozen=True, gc=False, tag=True, kw_only=True):
-    """One of the two trades that a mint or a merge is, one per token, at prices that make 100.
+    """One of the two trades of a mint or merge: one per token, at prices that add up to 100.
 
-    Both name both orders, and say the same size and the same remainders. The one for the token of
-    the incoming order comes first, the one for the resting order's next; that has the following
-    ``seq``. Each is told as it looks in the book of its token: nobody sells what is minted and
-    nobody buys what is merged, so that the name of that party is the empty text, and its fee 0.
+    Both have the same orders, size and remaining sizes. The trade of the incoming order's token
+    comes first, that of the resting order's token has the next ``seq``. A mint has no seller and a
+    merge no buyer: the name of that party is empty and its fee 0.
     """
 
     match_type: MatchType
@@ -125,52 +124,52 @@ class PairedTrade(Trade, frozen=True, gc=False, tag=True, kw_only=True):
 
     @property
     def is_incoming(self) -> bool:
-        """Whether it is the trade of the order that came in, and not of the one that rested."""
+        """Whether it is the trade of the incoming order's token."""
         return (self.incoming_side is Side.BUY) == (self.match_type is MatchType.MINT)
 
 
 class OrderReduced(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """A resting order became smaller without a trade and kept its place in the queue."""
+    """A resting order was reduced without a trade and kept its place in the queue."""
 
     seq: int
-    """Number of the event, one above the event before it."""
+    """Number of the event, one above the previous event's."""
     market: str
-    """The market of the book; empty where a book stands alone."""
+    """Market of the book; empty for a book without a matcher."""
     token: str
-    """The token of the book."""
+    """Token of the book."""
     order_id: str | int
-    """The order, as its caller named it."""
+    """Id of the order."""
     remaining: int
-    """What is left of it, in wei."""
+    """New remaining size, in wei."""
 
 
 class OrderRemoved(msgspec.Struct, frozen=True, gc=False, tag=True):
     """A resting order left the book."""
 
     seq: int
-    """Number of the event, one above the event before it."""
+    """Number of the event, one above the previous event's."""
     market: str
-    """The market of the book; empty where a book stands alone."""
+    """Market of the book; empty for a book without a matcher."""
     token: str
-    """The token of the book."""
+    """Token of the book."""
     order_id: str | int
-    """The order, as its caller named it."""
+    """Id of the order."""
     reason: RemovalReason
     """Why it left."""
     remaining: int
-    """What was left of it, in wei; 0 where it was filled."""
+    """Untraded size, in wei; 0 if it was filled."""
 
 
 Event: TypeAlias = OrderAdded | Trade | PairedTrade | OrderReduced | OrderRemoved
-"""Anything a book or a market announces."""
+"""Any event of a book or market."""
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """A command of a batch was refused; it takes no ``seq``, and the others went on."""
+    """A command of a batch was rejected; it has no ``seq``, and the others were executed."""
 
     index: int
-    """Which command of the batch, counted from 0."""
+    """Index of the command in the batch, from 0."""
     code: str
-    """The code of the refusal."""
+    """Code of the error."""
     message: str
-    """What was refused, in words."""
+    """Message of the error."""

@@ -1,52 +1,51 @@
-"""The price ladder: a picture of a book as text and as HTML, for a reader and never for a program.
+"""The price ladder of a book, drawn as text or HTML for people to read.
 
-Asks stand above bids, prices fall from top to bottom, and each side's bars grow away from the
-price. A bar is a share of the largest level shown. Integers only: no size is ever a float.
+Asks are above bids, prices fall from top to bottom, and each side's bars grow away from the price.
+A bar shows the size relative to the largest level shown. Sizes are integers, never floats.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
 from typing import NamedTuple
 
 from clob.depth import Depth, Level
 from clob.units import WEI_PER_TOKEN, format_tokens
 
 BAR_CELLS = 10
-"""How many characters the bar of the largest level takes."""
+"""Number of characters in the bar of the largest level."""
 
 DECIMALS = 6
-"""How many decimals a size keeps in a picture; what follows is cut off."""
+"""Number of decimals shown of a size; further ones are cut off."""
 
 NAME_LENGTH = 24
-"""How many characters of a token or market are shown before its middle is left out."""
+"""Longest name of a token or market shown whole; longer ones lose their middle."""
 
 SMALLEST_SHOWN = WEI_PER_TOKEN // 10**DECIMALS
-"""The smallest size in wei that does not vanish when written as tokens with these decimals."""
+"""Smallest size in wei that is not 0 with these decimals."""
 
 
 class Picture(NamedTuple):
-    """What both drawings need to know of a book, in the order in which it is drawn."""
+    """The parts that both drawings share, from top to bottom."""
 
     head: str
-    """One line: market, token, sequence, number of orders, unit of sizes."""
+    """Market, token, sequence number, number of orders and unit of sizes, on one line."""
     asks: Sequence[Level]
-    """The asks shown, the highest price first."""
+    """Asks shown, highest price first."""
     bids: Sequence[Level]
-    """The bids shown, the highest price first."""
+    """Bids shown, highest price first."""
     more_asks: str
-    """What was left out above the asks; empty if nothing was."""
+    """Summary of the asks not shown; empty if all are."""
     more_bids: str
-    """What was left out below the bids; empty if nothing was."""
+    """Summary of the bids not shown; empty if all are."""
     between: str
-    """The spread, or which side is empty."""
+    """Spread, or the empty side."""
     size: Callable[[int], str]
-    """Writes a size in wei in the unit of the picture."""
+    """Formats a size given in wei."""
     largest: int
-    """The size of the largest level shown, in wei; 0 in an empty book."""
+    """Size of the largest level shown, in wei; 0 in an empty book."""
 
 
 class LadderColumns(NamedTuple):
-    """How many characters each column of the text takes."""
+    """Width of each text column, in characters."""
 
     orders: int
     """Number of orders, on either side."""
@@ -57,7 +56,7 @@ class LadderColumns(NamedTuple):
 
     @property
     def side(self) -> int:
-        """Everything on one side of the price."""
+        """Width of everything on one side of the price."""
         return BAR_CELLS + 2 + self.orders + 2 + self.size
 
 
@@ -66,12 +65,12 @@ def ladder(depth: Depth, num_orders: int | None = None, *, rows: int = 10) -> st
 
     Args:
         depth: the book.
-        num_orders: how many orders rest in it; None counts those in ``depth``.
-        rows: how many levels a side are drawn; the others are summed up.
+        num_orders: number of resting orders; None counts those in ``depth``.
+        rows: number of levels drawn per side; the others are summarized.
 
     Returns:
-        Lines without trailing blanks and without a newline at the end. Sizes are tokens cut off
-        after six decimals, or wei where every level is smaller than the sixth.
+        Lines without trailing blanks or a final newline. Sizes are tokens cut off after six
+        decimals, or wei if every level is smaller than that.
 
     >>> depth = Depth(
     ...     market="",
@@ -107,12 +106,12 @@ def ladder_html(depth: Depth, num_orders: int | None = None, *, rows: int = 10) 
 
     Args:
         depth: the book.
-        num_orders: how many orders rest in it; None counts those in ``depth``.
-        rows: how many levels a side are drawn; the others are summed up.
+        num_orders: number of resting orders; None counts those in ``depth``.
+        rows: number of levels drawn per side; the others are summarized.
 
     Returns:
-        One ``<table>``. Its styles are inline, and its text and background are those of the page,
-        so that it reads the same on a dark one. Names are escaped.
+        One ``<table>`` with inline styles and escaped names. It inherits text and background colour
+        from the page, so it is readable on a dark one.
 
     >>> empty = Depth(market="", token="<1>", seq=0, bids=(), asks=())
     >>> "token &lt;1&gt;" in ladder_html(empty)
@@ -129,17 +128,17 @@ def ladder_html(depth: Depth, num_orders: int | None = None, *, rows: int = 10) 
     titles = ("orders", "bid size", "price", "ask size", "orders")
     return (
         f'<table style="{TABLE_STYLE}">'
-        f'<caption style="{CAPTION_STYLE}">{escape(picture.head)}</caption>'
+        f'<caption style="{CAPTION_STYLE}">{_escape(picture.head)}</caption>'
         f"<thead><tr{BARE}>{''.join(_html_cell(title, tag='th') for title in titles)}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table>"
     )
 
 
-# ----- what is drawn ---------------------------------------------------------------------------
+# ----- contents --------------------------------------------------------------------------------
 
 
 def _picture(depth: Depth, num_orders: int | None, rows: int) -> Picture:
-    """Choose the levels and write the words."""
+    """Select the levels and format the texts."""
     asks, bids = depth.asks[:rows], depth.bids[:rows]
     largest = max((level.size for level in (*asks, *bids)), default=0)
     whole_book = (*depth.asks, *depth.bids)
@@ -160,7 +159,7 @@ def _picture(depth: Depth, num_orders: int | None, rows: int) -> Picture:
 
 
 def _head(depth: Depth, num_orders: int, unit: str) -> str:
-    """Say which book it is, how far it has come and what its numbers are."""
+    """Return the head line."""
     words = [
         f"market {_short_name(depth.market)}" if depth.market else "",
         f"token {_short_name(depth.token)}" if depth.token else "",
@@ -172,7 +171,7 @@ def _head(depth: Depth, num_orders: int, unit: str) -> str:
 
 
 def _between(depth: Depth) -> str:
-    """Say what lies between the best prices."""
+    """Return the spread or the empty side."""
     if depth.bids and depth.asks:
         return f"spread {depth.asks[0].price - depth.bids[0].price}"
     if depth.asks:
@@ -181,26 +180,26 @@ def _between(depth: Depth) -> str:
 
 
 def _more(levels: Sequence[Level], size: Callable[[int], str]) -> str:
-    """Sum up the levels that are not drawn."""
+    """Return a summary of the levels not shown."""
     if not levels:
         return ""
     return f"{_counted(len(levels), 'more level')}, {size(sum(level.size for level in levels))}"
 
 
 def _counted(number: int, noun: str) -> str:
-    """Write a number with its noun."""
+    """Return a number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _short_tokens(size: int) -> str:
-    """Write wei as tokens, without what no reader would miss."""
+    """Return wei as tokens with at most :data:`DECIMALS` decimals."""
     if 0 < size < SMALLEST_SHOWN:
         return f"<{format_tokens(SMALLEST_SHOWN)}"
     return format_tokens(size // SMALLEST_SHOWN * SMALLEST_SHOWN)
 
 
 def _short_name(name: str) -> str:
-    """Write a name on one line, without the middle of a long one."""
+    """Return a name on one line, without the middle of a long one."""
     line = name if name.isprintable() else ascii(name)
     if len(line) <= NAME_LENGTH:
         return line
@@ -212,7 +211,7 @@ def _short_name(name: str) -> str:
 
 
 def _columns(picture: Picture) -> LadderColumns:
-    """Measure the columns: wide enough for the widest number and for their titles."""
+    """Return the columns, wide enough for titles and numbers."""
     levels = (*picture.asks, *picture.bids)
     return LadderColumns(
         orders=_widest("orders", (str(level.num_orders) for level in levels)),
@@ -222,39 +221,39 @@ def _columns(picture: Picture) -> LadderColumns:
 
 
 def _widest(title: str, texts: Iterable[str]) -> int:
-    """Measure one column."""
+    """Return the width of one column."""
     return max(len(title), *map(len, texts), 0)
 
 
 def _width(columns: LadderColumns) -> int:
-    """Measure a whole line."""
+    """Return the width of a line."""
     return 2 * columns.side + columns.price + len(" │  │ ")
 
 
 def _text_row(
     columns: LadderColumns, bid: tuple[str, str, str], price: str, ask: tuple[str, str, str]
 ) -> str:
-    """Set one line: bar, orders and size of a bid, the price, size, orders and bar of an ask."""
+    """Return one line: bar, orders and size of a bid; price; size, orders and bar of an ask."""
     left = f"{bid[0]:>{BAR_CELLS}}  {bid[1]:>{columns.orders}}  {bid[2]:>{columns.size}}"
     right = f"{ask[0]:>{columns.size}}  {ask[1]:>{columns.orders}}  {ask[2]}"
     return f"{left} │ {price:>{columns.price}} │ {right}"
 
 
 def _text_ask(picture: Picture, columns: LadderColumns, level: Level) -> str:
-    """Set the line of a level of asks."""
+    """Return the line of an ask level."""
     ask = (picture.size(level.size), str(level.num_orders), _bar(picture, level, "▌"))
     return _text_row(columns, ("", "", ""), str(level.price), ask)
 
 
 def _text_bid(picture: Picture, columns: LadderColumns, level: Level) -> str:
-    """Set the line of a level of bids, its bar turned the other way."""
+    """Return the line of a bid level, with its bar mirrored."""
     bar = _bar(picture, level, "▐")[::-1]
     bid = (bar, str(level.num_orders), picture.size(level.size))
     return _text_row(columns, bid, str(level.price), ("", "", ""))
 
 
 def _bar(picture: Picture, level: Level, half: str) -> str:
-    """Draw a level's share of the largest one, to half a character and never nothing."""
+    """Return a bar relative to the largest level, at least half a character."""
     halves = max(1, level.size * 2 * BAR_CELLS // picture.largest)
     return "█" * (halves // 2) + half * (halves % 2)
 
@@ -266,60 +265,67 @@ TABLE_STYLE = (
     "background:transparent;font-family:ui-monospace,monospace;font-size:13px;"
     "font-variant-numeric:tabular-nums"
 )
-"""How the table looks, whatever the style sheet of the notebook makes of tables."""
+"""Style of the table, overriding the notebook's style sheet."""
 
 CAPTION_STYLE = (
     "caption-side:top;text-align:left;color:inherit;opacity:0.75;padding:2px 8px;white-space:nowrap"
 )
-"""How the line above the table looks."""
+"""Style of the head line."""
 
 CELL_STYLE = (
     "text-align:right;padding:2px 10px;border:0;color:inherit;min-width:4.5em;white-space:nowrap"
 )
-"""How every cell looks."""
+"""Style of every cell."""
 
 BARE = ' style="background:transparent;border:0"'
-"""Keeps the stripes of a notebook's own tables away from the bars."""
+"""Removes the striped background of notebook tables."""
 
 BID_COLOUR = "rgba(22,160,90,0.32)"
-"""The bars of bids: half transparent, to be seen on white and on black."""
+"""Colour of bid bars, half transparent for light and dark pages."""
 
 ASK_COLOUR = "rgba(220,70,60,0.32)"
-"""The bars of asks."""
+"""Colour of ask bars."""
 
 
 def _html_cell(text: str, style: str = "", tag: str = "td") -> str:
-    """Write one cell."""
-    return f'<{tag} style="{CELL_STYLE}{style}">{escape(text)}</{tag}>'
+    """Return one cell."""
+    return f'<{tag} style="{CELL_STYLE}{style}">{_escape(text)}</{tag}>'
 
 
 def _html_bar(picture: Picture, level: Level, direction: str, colour: str) -> str:
-    """Shade a level's share of the largest one, from the price outwards."""
+    """Return the style of a bar relative to the largest level, growing away from the price."""
     share = max(1, level.size * 100 // picture.largest)
     return f";background:linear-gradient(to {direction},{colour} {share}%,transparent {share}%)"
 
 
 def _html_price(price: int) -> str:
-    """Write the cell of a price."""
+    """Return the cell of a price."""
     return _html_cell(str(price), ";font-weight:bold;text-align:center")
 
 
 def _html_ask(picture: Picture, level: Level) -> str:
-    """Write the row of a level of asks."""
+    """Return the row of an ask level."""
     size = _html_cell(picture.size(level.size), _html_bar(picture, level, "right", ASK_COLOUR))
     orders = _html_cell(str(level.num_orders))
     return f"<tr{BARE}>{_html_cell('') * 2}{_html_price(level.price)}{size}{orders}</tr>"
 
 
 def _html_bid(picture: Picture, level: Level) -> str:
-    """Write the row of a level of bids."""
+    """Return the row of a bid level."""
     size = _html_cell(picture.size(level.size), _html_bar(picture, level, "left", BID_COLOUR))
     orders = _html_cell(str(level.num_orders))
     return f"<tr{BARE}>{orders}{size}{_html_price(level.price)}{_html_cell('') * 2}</tr>"
 
 
 def _html_note(text: str, *, rule: bool = False) -> str:
-    """Write a row of words across the table, between two rules if it parts the sides."""
+    """Return a row of text across the table; ``rule`` adds lines above and below."""
     line = "border-width:1px 0;border-style:solid;border-color:rgba(128,128,128,0.5)"
     style = f"text-align:center;padding:2px 10px;color:inherit;{line if rule else 'border:0'}"
-    return f'<tr{BARE}><td colspan="5" style="{style}">{escape(text)}</td></tr>'
+    return f'<tr{BARE}><td colspan="5" style="{style}">{_escape(text)}</td></tr>'
+
+
+def _escape(text: str) -> str:
+    """Escape a text for HTML."""
+    from html import escape  # noqa: PLC0415 - loads a large table, for notebooks only
+
+    return escape(text)

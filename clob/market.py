@@ -1,4 +1,4 @@
-"""The market and its words: two outcome tokens, how they trade, what is charged, who is paid."""
+"""Market, mode, funds, limits and balance."""
 
 import msgspec
 
@@ -6,25 +6,25 @@ from clob.order import SelfTrade, Word
 
 
 class Mode(Word):
-    """What a market allows."""
+    """Which commands a market accepts."""
 
     OPEN = 0
-    """Everything."""
+    """All commands."""
     CANCEL_ONLY = 1
-    """No new orders and no replacing; cancelling and reducing go on."""
+    """No new orders and no replacements; cancels and reductions are accepted."""
     HALTED = 2
-    """Nothing that a maker asks for; expiry, nonces and the operator's cancels go on."""
+    """No commands of makers except nonces; expiry and the operator's cancels are accepted."""
     RESOLVED = 3
-    """The outcome is known: every order was removed, and no other mode follows."""
+    """Final: the outcome is known and every order was removed."""
 
 
 class Funds(Word):
-    """Whether orders of a market must be covered."""
+    """Whether the orders of a market must be covered by balances."""
 
     NONE = 0
-    """Nobody's balance is looked at."""
+    """Balances are not checked."""
     ACCOUNTS = 1
-    """An order needs balance beyond what other orders hold; trades move it."""
+    """An order reserves balance that no other order has reserved; trades move it."""
 
 
 class Market(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,65 +35,66 @@ class Market(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     id: str
-    """What names the market."""
+    """Id of the market."""
     yes: str
-    """The token that is worth a unit of collateral if the answer is yes."""
+    """The token that pays one unit of collateral if the answer is yes."""
     no: str
-    """The token that is worth a unit of collateral if the answer is no.
+    """The token that pays one unit of collateral if the answer is no.
 
-    Empty where it is not known yet: the market then trades YES only, until ``SetMarket`` names
-    the token. A market with accounts needs both.
+    May be empty at first: the market then trades YES only, until ``SetMarket`` sets the token. A
+    market with accounts needs both.
     """
     lot_wei: int = 1
-    """Every size is a multiple of this, in wei."""
+    """Sizes must be a multiple of it, in wei."""
     min_size: int = 1
-    """The smallest size of a new order, in wei."""
+    """Minimum size of a new order, in wei."""
     mode: Mode = Mode.OPEN
-    """What it allows; ``SetMode`` changes it."""
+    """Which commands it accepts; ``SetMode`` changes it."""
     self_trade: SelfTrade = SelfTrade.NONE
-    """What happens where an order that leaves it open meets its maker's own."""
+    """Self-trade policy of orders that have none."""
     resting_fee_rate_bps: int = 0
-    """What the order that rested is charged, 0 to 1000 basis points, capped by its own rate."""
+    """Fee rate of the resting order, 0 to 1000 basis points, capped by the order's own."""
     incoming_fee_rate_bps: int = 0
-    """What the order that came in is charged, 0 to 1000 basis points, capped by its own rate."""
+    """Fee rate of the incoming order, 0 to 1000 basis points, capped by the order's own."""
     fee_wallet: str = "fees"
-    """The wallet that fees are paid to, where there are accounts."""
+    """Wallet that receives the fees in a market with accounts."""
     funds: Funds = Funds.NONE
-    """Whether orders must be covered."""
+    """Whether orders must be covered by balances."""
     collateral: str = "collateral"
-    """The asset that is paid with; markets of the same collateral share its balances."""
+    """Asset of payments; markets with the same collateral share balances."""
     settles: bool = False
-    """Trades move balances only once a ``Settled`` names them; needs accounts."""
+    """Trades move balances only after ``Settled``; requires accounts."""
     complementary: bool = False
-    """Orders for YES and for NO meet each other, too: two that buy mint a pair, two that sell merge
-    one. Needs both tokens, and a lot of a multiple of 100 wei, so that both halves are whole.
+    """Orders for YES and NO match each other: two buyers mint a pair, two sellers merge one.
+
+    Requires both tokens, and a lot that is a multiple of 100 wei, so that both halves are whole.
     """
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How much of everything a matcher allows; all are 1 or more."""
+    """Limits of a matcher, each 1 or more."""
 
     orders_max: int = 500
     """Resting orders of one maker in one market."""
     trades_max: int = 1_000
-    """Trades of one order; a command that would make more is refused whole."""
+    """Trades of one order; a command that would exceed it is rejected as a whole."""
     batch_max: int = 20
     """Commands in a batch."""
     finished_max: int = 10_000
-    """Finished orders that stay readable; beyond it the one that finished first is let go."""
+    """Finished orders that stay readable; above it the first finished is evicted."""
 
 
 class Balance(msgspec.Struct, frozen=True, gc=False):
-    """What a wallet has of one asset, in wei."""
+    """Balance of a wallet in one asset, in wei."""
 
     balance: int
-    """All of it."""
+    """The whole balance."""
     reserved: int
-    """What resting orders hold of it."""
+    """Amount reserved by resting orders."""
     unsettled: int
-    """What trades that wait to be settled hold of it."""
+    """Amount held by trades that wait for settlement."""
 
     @property
     def available(self) -> int:
-        """What a new order can use; negative where the balance fell below what trades hold."""
+        """Amount a new order can use; negative if the balance fell below the held amounts."""
         return self.balance - self.reserved - self.unsettled

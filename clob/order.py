@@ -1,4 +1,4 @@
-"""The order and its words: side, time in force, self-trade policy."""
+"""Order, side, time in force and self-trade policy."""
 
 import enum
 from typing import Final
@@ -9,100 +9,100 @@ from clob.units import OWNER_MAX
 
 
 class Word(enum.IntEnum):
-    """An enumeration whose members print as one writes them, ``Side.BUY``."""
+    """Base of enumerations whose members print as their expression, ``Side.BUY``."""
 
     def __repr__(self) -> str:
-        """Write the member as the expression that names it."""
+        """Return the expression of the member."""
         return f"{type(self).__name__}.{self.name}"
 
 
 class Side(Word):
-    """Which way an order trades. The numbers are those of the signed order."""
+    """Direction of an order, with the numbers of the signed order."""
 
     BUY = 0
-    """Gives collateral, receives tokens."""
+    """Pays collateral, receives tokens."""
     SELL = 1
-    """Gives tokens, receives collateral."""
+    """Pays tokens, receives collateral."""
 
 
 class TimeInForce(Word):
-    """What becomes of the part of an order that does not trade at once."""
+    """Treatment of the part of an order that does not trade immediately."""
 
     GTC = 0
-    """Good till cancelled. It rests."""
+    """Good till cancelled: it rests."""
     GTD = 1
-    """Good till date. It rests, and ``expiration_s`` must be set."""
+    """Good till date: it rests; ``expiration_s`` must be set."""
     IOC = 2
-    """Immediate or cancel. It vanishes."""
+    """Immediate or cancel: it is cancelled."""
     FOK = 3
-    """Fill or kill. The order is refused unless all of it trades at once."""
+    """Fill or kill: the order is rejected unless all of it trades immediately."""
 
 
 class SelfTrade(Word):
-    """What happens where an incoming order meets a resting order of the same maker."""
+    """Treatment of an incoming order that matches a resting order of the same maker."""
 
     NONE = 0
-    """They trade like any two orders."""
+    """They trade."""
     CANCEL_RESTING = 1
-    """The resting order is removed and the incoming one goes on."""
+    """The resting order is removed; the incoming one continues."""
     CANCEL_INCOMING = 2
-    """What is left of the incoming order vanishes; the resting one stays."""
+    """The remainder of the incoming order is cancelled; the resting one stays."""
     CANCEL_BOTH = 3
-    """The resting order is removed and what is left of the incoming one vanishes."""
+    """The resting order is removed and the remainder of the incoming one cancelled."""
     DECREMENT = 4
-    """Both lose the smaller of their sizes without a trade, and the larger one goes on."""
+    """Both are reduced by the smaller size without a trade; the larger one continues."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A limit order, as one submits it. Building one checks nothing; the book does.
+    """A limit order. Fields are checked when it is submitted, not when it is built.
 
     >>> Order(id="a", token="101", maker="0xA11CE", side=Side.SELL, price=50, size=60).price
     50
     """
 
     id: str | int
-    """What names the order while it rests, a text or an integer from 0 below 2**63."""
+    """Id, unique among resting orders: a str or an integer from 0 to 2**63 - 1."""
     token: str
-    """The outcome token it trades."""
+    """Outcome token."""
     maker: str
-    """The wallet that owns it; the empty text is nobody, who never trades with himself."""
+    """Wallet that owns the order; an empty maker never counts as a self-trade."""
     side: Side
     """Buy or sell."""
     price: int
-    """The limit, in ticks of the grid (cents on the default one)."""
+    """Limit price, in ticks of the grid (cents on the default grid)."""
     size: int
-    """Tokens, in wei, 1 to ``SIZE_MAX`` and a multiple of the book's lot."""
+    """Tokens in wei, 1 to ``SIZE_MAX`` and a multiple of the book's lot."""
     time_in_force: TimeInForce = TimeInForce.GTC
-    """What becomes of the part that does not trade at once."""
+    """Treatment of the part that does not trade immediately."""
     expiration_s: int = 0
-    """The last Unix second in which it may trade; 0 is never to expire."""
+    """Last Unix second in which it may trade; 0 means no expiration."""
     post_only: bool = False
-    """Refused if it would trade at once."""
+    """Reject the order if it would trade immediately."""
     self_trade: SelfTrade | None = None
-    """What happens where it meets its maker's own orders; None leaves it to the market."""
+    """Policy for matches with the maker's own orders; None uses the market's."""
     nonce: int = 0
-    """The maker's nonce it was signed with, below 2**256; the book does not look at it."""
+    """The maker's nonce when it was signed, below 2**256; ignored by the book."""
     collateral: int | None = None
-    """The signed amount of collateral in wei; None is ``size * price // 100``."""
+    """Signed amount of collateral in wei; None means ``size * price // 100``."""
     fee_rate_bps: int | None = None
-    """The most it may be charged, 0 to 1000 basis points; None is whatever the market charges."""
+    """Maximum fee rate, 0 to 1000 basis points; None means no cap."""
     smart_wallet: str = ""
-    """The wallet that pays and receives the collateral; empty is the maker's own."""
+    """Wallet that pays and receives the collateral; empty means the maker's."""
 
 
 OWNER_PREFIX: Final = "owner:"
-"""What a maker's name begins with that stands for the number of an owner in a record."""
+"""Prefix of maker names that represent an owner number of a record."""
 
 
 def owner_number(maker: str) -> int | None:
-    """Tell which owner number of a record a maker's name stands for.
+    """Return the owner number of a maker's name.
 
     Args:
         maker: a maker's name.
 
     Returns:
-        0 for the empty name (nobody), N for ``owner:N`` in plain decimal from 1 to ``OWNER_MAX``,
-        else None, which is a name like any other.
+        0 for the empty name, N for ``owner:N`` with N in plain decimal from 1 to ``OWNER_MAX``,
+        else None.
     """
     if not maker:
         return 0
@@ -114,12 +114,12 @@ def owner_number(maker: str) -> int | None:
 
 
 def maker_of(owner: int) -> str:
-    """Name the maker that an owner number of a record stands for, as events do.
+    """Return the maker's name of an owner number, as used in events.
 
     Args:
         owner: 0 to ``OWNER_MAX``.
 
     Returns:
-        The empty text for 0, ``owner:N`` for the others.
+        The empty str for 0, else ``owner:N``.
     """
     return f"{OWNER_PREFIX}{owner}" if owner else ""

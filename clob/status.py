@@ -1,6 +1,6 @@
-"""The life of an order: its status, the table of its transitions, and what counts as filled.
+"""Order status, the table of its transitions, and filled amounts.
 
-The table is the specification's, "States and transitions"; the documentation draws it from here.
+The table is that of the specification, "States and transitions"; the documentation includes it.
 """
 
 import enum
@@ -13,44 +13,44 @@ from clob.order import Order, Side
 
 
 class OrderStatus(enum.StrEnum):
-    """Where an order stands."""
+    """Status of an order."""
 
     OPEN = "open"
-    """It waits for a match."""
+    """Resting, without trades."""
     PARTIAL = "partial"
-    """Part of it traded, and the rest waits."""
+    """Resting, partly traded."""
     FILLED = "filled"
-    """All of it traded. It stays so."""
+    """Completely traded; final."""
     CANCELLED = "cancelled"
-    """It left, or never rested, with something untraded. It stays so."""
+    """Removed, or never rested, with an untraded remainder; final."""
 
     def __repr__(self) -> str:
-        """Write the member as the expression that names it."""
+        """Return the expression of the member."""
         return f"OrderStatus.{self.name}"
 
 
 class Trigger(enum.StrEnum):
-    """What moves an order from one status to another."""
+    """Cause of a transition."""
 
     ACCEPTED = "accepted"
     """The order was accepted."""
     TRADED_IN_PART = "traded in part"
-    """It traded, and something of it is left."""
+    """It traded and has a remainder."""
     TRADED_WHOLE = "traded whole"
-    """It traded, and nothing of it is left."""
+    """It traded and has no remainder."""
     REMOVED = "removed"
-    """Its maker, the operator or a rule took it out, or its remainder may not rest."""
+    """Its maker, the operator or a rule removed it, or its remainder may not rest."""
 
 
 class Transition(NamedTuple):
-    """A row of the table."""
+    """A row of the table of transitions."""
 
     before: OrderStatus | None
-    """The status it has; None is no order yet."""
+    """Status before; None before the order was accepted."""
     trigger: Trigger
-    """What happens."""
+    """Cause of the transition."""
     after: OrderStatus
-    """The status it gets."""
+    """Status after."""
 
 
 TRANSITIONS: Final = (
@@ -62,16 +62,16 @@ TRANSITIONS: Final = (
     Transition(OrderStatus.OPEN, Trigger.REMOVED, OrderStatus.CANCELLED),
     Transition(OrderStatus.PARTIAL, Trigger.REMOVED, OrderStatus.CANCELLED),
 )
-"""Every step an order can take; there is no other."""
+"""All transitions of an order."""
 
 
 def status_of(*, traded: bool, left: bool, resting: bool) -> OrderStatus:
-    """Give the status of an order from what can be seen of it.
+    """Return the status of an order.
 
     Args:
-        traded: some of it traded.
-        left: some of it did not.
-        resting: it is in a book.
+        traded: whether some of it traded.
+        left: whether some of it did not trade.
+        resting: whether it is in a book.
     """
     if resting:
         return OrderStatus.PARTIAL if traded else OrderStatus.OPEN
@@ -79,17 +79,17 @@ def status_of(*, traded: bool, left: bool, resting: bool) -> OrderStatus:
 
 
 def filled_amount(side: Side, filled: int, size: int, collateral: int) -> int:
-    """Give how much of its taker amount an order has filled.
+    """Return the filled part of an order's taker amount.
 
-    Buying, that is the tokens; selling, the share of the collateral asked for that goes with the
-    tokens sold, rounded down, and all of it once all are sold. Collateral received would not do:
-    a market sell at 1 would count as filled after two of a hundred tokens.
+    For a buy order, the traded tokens; for a sell order, the proportional share of the collateral
+    it asks for, rounded down. The collateral received is not used: a market sell at 1 would count
+    as filled after two of a hundred tokens.
 
     Args:
-        side: which way it trades.
-        filled: tokens traded, in wei.
-        size: tokens of the order as it was submitted, in wei.
-        collateral: collateral of the order as it was submitted, in wei.
+        side: side of the order.
+        filled: traded tokens, in wei.
+        size: tokens of the order as submitted, in wei.
+        collateral: collateral of the order as submitted, in wei.
 
     >>> filled_amount(Side.SELL, 60, 100, 50)
     30
@@ -98,33 +98,33 @@ def filled_amount(side: Side, filled: int, size: int, collateral: int) -> int:
 
 
 class OrderRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All that a matcher knows of one order, resting or finished."""
+    """The record of one order, resting or finished."""
 
     market: str
-    """The market it is in."""
+    """Id of the market."""
     order: Order
-    """The order as it was submitted."""
+    """The order as submitted."""
     price: int
-    """Its limit now, after replacements, in cents."""
+    """Current limit price after replacements, in cents."""
     size: int
-    """Its size now, after reductions and replacements, in wei: what is filled and what is not."""
+    """Current size after reductions and replacements, in wei: filled plus not filled."""
     status: OrderStatus
-    """Where it stands."""
+    """Current status."""
     filled: int
-    """Tokens traded, in wei."""
+    """Traded tokens, in wei."""
     remaining: int
-    """Tokens that still rest, in wei; 0 once it is finished."""
+    """Resting tokens, in wei; 0 once it is finished."""
     filled_amount: int
-    """How much of its taker amount is filled, in wei; see :func:`filled_amount`."""
+    """Filled part of its taker amount, in wei; see :func:`filled_amount`."""
     filled_collateral: int
-    """Collateral paid or received for the tokens traded, in wei, fees not counted."""
+    """Collateral paid or received for the traded tokens, in wei, without fees."""
     number: int
-    """Which order of the matcher it is, counted from 1 in the sequence of acceptance."""
+    """Number in the order of acceptance by the matcher, from 1."""
     accepted_ms: int
-    """The time of the command that brought it in, Unix milliseconds."""
+    """Time of the command that submitted it, in Unix milliseconds."""
     removal: RemovalReason | None = None
-    """Why it left the book; None while it rests."""
+    """Reason of its removal; None while it rests."""
     client_id: str | None = None
-    """What its maker calls it."""
+    """The maker's own id of the order."""
     order_hash: bytes | None = None
-    """The hash of the signed order, 32 bytes."""
+    """Hash of the signed order, 32 bytes."""

@@ -1,47 +1,47 @@
-"""The number systems of the engine and their limits; nothing else here knows wei, cents or lots."""
+"""Units of the engine (wei, cents, lots) and their limits."""
 
 WEI_PER_TOKEN = 10**18
 """One outcome token in wei, the smallest unit of a size."""
 
 PRICE_MIN = 1
-"""The lowest price of the default grid, in cents."""
+"""Lowest price of the default grid, in cents."""
 
 PRICE_MAX = 99
-"""The highest price of the default grid, in cents."""
+"""Highest price of the default grid, in cents."""
 
 TICKS_MAX = 2**18
-"""How many prices one book may span, three tiers of 64-bit words in the compiled book."""
+"""Maximum number of prices of a book: three tiers of 64-bit words in the compiled book."""
 
 TICK_LIMIT = 2**31 - 1
-"""The largest price a record's signed 32-bit field holds, and the smallest once negated."""
+"""Largest price of a record's signed 32-bit field; its negative is the smallest."""
 
 SIZE_MAX = 2**96 - 1
-"""The largest size of an order in wei; the total of 2**32 such orders fits 128 bits."""
+"""Largest size of an order in wei; the total of 2**32 such orders fits in 128 bits."""
 
 ORDER_ID_MAX = 2**63 - 1
-"""The largest numeric order id of a caller; numbers above it stand for string ids."""
+"""Largest integer order id; the compiled book uses larger numbers for str ids."""
 
 OWNER_MAX = 2**31 - 1
-"""The largest owner number of a caller; numbers above it stand for makers given by name."""
+"""Largest owner number; the compiled book uses larger numbers for named makers."""
 
 TIME_MAX = 2**63 - 1
-"""The latest time a command may state; an expiration at or beyond it never comes."""
+"""Latest time of a command; an order with a later expiration never expires."""
 
 
 FEE_RATE_MAX_BPS = 1000
-"""The highest fee rate an order may name and a market may charge, in basis points: 10 %."""
+"""Highest fee rate of orders and markets, in basis points: 10 %."""
 
 UINT256_MAX = 2**256 - 1
-"""The largest nonce, amount of collateral or balance: what a word of the chain holds."""
+"""Largest nonce, amount of collateral or balance: an EVM word."""
 
 TEXT_MAX = 256
-"""The longest id, wallet or name a matcher takes, in characters."""
+"""Longest id, wallet or name, in characters."""
 
 
 def collateral_of(size: int, price: int) -> int:
-    """Give what a trade costs, in wei of collateral, rounded down.
+    """Return the cost of a trade in wei of collateral, rounded down.
 
-    The one formula of matcher, portfolio and contract (decision 4 on amounts).
+    Matcher, portfolio and contract use the same formula (decision 4 on amounts).
 
     Args:
         size: tokens, in wei.
@@ -54,18 +54,18 @@ def collateral_of(size: int, price: int) -> int:
 
 
 def tokens(amount: int | str) -> int:
-    """Turn an amount of tokens into wei, exactly.
+    """Convert an amount of tokens to wei, exactly.
 
     Args:
-        amount: whole tokens as an integer, or a decimal text with at most 18 decimals
-            (``"0.5"``). A float is refused, since it cannot hold most decimal amounts.
+        amount: whole tokens as an int, or a decimal str with at most 18 decimals (``"0.5"``). A
+            float is rejected, since it cannot represent most decimal amounts.
 
     Returns:
         The amount in wei.
 
     Raises:
-        TypeError: the amount is neither an integer nor a text.
-        ValueError: the text is no plain decimal number, or has more than 18 decimals.
+        TypeError: the amount is neither an int nor a str.
+        ValueError: the str is not a plain decimal number, or has more than 18 decimals.
 
     >>> tokens(60)
     60000000000000000000
@@ -74,27 +74,27 @@ def tokens(amount: int | str) -> int:
     """
     if isinstance(amount, bool) or not isinstance(amount, int | str):
         raise TypeError(
-            f"tokens takes an integer or a decimal text, not {type(amount).__name__} {amount!r}"
+            f"amount must be an int or a decimal str; got {type(amount).__name__} {amount!r}"
         )
     if isinstance(amount, int):
         return amount * WEI_PER_TOKEN
     whole, point, decimals = amount.partition(".")
     digits = whole + decimals
     if not (whole and digits.isascii() and digits.isdecimal()) or bool(point) != bool(decimals):
-        raise ValueError(f"not a decimal amount of tokens: {amount!r}")
+        raise ValueError(f'amount must be a decimal number like "0.5"; got {amount!r}')
     if len(decimals) > 18:
-        raise ValueError(f"an amount of tokens has at most 18 decimals, not {len(decimals)}")
+        raise ValueError(f"amount must have at most 18 decimals; got {len(decimals)}")
     return int(digits.ljust(len(whole) + 18, "0"))
 
 
 def format_tokens(size: int) -> str:
-    """Write a size in wei as tokens, exactly and without trailing zeros.
+    """Format a size in wei as tokens, exactly and without trailing zeros.
 
     Args:
         size: wei, zero or more.
 
     Returns:
-        The tokens as a decimal text that :func:`tokens` reads back.
+        The tokens as a decimal str that :func:`tokens` accepts.
 
     >>> format_tokens(60_500000000000000000)
     '60.5'

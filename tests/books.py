@@ -1,4 +1,4 @@
-"""What the tests share: both books, short ways to write commands, and events as lines of text."""
+"""Shared by the tests: both books, short constructors of commands, and events as lines of text."""
 
 import contextlib
 import importlib
@@ -22,13 +22,13 @@ from clob import (
 from clob.records import EVENT, SELF_TRADE_SHIFT, Kind
 
 BOOKS = {"python": "clob.book._book_py", "compiled": "clob.book._book_c"}
-"""The modules that hold a Book, by the name the tests call them."""
+"""The modules with a Book, by their names in the tests."""
 
 SECOND_NS = 1_000_000_000
 
 
 def load(name):
-    """Give one of the books; skip the test where it is not built."""
+    """Return one of the books; skip the test if it is not built."""
     if importlib.util.find_spec(BOOKS[name]) is None:
         pytest.skip(f"the {name} Book is not built")
     return importlib.import_module(BOOKS[name]).Book
@@ -38,12 +38,12 @@ def load(name):
 
 
 def buy(order_id, price, size, **fields):
-    """Write a buy order in one line."""
+    """Return a buy order."""
     return _order(order_id, Side.BUY, price, size, fields)
 
 
 def sell(order_id, price, size, **fields):
-    """Write a sell order in one line."""
+    """Return a sell order."""
     return _order(order_id, Side.SELL, price, size, fields)
 
 
@@ -53,7 +53,7 @@ def _order(order_id, side, price, size, fields):
 
 
 def fill_book(book, *orders):
-    """Submit resting orders, none of which may trade; give the book back."""
+    """Submit orders that must not trade; return the book."""
     for order in orders:
         (added,) = book.submit(order)
         assert type(added) is OrderAdded
@@ -64,14 +64,14 @@ def fill_book(book, *orders):
 
 
 def row(kind, order_id=0, side=0, price=0, size=0, *, flags=0, policy=0, **fields):
-    """Write one event of the batch door; ``policy`` goes into its flags."""
+    """Return the fields of one event; ``policy`` is written into its flags."""
     flags |= policy << SELF_TRADE_SHIFT
     named = {"order_id": order_id, "side": side, "price": price, "size": size, "flags": flags}
     return {"kind": kind, **named, **fields}
 
 
 def batch(*rows):
-    """Turn rows into an array of ``EVENT``."""
+    """Return rows as an array of ``EVENT``."""
     events = np.zeros(len(rows), EVENT)
     for index, fields in enumerate(rows):
         for name, value in fields.items():
@@ -80,30 +80,30 @@ def batch(*rows):
 
 
 def bid(order_id, price, size, **fields):
-    """Write a ``LIMIT`` event that buys."""
+    """Return a ``LIMIT`` buy event."""
     return row(Kind.LIMIT, order_id, 0, price, size, **fields)
 
 
 def ask(order_id, price, size, **fields):
-    """Write a ``LIMIT`` event that sells."""
+    """Return a ``LIMIT`` sell event."""
     return row(Kind.LIMIT, order_id, 1, price, size, **fields)
 
 
 def fills_of(fills):
-    """Show fills as tuples of event, resting id, incoming id, size and price."""
+    """Return fills as tuples of event, resting id, incoming id, size and price."""
     return fills[["event", "resting_id", "incoming_id", "size", "price"]].tolist()
 
 
-# ----- what happened -------------------------------------------------------------------------
+# ----- events and rejections -----------------------------------------------------------------
 
 
-def told(events, size=str):
-    """Write events as lines: ``trade a c 60 @ 50``, ``removed a filled``, ``added c 40``."""
+def event_lines(events, size=str):
+    """Return events as lines: ``trade a c 60 @ 50``, ``removed a filled``, ``added c 40``."""
     return [_line(event, size) for event in events]
 
 
-def told_depth(depth, size):
-    """Write both sides of a book as a ladder, the highest price first: ``ask 52 40 1``."""
+def depth_lines(depth, size):
+    """Return both sides of a book as lines, the highest price first: ``ask 52 40 1``."""
     named = [("ask", level) for level in reversed(depth.asks)]
     named += [("bid", level) for level in depth.bids]
     return [f"{side} {v.price} {size(v.size)} {v.num_orders}" for side, v in named]
@@ -124,25 +124,25 @@ def _line(event, size):
             return f"removed {event.order_id} filled"
         case OrderRemoved():
             return f"removed {event.order_id} {event.reason.value} {size(event.remaining)}"
-    raise AssertionError(f"no event: {event!r}")
+    raise AssertionError(f"not an event: {event!r}")
 
 
 class Ledger:
-    """Rebuilds a book from its events alone, and checks that they agree with one another."""
+    """Rebuilds a book from its events, and checks that they are consistent."""
 
     def __init__(self):
         self.seq = 0
         self.resting = {}
 
-    def hear(self, events):
-        """Take in the events of one command."""
+    def apply(self, events):
+        """Apply the events of one command."""
         for event in events:
             self.seq += 1
             assert event.seq == self.seq, "a gap in seq"
-            self._take(event)
+            self._apply(event)
         assert all(left for _, _, left in self.resting.values()), "a filled order was not removed"
 
-    def _take(self, event):
+    def _apply(self, event):
         if isinstance(event, OrderAdded):
             assert event.order_id not in self.resting
             self.resting[event.order_id] = (event.side, event.price, event.remaining)
@@ -162,7 +162,7 @@ class Ledger:
                 del self.resting[order_id]
 
     def levels(self, side):
-        """Give one side as ``Book.depth`` does."""
+        """Return one side as ``Book.depth`` does."""
         prices = {p for s, p, _ in self.resting.values() if s is side}
         sizes = {
             price: [left for s, p, left in self.resting.values() if (s, p) == (side, price)]
@@ -171,15 +171,15 @@ class Ledger:
         return tuple(Level(price, sum(left), len(left)) for price, left in sizes.items())
 
     def agrees(self, book):
-        """Say whether the book is what its events tell."""
+        """Return whether the book matches its events."""
         depth = book.depth()
         sides = (self.levels(Side.BUY), self.levels(Side.SELL))
         return (depth.seq, depth.bids, depth.asks) == (self.seq, *sides)
 
 
 @contextlib.contextmanager
-def refused(book, error, *words):
-    """Expect a refusal of exactly this class whose message has the words; nothing may change."""
+def rejected(book, error, *words):
+    """Expect exactly this rejection, with the words in its message and the book unchanged."""
     before = book.state_hash()
     with pytest.raises(RejectedError) as caught:
         yield

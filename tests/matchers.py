@@ -1,4 +1,4 @@
-"""What tests of the matcher share: both kinds of it, and short ways to write commands."""
+"""Shared by tests of the matcher: both kinds of it, and short constructors of commands."""
 
 import contextlib
 import functools
@@ -9,13 +9,14 @@ import pytest
 
 from clob import Market, Matcher, Order, RejectedError, SetBalance, Side, Submit, _build
 from clob.matcher import compiled
+from clob.matcher.handlers import HANDLERS
 
 MATCHERS = ("python", "compiled")
-"""The kinds of matcher, by the name the tests call them."""
+"""The kinds of matcher, by their names in the tests."""
 
 
 def load(name):
-    """Return the Matcher class of one kind; skip the test where it is not built."""
+    """Return the Matcher class of one kind; skip the test if it is not built."""
     if name == "compiled" and not compiled.COMPILED:
         pytest.skip("the compiled matcher is not built")
     module = "clob.matcher.engine"
@@ -28,8 +29,8 @@ def load(name):
     class Kind(Matcher):
         """A matcher over this engine and this book."""
 
-        def _make_desk(self):
-            return engine(book)
+        def _make_engine(self):
+            return engine(book, HANDLERS)
 
     Kind.__qualname__ = Kind.__name__ = f"{name.capitalize()}Matcher"
     return Kind
@@ -57,12 +58,12 @@ def from_source(name):
 
 
 def market(name="m", **fields):
-    """Describe a market with the tokens ``m-yes`` and ``m-no``."""
+    """Return a market with the tokens ``m-yes`` and ``m-no``."""
     return Market(**({"id": name, "yes": f"{name}-yes", "no": f"{name}-no"} | fields))
 
 
 def opened(matcher_class, *markets):
-    """Make a matcher with these markets, or with one called ``m``."""
+    """Return a matcher with these markets, or with one called ``m``."""
     matcher = matcher_class()
     for each in markets or (market(),):
         matcher.add_market(each)
@@ -70,7 +71,7 @@ def opened(matcher_class, *markets):
 
 
 def funded(matcher, wallets, amount, assets=("collateral", "m-yes", "m-no")):
-    """Give every wallet so much of every asset."""
+    """Set the balance of every wallet in every asset."""
     for wallet in wallets:
         for asset in assets:
             matcher.apply(
@@ -80,12 +81,12 @@ def funded(matcher, wallets, amount, assets=("collateral", "m-yes", "m-no")):
 
 
 def buy(order_id, price, size, *, maker="B", token="m-yes", **fields):
-    """Write a submission of a buy order to market ``m`` in one line."""
+    """Return a submission of a buy order to market ``m``."""
     return _submit(order_id, Side.BUY, price, size, maker, token, fields)
 
 
 def sell(order_id, price, size, *, maker="S", token="m-yes", **fields):
-    """Write a submission of a sell order to market ``m`` in one line."""
+    """Return a submission of a sell order to market ``m``."""
     return _submit(order_id, Side.SELL, price, size, maker, token, fields)
 
 
@@ -101,8 +102,8 @@ def _submit(order_id, side, price, size, maker, token, fields):
 
 
 @contextlib.contextmanager
-def refused(matcher, error, *words):
-    """Expect a refusal of exactly this class whose message has the words; nothing may change."""
+def rejected(matcher, error, *words):
+    """Expect a rejection of exactly this class whose message has the words, and no change."""
     before = matcher.snapshot()
     with pytest.raises(RejectedError) as caught:
         yield caught

@@ -1,4 +1,4 @@
-"""Chooses the Book: the compiled one, or the plain-Python twin where that is all there is."""
+"""The order book: the compiled ``Book``, or the plain-Python one if it is not built."""
 
 import os
 import warnings
@@ -22,9 +22,9 @@ else:
 
         COMPILED: Final = False
         warnings.warn(
-            f"clob: the compiled Book is not available ({error}); using the plain-Python one, "
-            "which does the same at a tenth of the speed or less. Install a C compiler and "
-            "install clob again, or set CLOB_PURE_PYTHON=1 to choose it without this notice.",
+            f"clob: the compiled Book is not available ({error}); using the plain-Python Book, "
+            "which is ten times slower or more. Install a C compiler and reinstall clob, or set "
+            "CLOB_PURE_PYTHON=1 to select it without this warning.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,7 @@
-"""The batch door of the plain-Python Book, as its callers see it; ``_run_py`` does the work."""
+"""The batch interface of the plain-Python Book: executes arrays of records, writes fills to arrays.
+
+Sizes in records are lots; the queues work in wei.
+"""
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -23,36 +26,34 @@ from clob.records import LOTS_MAX, SELF_TRADE_SHIFT, EventRow, Flag, Kind
 from clob.units import SIZE_MAX
 
 if TYPE_CHECKING:
-    from clob.book._queries_py import Views
     from clob.book.validation import Records, Status
 
-
-# A plain integer: inverting a Flag would forget the bits it does not know.
+# A plain integer, since inverting a Flag drops the bits it does not know.
 KNOWN_FLAGS = int(Flag.POST_ONLY | Flag.FOK | Flag.SELF_TRADE | Flag.SNAPSHOT | Flag.SYNTHETIC)
 REFERENCE_KINDS = frozenset({Kind.TRADE, Kind.FILL, Kind.BBO, Kind.SETTLE})
 
 
-class EventRow(EventRow):
-    """One event, and what its fields mean."""
+class Command(EventRow):
+    """One event to execute, with its time in seconds and its self-trade policy."""
 
     __slots__ = ()
 
     @property
     def now_s(self) -> int:
-        """The second of the event."""
+        """Unix second of the event."""
         return self.ts_ns // 1_000_000_000
 
     @property
     def policy(self) -> SelfTrade:
-        """The self-trade policy in its flags."""
+        """Self-trade policy in the flags."""
         return SelfTrade((self.flags & Flag.SELF_TRADE) >> SELF_TRADE_SHIFT)
 
 
 class FillWriter:
-    """Takes down the trades of a run as rows of ``FILL``."""
+    """Collects the trades of a run as rows of ``FILL``."""
 
     def __init__(self, book: "Views", buffer: "Records | None") -> None:
-        """Remember whose lots they are, and where the rows are to go; None is anywhere."""
+        """``buffer`` receives the rows; None creates a new array."""
         self.book = book
         self.buffer = buffer
         self.room = None if buffer is None else len(buffer)
@@ -62,23 +63,23 @@ class FillWriter:
         self.ts_ns = 0
 
     def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
-        """Take down one trade."""
+        """Record one trade."""
         lots = size // self.book.lot_wei
         ids = (resting.number, incoming.number)
         self.rows.append((self.base + self.index, *ids, lots, resting.price, self.ts_ns))
 
     def departure(self, order: QueuedOrder) -> None:
-        """Remember the text id of an order that left, for ``id_of``."""
+        """Keep the text id of an order that left, for ``id_of``."""
         if isinstance(order.id, str):
             self.book._departed[order.number] = order.id
 
     def reserve(self, trades: int) -> None:
-        """Stop the run before an event whose trades do not fit."""
+        """Raise ``FillsFullError`` if the trades of the next event do not fit."""
         if self.room is not None and len(self.rows) + trades > self.room:
             raise FillsFullError(self.index, self.array())
 
     def array(self) -> "Records":
-        """Give the rows as an array, at the head of the caller's buffer if there is one."""
+        """Return the rows as an array, at the start of the buffer if one was passed."""
         import numpy as np  # noqa: PLC0415 - only where arrays are used
 
         if self.buffer is None:
@@ -93,38 +94,38 @@ def run(
     """Execute events one by one; see :meth:`clob.Book.run`."""
     events, fills, status = check_arrays(events, fills, status)
     book._departed.clear()
-    writer = book._recorder = FillWriter(book, fills)
+    writer = book._listener = FillWriter(book, fills)
     try:
         for index, fields in enumerate(events.tolist()):
-            row = EventRow(*fields)
+            row = Command(*fields)
             writer.index, writer.ts_ns = index, row.ts_ns
-            refusal = _attempt(book, row)
+            rejection = _attempt(book, row)
             if status is not None:
-                status[index] = refusal.number if refusal else 0
-            elif refusal:
-                raise RunRejectedError(index, refusal.code, writer.array())
+                status[index] = rejection.number if rejection else 0
+            elif rejection:
+                raise RunRejectedError(index, rejection.code, writer.array())
     finally:
-        book._recorder = None
+        book._listener = None
     return writer.array()
 
 
-# ----- a stretch of events -----------------------------------------------------------------
+# ----- a range of events -------------------------------------------------------------------
 
 
-class Stretch(NamedTuple):
-    """Which of some events are to be executed."""
+class EventRange(NamedTuple):
+    """The events to execute: from ``start`` up to the first limit reached."""
 
     start: int
-    """Index of the first."""
+    """Index of the first event."""
     stop: int
-    """Index behind the last."""
+    """Index after the last event."""
     until_ns: int | None
-    """They end before the first one that is later than this; None is any time."""
+    """The latest time; None is no limit."""
     instrument: int | None
-    """They end before the first one of another instrument; None is any."""
+    """The only instrument; None is any."""
 
-    def holds(self, index: int, events: "Records") -> bool:
-        """Tell whether the event of that index, behind others of them, is one of them."""
+    def contains(self, index: int, events: "Records") -> bool:
+        """Return whether the range extends to this event, given all events before it."""
         if index >= self.stop:
             return False
         if self.instrument is not None and events["instrument"][index] != self.instrument:
@@ -132,8 +133,8 @@ class Stretch(NamedTuple):
         return self.until_ns is None or int(events["ts_ns"][index]) <= self.until_ns
 
 
-class Lent(NamedTuple):
-    """Arrays lent to books, looked at once; see :meth:`clob.Book.lend`."""
+class PreparedArrays(NamedTuple):
+    """Arrays that ``_lend`` has checked, for many calls of ``_proceed``."""
 
     events: "Records"
     fills: "Records"
@@ -143,8 +144,8 @@ class Lent(NamedTuple):
     differs: "Status | None"
 
 
-class StretchWriter(FillWriter):
-    """Takes down the trades of a stretch, and whether they are a reason to end it."""
+class RangeWriter(FillWriter):
+    """Collects the trades of a range, and decides after each event whether they end it."""
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class StretchWriter(FillWriter):
         passes: bool,
         verify: bool,
     ) -> None:
-        """Remember whom to watch (0 is nobody), what to compare with, and the first number."""
+        """``watch`` is an owner, 0 for none; ``base`` is the number of the first event."""
         super().__init__(book, buffer)
         self.base = base
         self.watched = maker_of(watch)
@@ -166,34 +167,34 @@ class StretchWriter(FillWriter):
         self.differs = differs
         self.passes = passes
         self.verify = verify
-        self.met = False
+        self.hit = False
         self.ends = False
 
     def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
-        """Take down one trade."""
+        """Record one trade."""
         super().trade(resting, incoming, size)
         if self.watched and resting.maker == self.watched:
-            self.met = True
+            self.hit = True
             self.ends |= not self.passes
 
-    def judge(self, first: int, kind: int) -> None:
-        """See whether an event ends the stretch, by its trades, which are from one of all on."""
+    def check(self, first: int, kind: int) -> None:
+        """Decide whether an event ends the range; its trades are the rows from ``first`` on."""
         if kind == Kind.CLEAR and self.watched:
-            self.met = self.ends = True
+            self.hit = self.ends = True
         if (not self.verify and self.differs is None) or kind in REFERENCE_KINDS:
             return
         fills = [(row[1], row[3], row[4]) for row in self.rows[first:]]
-        place = self.index + 1
+        index = self.index + 1
         expected = []
-        while place < len(self.recorded) and self.recorded["kind"][place] == Kind.FILL:
-            expected.append(self.recorded[["order_id", "size", "price"]][place].item())
-            place += 1
+        while index < len(self.recorded) and self.recorded["kind"][index] == Kind.FILL:
+            expected.append(self.recorded[["order_id", "size", "price"]][index].item())
+            index += 1
         if fills == expected:
             return
         if self.differs is not None:
             self.differs[self.index] = 1
         if self.verify:
-            self.met = self.ends = True
+            self.hit = self.ends = True
 
 
 Top: TypeAlias = tuple[int, int, int, int]
@@ -201,27 +202,27 @@ Top: TypeAlias = tuple[int, int, int, int]
 
 
 class BestWriter:
-    """Takes down how the best prices change as rows of ``BEST``."""
+    """Writes changes of the best prices as rows of ``BEST``."""
 
     def __init__(self, book: "Views", buffer: "Records | None") -> None:
-        """Remember where the rows are to go, and what the best prices are now."""
+        """``buffer`` receives the rows; None writes none."""
         self.book = book
         self.buffer = buffer
         self.count = 0
-        self.top = self.look()
+        self.top = self.read()
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for what the next event may change."""
+        """Whether the buffer has no room for another row."""
         return self.buffer is not None and self.count == len(self.buffer)
 
-    def look(self) -> Top:
-        """Look at the best prices."""
+    def read(self) -> Top:
+        """Return the current best prices."""
         (bid_size, bid), (ask_size, ask) = (self.best(side) for side in Side)
         return bid_size, ask_size, bid, ask
 
     def best(self, side: Side) -> tuple[int, int]:
-        """Give the size at the best price of a side, in lots, and the price."""
+        """Return the size at the best price of a side, in lots, and the price."""
         levels = self.book._sides[side]
         if not levels:
             return 0, self.book.lo - 1 if side is Side.BUY else self.book.hi + 1
@@ -229,21 +230,21 @@ class BestWriter:
         lots = sum(order.remaining for order in queue.values()) // self.book.lot_wei
         return min(lots, LOTS_MAX), price
 
-    def note(self, index: int, row: EventRow) -> None:
-        """Take down what an event changed."""
-        if self.buffer is None or (top := self.look()) == self.top:
+    def write_change(self, index: int, row: Command) -> None:
+        """Write a row if an event changed the best prices."""
+        if self.buffer is None or (top := self.read()) == self.top:
             return
         self.top = top
         self.buffer[self.count] = (index, row.ts_ns, *top, row.instrument)
         self.count += 1
 
 
-def proceed(
+def execute_range(
     book: "Views",
-    lent: Lent,
-    filled: int,
-    told: int,
-    most: int | None,
+    arrays: PreparedArrays,
+    fill_count: int,
+    best_count: int,
+    best_limit: int | None,
     base: int,
     instrument: int | None,
     watch: int,
@@ -253,72 +254,73 @@ def proceed(
     stop: int | None,
     until_ns: int | None,
 ) -> tuple[int, int, int, bool]:
-    """Execute a stretch of events; see :meth:`clob.Book.proceed`."""
-    events, fills, status, bests, kinds, differs = lent
-    validation.check_span(len(events), start, stop, until_ns)
-    validation.check_stretch(watch, instrument, base)
-    validation.check_written(filled, len(fills), told, 0 if bests is None else len(bests), most)
+    """Execute a range of events; see :meth:`BatchMethods._proceed`."""
+    events, fills, status, bests, kinds, differs = arrays
+    validation.check_range(len(events), start, stop, until_ns)
+    validation.check_filters(watch, instrument, base)
+    best_room = 0 if bests is None else len(bests)
+    validation.check_counts(fill_count, len(fills), best_count, best_room, best_limit)
     if bests is not None:
-        bests = None if most == 0 else bests[told : None if most is None else told + most]
+        last = None if best_limit is None else best_count + best_limit
+        bests = None if best_limit == 0 else bests[best_count:last]
     end = len(events) if stop is None else stop
-    stretch = Stretch(start, end, until_ns, instrument)
-    writer = StretchWriter(
-        book, fills[filled:], watch, events, differs, base, passes=passes, verify=verify
+    span = EventRange(start, end, until_ns, instrument)
+    writer = RangeWriter(
+        book, fills[fill_count:], watch, events, differs, base, passes=passes, verify=verify
     )
-    place, came, changes = _advance(book, events, status, writer, bests, stretch)
+    index, new_fills, new_bests = _execute_each(book, events, status, writer, bests, span)
     if kinds is not None:
-        kinds[start:place] = events["kind"][start:place]
-    return place, filled + came, told + changes, writer.met
+        kinds[start:index] = events["kind"][start:index]
+    return index, fill_count + new_fills, best_count + new_bests, writer.hit
 
 
-def _advance(
+def _execute_each(
     book: "Views",
     events: "Records",
     status: "Status | None",
-    writer: StretchWriter,
+    writer: RangeWriter,
     bests: "Records | None",
-    stretch: Stretch,
+    span: EventRange,
 ) -> tuple[int, int, int]:
-    """Execute events one by one; give where it ended, and how many fills and best prices came."""
+    """Execute events one by one; return the end index and the numbers of fills and best prices."""
     book._departed.clear()
-    book._recorder = writer
-    tape = BestWriter(book, bests)
-    index = stretch.start
+    book._listener = writer
+    best_writer = BestWriter(book, bests)
+    index = span.start
     try:
-        while stretch.holds(index, events) and not writer.ends and not tape.full:
-            row = EventRow(*events[index].item())
+        while span.contains(index, events) and not writer.ends and not best_writer.full:
+            row = Command(*events[index].item())
             writer.index, writer.ts_ns = index, row.ts_ns
             first = len(writer.rows)
-            refusal = _attempt(book, row)
+            rejection = _attempt(book, row)
             if status is not None:
-                status[index] = refusal.number if refusal else 0
-            elif refusal:
-                raise RunRejectedError(index, refusal.code, writer.array())
-            tape.note(writer.base + index, row)
-            writer.judge(first, row.kind)
+                status[index] = rejection.number if rejection else 0
+            elif rejection:
+                raise RunRejectedError(index, rejection.code, writer.array())
+            best_writer.write_change(writer.base + index, row)
+            writer.check(first, row.kind)
             index += 1
     except FillsFullError:
-        # What the caller is to do about it, he sees from where it ended.
-        pass
+        pass  # the caller sees it from the end index
     finally:
-        book._recorder = None
-    return index, len(writer.array()), tape.count
+        book._listener = None
+    return index, len(writer.array()), best_writer.count
 
 
 # ----- one event ---------------------------------------------------------------------------
 
 
-def _attempt(book: "Views", row: EventRow) -> RejectedError | None:
-    """Execute one event, and give back what refused it."""
+def _attempt(book: "Views", row: Command) -> RejectedError | None:
+    """Execute one event; return its rejection, or None."""
     try:
         execute(book, row)
-    except RejectedError as refusal:
-        return refusal
+    except RejectedError as rejection:
+        return rejection
     return None
 
 
-def execute(book: "Views", row: EventRow) -> None:
-    """Execute one event, or raise what refuses it."""
+def execute(book: "Views", row: Command) -> None:
+    """Execute one event, or raise its rejection."""
     match row.kind:
         case Kind.LIMIT | Kind.IOC | Kind.SEED:
             _enter(book, row)
@@ -332,14 +334,14 @@ def execute(book: "Views", row: EventRow) -> None:
         case Kind.CLEAR:
             book._remove_all(list(book._queued()), RemovalReason.CANCELLED)
         case kind if kind not in REFERENCE_KINDS:
-            raise InvalidKindError(f"kind must be one that run executes or skips, not {kind}")
+            raise InvalidKindError(f"kind must be one that run executes or skips; got {kind}")
 
 
-def _enter(book: "Views", row: EventRow) -> None:
-    """Bring in a new order: match it, or only rest it."""
+def _enter(book: "Views", row: Command) -> None:
+    """Match or rest a new order."""
     _check_flags(row)
     if row.side > 1:
-        raise InvalidSideError(f"side must be 0 or 1, not {row.side}")
+        raise InvalidSideError(f"side must be 0 or 1; got {row.side}")
     validation.check_new_id(row.order_id)
     validation.check_owner(row.owner)
     validation.check_price(row.price, book.lo, book.hi)
@@ -347,20 +349,20 @@ def _enter(book: "Views", row: EventRow) -> None:
     incoming = QueuedOrder(row.order_id, maker_of(row.owner), Side(row.side), row.price, size, 0)
     rests = row.kind != Kind.IOC and not row.flags & Flag.FOK
     if rests:
-        book._refuse_duplicate(row.order_id)
+        book._reject_duplicate(row.order_id)
     if row.kind == Kind.SEED:
-        book._refuse_seed(incoming)
+        book._reject_seed(incoming)
         book._add(incoming, [])
         return
     if row.flags & Flag.POST_ONLY:
-        book._refuse_post_only(incoming, row.now_s)
+        book._reject_post_only(incoming, row.now_s)
     if row.flags & Flag.FOK:
-        book._refuse_unfillable(incoming, row.policy, row.now_s)
+        book._reject_unfillable(incoming, row.policy, row.now_s)
     book._execute(incoming, row.policy, row.now_s, rests=rests)
 
 
-def _replace(book: "Views", row: EventRow) -> None:
-    """Give a resting order another price or size."""
+def _replace(book: "Views", row: Command) -> None:
+    """Change the price or size of a resting order."""
     _check_flags(row)
     validation.check_price(row.price, book.lo, book.hi)
     size = _size(book, row)
@@ -369,30 +371,35 @@ def _replace(book: "Views", row: EventRow) -> None:
     book._replace(order, row.price, size, row.now_s, post_only=post_only, policy=row.policy)
 
 
-def _check_flags(row: EventRow) -> None:
-    """Refuse flags that are unknown or contradict the kind or each other."""
+def _check_flags(row: Command) -> None:
+    """Check that flags are known and do not contradict the kind or each other."""
     if row.flags & ~KNOWN_FLAGS:
-        raise InvalidInstructionError(f"flags must be within {KNOWN_FLAGS:#x}, not {row.flags:#x}")
+        raise InvalidInstructionError(f"flags must be within {KNOWN_FLAGS:#x}; got {row.flags:#x}")
     if (row.flags & Flag.SELF_TRADE) >> SELF_TRADE_SHIFT > max(SelfTrade):
-        raise InvalidInstructionError(f"no self-trade policy in flags {row.flags:#x}")
+        raise InvalidInstructionError(
+            f"flags must hold a self-trade policy from 0 to 4; got {row.flags:#x}"
+        )
     must_rest = row.flags & Flag.POST_ONLY or row.kind in (Kind.SEED, Kind.REPLACE)
     if must_rest and (row.flags & Flag.FOK or row.kind == Kind.IOC):
-        raise InvalidInstructionError(f"kind {row.kind} contradicts flags {row.flags:#x}")
+        raise InvalidInstructionError(f"kind {row.kind} does not allow flags {row.flags:#x}")
 
 
-def _size(book: "Views", row: EventRow) -> int:
-    """Read a size in lots as wei."""
+def _size(book: "Views", row: Command) -> int:
+    """Return the size of an event in wei."""
     if row.size <= 0:
-        raise InvalidAmountError(f"size must be 1 lot or more, not {row.size}")
+        raise InvalidAmountError(f"size must be 1 lot or more; got {row.size}")
     if row.size * book.lot_wei > SIZE_MAX:
         raise AmountTooLargeError(
-            f"size must be at most {SIZE_MAX // book.lot_wei} lots, not {row.size}"
+            f"size must be at most {SIZE_MAX // book.lot_wei} lots; got {row.size}"
         )
     return row.size * book.lot_wei
 
 
+# ----- the methods -------------------------------------------------------------------------
+
+
 class BatchMethods(Views):
-    """The part of a Book that executes records."""
+    """The methods of a Book that execute records."""
 
     @alone
     def run(
@@ -400,28 +407,29 @@ class BatchMethods(Views):
     ) -> "Records":
         """Execute a batch of records.
 
-        A refused event changes nothing. With a status array the run goes on behind it; without
-        one it stops there, and what came before stands. The compiled book releases the GIL, and
-        meanwhile refuses every other call with ``BookBusyError``.
+        A rejected event changes nothing. With a status array the run continues after it; without
+        one it stops there, and earlier events keep their effect. The compiled book releases the
+        GIL; until it returns, every other call raises ``BookBusyError``.
 
         Args:
             events: array of ``EVENT``. ``LIMIT``, ``IOC``, ``CANCEL``, ``REDUCE``, ``REPLACE``,
-                ``CLEAR`` and ``SEED`` are executed. ``TRADE``, ``FILL``, ``BBO`` and ``SETTLE`` are
-                records to compare with and skipped. Sizes in lots.
-            fills: array of ``FILL`` to write to, or None for one made to measure.
-            status: array of ``uint8`` to write to, 0 for what was done or skipped, else the
-                ``number`` of the error.
+                ``CLEAR`` and ``SEED`` are executed; ``TRADE``, ``FILL``, ``BBO`` and ``SETTLE`` are
+                skipped. Sizes in lots.
+            fills: array of ``FILL`` to write to; None creates one.
+            status: array of ``uint8`` to write to: 0 if the event was executed or skipped, else
+                the ``number`` of the error.
 
         Returns:
-            The fills, in order; the head of ``fills`` where that was given.
+            The fills, in order; the first rows of ``fills`` if it was passed.
 
         Raises:
             InvalidArrayError: an array has the wrong type, dtype, layout or length.
-            RunRejectedError: no status array, and an event was refused; it has index, code and fills.
-            FillsFullError: the fills of an event do not fit; it was not executed, and
-                ``run(events[index:])`` goes on.
+            RunRejectedError: an event was rejected and there is no status array; the error has
+                index, code and fills.
+            FillsFullError: the fills of an event do not fit; it was not executed. Continue with
+                ``run(events[index:])``.
 
-        An event is refused, in this order, with ``INVALID_KIND``, ``INVALID_INSTRUCTION``
+        An event is rejected, in this order, with ``INVALID_KIND``, ``INVALID_INSTRUCTION``
         (flags), ``INVALID_SIDE``, ``INVALID_ORDER_ID``, ``INVALID_OWNER``,
         ``PRICE_OUT_OF_RANGE``, ``INVALID_AMOUNT``, ``AMOUNT_TOO_LARGE``, ``ORDER_EXPIRED``,
         ``DUPLICATE_ORDER``, ``UNKNOWN_ORDER``, ``SIZE_NOT_REDUCED``,
@@ -448,52 +456,55 @@ class BatchMethods(Views):
         stop: int | None = None,
         until_ns: int | None = None,
     ) -> tuple[int, int, int, bool]:
-        """Execute a stretch of a batch, as far as time and room go.
+        """Execute a range of a batch, as far as time and room allow.
 
-        It executes what :meth:`run` executes and refuses what that refuses. It ends behind the
-        last event of the stretch, before an event whose fills do not fit into ``fills``, before
-        any event while ``bests`` is full, before one of another ``instrument``, behind one that
-        filled a resting order of ``watch`` or cleared the book while there is one to watch, or
-        behind one whose fills are not the recorded ones. Who calls it often checks the arrays but
-        once, by :meth:`lend` and :meth:`proceed`.
+        Events are executed and rejected as by :meth:`run`. The range ends:
+
+        - after event ``stop - 1``, or before the first event later than ``until_ns``;
+        - before an event of another ``instrument``;
+        - before an event whose fills do not fit into ``fills``, or if ``bests`` is full;
+        - after an event that filled a resting order of ``watch``, or cleared the book while
+          ``watch`` is set;
+        - with ``verify``, after a command whose fills differ from the recorded ones.
 
         Args:
             events: array of ``EVENT``.
-            fills: array of ``FILL`` to write to; ``event`` counts from the first of ``events``,
-                which is number ``base``.
-            status: as for :meth:`run`; only the places of events executed are written.
-            bests: array of ``BEST`` to write to, a row for each event that changed the best price
-                or the size there; None writes none.
+            fills: array of ``FILL`` to write to; its field ``event`` is the index in ``events``
+                plus ``base``.
+            status: as for :meth:`run`; only executed events are written.
+            bests: array of ``BEST`` to write to, a row for each event that changed a best price
+                or its size; None writes none.
             kinds: array of ``uint8`` to write to, at least as long as events: the kind of each
                 event executed or skipped; None writes none.
-            differs: array of ``uint8`` to write to, at least as long as events: 1 where the fills
-                of a command executed are not the recorded ones, as for ``verify``; nothing else is
-                written. None writes none.
-            base: the number of the first of ``events`` in ``fills`` and ``bests``.
-            instrument: which events are of this book; None is all.
-            watch: an owner; 0 watches nobody.
-            passes: whether fills of ``watch`` are only told of and do not end it.
-            verify: whether the fills of each command must be, in order, the resting order, size
-                and price of the ``FILL`` events right behind it, also of those behind ``stop``.
-            start: index of the first event of the stretch.
-            stop: index behind its last one; None is the end of ``events``.
-            until_ns: the stretch ends before the first event that is later; None is any time.
+            differs: array of ``uint8`` to write to, at least as long as events: 1 for each
+                command whose fills differ from the recorded ones, as for ``verify``; other items
+                stay unchanged. None writes none.
+            base: number of the first event in ``fills`` and ``bests``.
+            instrument: the instrument of this book; None accepts all events.
+            watch: an owner; 0 is none.
+            passes: fills of ``watch`` are reported but do not end the range.
+            verify: end after a command whose fills differ in order, resting order, size or price
+                from the ``FILL`` events that follow it, even beyond ``stop``.
+            start: index of the first event.
+            stop: index after the last event; None is the end of ``events``.
+            until_ns: the latest time; None is no limit.
 
         Returns:
-            Index of the first event not executed, how many rows were written to ``fills`` and to
-            ``bests``, and whether ``watch`` or ``verify`` ended it, or a fill was let pass.
+            Index of the first event not executed, rows written to ``fills`` and to ``bests``, and
+            whether ``watch`` or ``verify`` ended the range or ``passes`` let a fill pass.
 
         Raises:
             InvalidArrayError: an array has the wrong type, dtype, layout or length.
             ValueError: a number is out of range.
-            RunRejectedError: no status array, and an event was refused; it has index, code and fills.
+            RunRejectedError: an event was rejected and there is no status array; the error has
+                index, code and fills.
         """
-        lent = Lent(*check_advance(events, fills, status, bests, kinds, differs))
-        how = (base, instrument, watch, passes, verify, start, stop, until_ns)
-        return proceed(self, lent, 0, 0, None, *how)
+        arrays = PreparedArrays(*check_advance(events, fills, status, bests, kinds, differs))
+        options = (base, instrument, watch, passes, verify, start, stop, until_ns)
+        return execute_range(self, arrays, 0, 0, None, *options)
 
     @staticmethod
-    def lend(
+    def _lend(
         events: "Records",
         fills: "Records",
         *,
@@ -501,23 +512,20 @@ class BatchMethods(Views):
         bests: "Records | None" = None,
         kinds: "Status | None" = None,
         differs: "Status | None" = None,
-    ) -> Lent:
-        """Check arrays once for many stretches, in whatever books.
+    ) -> PreparedArrays:
+        """Check the arrays of :meth:`advance` once for many calls of :meth:`_proceed`.
 
-        The arrays are those of :meth:`advance`. What is given back holds their memory.
-
-        Raises:
-            InvalidArrayError: an array has the wrong type, dtype, layout or length.
+        Any book may use the result. It holds the memory of the arrays.
         """
-        return Lent(*check_advance(events, fills, status, bests, kinds, differs))
+        return PreparedArrays(*check_advance(events, fills, status, bests, kinds, differs))
 
     @alone
-    def proceed(
+    def _proceed(
         self,
-        lent: Lent,
-        filled: int,
-        told: int,
-        most: int | None,
+        arrays: PreparedArrays,
+        fill_count: int,
+        best_count: int,
+        best_limit: int | None,
         base: int,
         instrument: int | None,
         watch: int,
@@ -528,36 +536,16 @@ class BatchMethods(Views):
         until_ns: int | None,
         /,
     ) -> tuple[int, int, int, bool]:
-        """Execute a stretch as :meth:`advance` does, of arrays lent; made to be called often.
+        """Execute a range as :meth:`advance` does, with arrays from :meth:`_lend`.
 
-        Args:
-            lent: what :meth:`lend` gave.
-            filled: how many rows of ``fills`` are written already.
-            told: how many rows of ``bests`` are.
-            most: after how many more of them it ends; 0 writes none, None is as many as there is
-                room for.
-            base: as for :meth:`advance`, and so all that follow.
-            instrument: which events are of this book.
-            watch: an owner.
-            passes: whether fills of ``watch`` are let pass.
-            verify: whether fills that are not the recorded ones end it.
-            start: index of the first event of the stretch.
-            stop: index behind its last one.
-            until_ns: the latest time.
-
-        Returns:
-            As :meth:`advance`; rows of ``fills`` and ``bests`` are counted with those written
-            before.
-
-        Raises:
-            TypeError: nothing was lent.
-            ValueError: a number is out of range.
-            RunRejectedError: no status array, and an event was refused; it has index, code and fills.
+        Rows are written after the first ``fill_count`` and ``best_count`` ones, and the result
+        counts those as well. ``best_limit`` is the number of new rows of ``bests`` after which the
+        range ends; 0 writes none, None is the room in the array.
         """
-        if type(lent) is not Lent:
-            raise TypeError(f"proceed needs what lend gave, not {type(lent).__name__}")
-        how = (base, instrument, watch, passes, verify, start, stop, until_ns)
-        return proceed(self, lent, filled, told, most, *how)
+        if type(arrays) is not PreparedArrays:
+            raise TypeError(f"arrays must come from _lend; got {type(arrays).__name__}")
+        options = (base, instrument, watch, passes, verify, start, stop, until_ns)
+        return execute_range(self, arrays, fill_count, best_count, best_limit, *options)
 
     @alone
     def seed(self, events: "Records") -> int:
@@ -567,16 +555,14 @@ class BatchMethods(Views):
             events: array of ``EVENT``, all of kind ``SEED``.
 
         Returns:
-            How many orders were rested, all of them.
+            The number of orders, all of which rest.
 
         Raises:
             InvalidArrayError: the array has the wrong type, dtype or layout.
-            InvalidKindError: an event is no ``SEED``; nothing was done.
-            RunRejectedError: an event was refused as by :meth:`run`; what came before stands.
+            InvalidKindError: an event is not of kind ``SEED``; no event was executed.
+            RunRejectedError: an event was rejected as by :meth:`run`; earlier events keep
+                their effect.
         """
         events = check_seed(events)
         run(self, events, None, None)
         return len(events)
-
-
-# MERGED clob.book._batch_py: The batch door of the plain-Python Book: records in, fills out.

@@ -1,8 +1,8 @@
-"""The Book in plain Python: the specification of the compiled one, its types and its oracle.
+"""The Book in plain Python: the reference for the compiled Book, its types and documentation.
 
-Readable before fast. What the compiled Book does is right when it does the same as this one,
-which stands on the queues and their matching (:mod:`clob.book._matching_py`), on the questions one may
-ask (:mod:`clob.book._queries_py`) and on the door for batches (:mod:`clob.book._batch_py`).
+Written to be read, not to be fast; tests compare the compiled Book with it. It consists of
+matching (:mod:`clob.book._matching_py`), queries (:mod:`clob.book._queries_py`), the batch
+interface (:mod:`clob.book._batch_py`) and the single commands below.
 """
 
 from clob.book import validation
@@ -18,21 +18,21 @@ from clob.units import TIME_MAX
 class Book(BatchMethods):
     """The order book of one outcome token: price-time priority on a grid of integer prices.
 
-    Commands go in, events come out. A refused command raises a
-    :class:`~clob.errors.RejectedError` and changes nothing, not even ``seq``. Where several rules
-    refuse, the error is the first of them in :mod:`clob.errors`.
+    Commands return events. A rejected command raises a :class:`~clob.errors.RejectedError` and
+    changes nothing, not even ``seq``. A command that breaks several rules raises the error that
+    comes first in :mod:`clob.errors`.
 
     Args:
         lo: the lowest price, in ticks.
         hi: the highest price, in ticks; a book spans at most ``TICKS_MAX`` prices.
-        token: the token of the book; orders for another are refused. Empty takes any.
+        token: token of the book; orders for another token are rejected. Empty accepts any.
         lot_wei: every size is a multiple of this; the unit of sizes in records.
-        capacity: how many resting orders to make room for beforehand. The compiled book then
-            does not pause to grow; more orders than that are welcome.
-        market: what events and depth name as their market.
+        capacity: number of resting orders to allocate memory for. The compiled book does not
+            pause to grow below it; it is not a limit.
+        market: market named in events and depth.
 
     Raises:
-        InvalidBookError: any of them is of the wrong type or out of range.
+        InvalidBookError: an argument has the wrong type or is out of range.
 
     >>> from clob import Side
     >>> book = Book(token="101")
@@ -60,81 +60,83 @@ class Book(BatchMethods):
 
     @alone
     def submit(self, order: Order, now_ms: int = 0, trades_max: int | None = None) -> list[Event]:
-        """Match an order against the book; rest what is left of it.
+        """Match an order against the book and rest the remainder.
 
         Args:
-            order: its ``price`` in ticks, its ``size`` in wei.
-            now_ms: the time of the command, Unix milliseconds. Resting orders it meets whose
-                expiration lies before it are removed instead of traded with.
-            trades_max: how many trades it may make at most, 1 or more; None is any number.
+            order: the order, ``price`` in ticks and ``size`` in wei.
+            now_ms: time of the command, Unix milliseconds. Resting orders on its path that
+                expired earlier are removed instead of traded.
+            trades_max: maximum number of trades, 1 or more; None is no limit.
 
         Returns:
-            The events, oldest first. For each order met a ``Trade`` and, where that empties the
-            resting order, its ``OrderRemoved``; in the end ``OrderAdded`` if something rests.
+            The events, oldest first: a ``Trade`` for each resting order that it matches,
+            followed by ``OrderRemoved`` if that order is filled; finally ``OrderAdded`` if a
+            remainder rests.
 
         Raises:
-            TypeError: it is no ``Order``.
+            TypeError: ``order`` is not an ``Order``.
             InvalidTimeError: ``now_ms`` is not an integer from 0 to ``TIME_MAX``.
             InvalidInstructionError: ``trades_max``, time in force, post-only, self-trade or
-                expiration are of the wrong type or contradict each other.
-            InvalidSideError: the side is no ``Side``.
-            InvalidOrderIdError: the id is no text and no integer from 0 below 2**63.
-            InvalidOwnerError: the maker is no text.
+                expiration have the wrong type or contradict each other.
+            InvalidSideError: the side is not a ``Side``.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**63 - 1.
+            InvalidOwnerError: the maker is not a ``str``.
             TokenNotInMarketError: the order is for another token.
             PriceOutOfRangeError: the price is not on the grid.
-            InvalidAmountError: the size is not positive or no multiple of the lot.
+            InvalidAmountError: the size is not positive or not a multiple of the lot.
             AmountTooLargeError: the size is above ``SIZE_MAX``.
             OrderExpiredError: the second of ``now_ms`` is after ``order.expiration_s``.
-            DuplicateOrderError: it may rest, and an order of its id rests already. An order that
-                never rests may bear the id of one that does, as where a recorded exchange lets an
-                order be amended into a trade.
-            PostOnlyWouldCrossError: it is post-only and would trade.
-            FokNotFillableError: it is fill-or-kill and cannot trade whole.
-            TooManyTradesError: it would make more than ``trades_max`` trades.
+            DuplicateOrderError: an order with this id rests. Orders that never rest (IOC, FOK)
+                may repeat the id, since some recorded exchanges amend an order into a trade.
+            PostOnlyWouldCrossError: the order is post-only and would trade.
+            FokNotFillableError: the order is fill-or-kill and cannot trade its whole size.
+            TooManyTradesError: the order would make more than ``trades_max`` trades.
 
-        Source: specification, "What the service does", 2 and 3. O(orders met + log levels).
+        Source: specification, "What the service does", 2 and 3. O(orders matched + log levels).
         """
         validation.check_trades_max(trades_max)
         order = validation.plain_order(order)
         incoming = self._admit(order, now_ms)
         rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
         if rests:
-            self._refuse_duplicate(order.id)
+            self._reject_duplicate(order.id)
         now_s = now_ms // 1000
         policy = order.self_trade or SelfTrade.NONE
         if order.post_only:
-            self._refuse_post_only(incoming, now_s)
+            self._reject_post_only(incoming, now_s)
         if order.time_in_force is TimeInForce.FOK:
-            self._refuse_unfillable(incoming, policy, now_s)
-        self._refuse_too_many(incoming, policy, now_s, trades_max)
+            self._reject_unfillable(incoming, policy, now_s)
+        self._reject_too_many_trades(incoming, policy, now_s, trades_max)
         return self._execute(incoming, policy, now_s, rests=rests)
 
     @alone
     def rest(self, order: Order, now_ms: int = 0, before: str | int | None = None) -> list[Event]:
-        """Rest an order without matching, as when a book is restored from a snapshot.
+        """Rest an order without matching, for example to restore a snapshot.
 
         Args:
-            order: as for :meth:`submit`; its time in force and policies are checked but unused.
-            now_ms: the time of the command, Unix milliseconds.
-            before: a resting order of the same side and price to stand in front of, by id or
-                number; None is last in its queue.
+            order: as for :meth:`submit`; time in force and policies are checked but not used.
+            now_ms: time of the command, Unix milliseconds.
+            before: id or number of a resting order of the same side and price to insert in front
+                of; None appends to the queue.
 
         Returns:
-            Its ``OrderAdded``, alone in a list.
+            One ``OrderAdded``.
 
         Raises:
             RejectedError: as :meth:`submit` up to ``DuplicateOrderError``; as :meth:`order` for
-                ``before``; ``InvalidInstructionError`` where that stands in another queue; then
-                ``SeedWouldCrossError`` where a resting order of the other side could trade.
+                ``before``; ``InvalidInstructionError`` if ``before`` is in another queue; then
+                ``SeedWouldCrossError`` if a resting order of the other side could trade.
         """
         order = validation.plain_order(order)
         resting = self._admit(order, now_ms)
         if order.time_in_force in (TimeInForce.IOC, TimeInForce.FOK):
-            raise InvalidInstructionError(f"an order to rest cannot be {order.time_in_force!r}")
-        self._refuse_duplicate(order.id)
+            raise InvalidInstructionError(
+                f"rest needs time_in_force GTC or GTD; got {order.time_in_force!r}"
+            )
+        self._reject_duplicate(order.id)
         following = None if before is None else self._find(before)
-        self._refuse_elsewhere(resting, following)
-        self._refuse_seed(resting)
+        self._reject_other_queue(resting, following)
+        self._reject_seed(resting)
         events: list[Event] = []
         self._add(resting, events)
         self._move(resting, following)
@@ -147,21 +149,21 @@ class Book(BatchMethods):
         now_ms: int = 0,
         reason: RemovalReason = RemovalReason.CANCELLED,
     ) -> list[Event]:
-        """Take an order out of the book.
+        """Remove an order from the book.
 
         Args:
-            order_id: its id, or its number.
-            now_ms: the time of the command, Unix milliseconds.
-            reason: what the event is to say.
+            order_id: id or number of the order.
+            now_ms: time of the command, Unix milliseconds.
+            reason: reason for the event.
 
         Returns:
-            Its ``OrderRemoved``, alone in a list.
+            One ``OrderRemoved``.
 
         Raises:
             InvalidTimeError: ``now_ms`` is not an integer from 0 to ``TIME_MAX``.
-            InvalidInstructionError: the reason is no ``RemovalReason``.
-            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
-            UnknownOrderError: no such order rests.
+            InvalidInstructionError: the reason is not a ``RemovalReason``.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**64 - 1.
+            UnknownOrderError: no resting order has this id or number.
 
         O(log levels); the compiled book does it in constant time.
         """
@@ -173,23 +175,23 @@ class Book(BatchMethods):
 
     @alone
     def reduce(self, order_id: str | int, size: int, now_ms: int = 0) -> list[Event]:
-        """Make an order smaller; it keeps its place in the queue.
+        """Reduce the size of an order; it keeps its place in the queue.
 
         Args:
-            order_id: its id, or its number.
-            size: what is to remain of it, in wei.
-            now_ms: the time of the command, Unix milliseconds.
+            order_id: id or number of the order.
+            size: new remaining size, in wei.
+            now_ms: time of the command, Unix milliseconds.
 
         Returns:
-            Its ``OrderReduced``, alone in a list.
+            One ``OrderReduced``.
 
         Raises:
             InvalidTimeError: ``now_ms`` is not an integer from 0 to ``TIME_MAX``.
-            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
-            InvalidAmountError: the size is not positive or no multiple of the lot.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**64 - 1.
+            InvalidAmountError: the size is not positive or not a multiple of the lot.
             AmountTooLargeError: the size is above ``SIZE_MAX``.
-            UnknownOrderError: no such order rests.
-            SizeNotReducedError: the size is not below what remains.
+            UnknownOrderError: no resting order has this id or number.
+            SizeNotReducedError: the size is not below the remaining size.
         """
         validation.check_time(now_ms)
         validation.check_id(order_id)
@@ -207,35 +209,35 @@ class Book(BatchMethods):
         self_trade: SelfTrade | None = None,
         trades_max: int | None = None,
     ) -> list[Event]:
-        """Give an order another price or size.
+        """Change the price or size of an order.
 
-        A smaller size at the same price keeps its place in the queue. Anything else takes the
-        order out and brings it in again as if it were new: it may trade, and it queues last.
+        A smaller size at the same price keeps the place in the queue. Any other change removes
+        the order and submits it again: it may trade, and it queues last.
 
         Args:
-            order_id: its id, or its number; it stays the same.
-            price: its new limit, in ticks.
-            size: what is to remain of it, in wei.
-            now_ms: the time of the command, Unix milliseconds.
-            post_only: refuse if it would trade.
-            self_trade: what happens where it meets its maker's own orders.
-            trades_max: how many trades it may make at most, 1 or more; None is any number.
+            order_id: id or number of the order; both stay the same.
+            price: new limit, in ticks.
+            size: new remaining size, in wei.
+            now_ms: time of the command, Unix milliseconds.
+            post_only: reject the change if the order would trade.
+            self_trade: policy for resting orders of the same maker.
+            trades_max: maximum number of trades, 1 or more; None is no limit.
 
         Returns:
-            ``OrderReduced`` where it keeps its place; else ``OrderRemoved`` with the reason
-            ``REPLACED`` and then what :meth:`submit` returns.
+            ``OrderReduced`` if the order keeps its place; else ``OrderRemoved`` with the reason
+            ``REPLACED``, followed by the events of :meth:`submit`.
 
         Raises:
             InvalidTimeError: ``now_ms`` is not an integer from 0 to ``TIME_MAX``.
-            InvalidInstructionError: ``post_only`` or ``self_trade`` is of the wrong type.
-            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
+            InvalidInstructionError: ``post_only`` or ``self_trade`` has the wrong type.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**64 - 1.
             PriceOutOfRangeError: the price is not on the grid.
-            InvalidAmountError: the size is not positive or no multiple of the lot.
+            InvalidAmountError: the size is not positive or not a multiple of the lot.
             AmountTooLargeError: the size is above ``SIZE_MAX``.
-            UnknownOrderError: no such order rests.
-            OrderExpiredError: its expiration has passed.
-            PostOnlyWouldCrossError: ``post_only`` is set, and it would trade.
-            TooManyTradesError: it would make more than ``trades_max`` trades.
+            UnknownOrderError: no resting order has this id or number.
+            OrderExpiredError: the expiration of the order has passed.
+            PostOnlyWouldCrossError: ``post_only`` is set and the order would trade.
+            TooManyTradesError: the order would make more than ``trades_max`` trades.
         """
         validation.check_time(now_ms)
         validation.check_policy(post_only, self_trade)
@@ -258,15 +260,15 @@ class Book(BatchMethods):
         """Remove every order whose expiration has passed.
 
         Args:
-            now_ms: the time of the command, Unix milliseconds.
+            now_ms: time of the command, Unix milliseconds.
 
         Returns:
-            An ``OrderRemoved`` each, bids first, best price first, oldest first.
+            One ``OrderRemoved`` per order: bids first, best price first, oldest first.
 
         Raises:
             InvalidTimeError: ``now_ms`` is not an integer from 0 to ``TIME_MAX``.
 
-        O(resting orders) if any of them can expire.
+        O(resting orders) if any has an expiration.
         """
         validation.check_time(now_ms)
         due = [order for order in self._queued() if order.expired(now_ms // 1000)]
@@ -277,22 +279,22 @@ class Book(BatchMethods):
         """Remove every order.
 
         Args:
-            reason: what the events are to say.
+            reason: reason for the events.
 
         Returns:
-            An ``OrderRemoved`` each, bids first, best price first, oldest first.
+            One ``OrderRemoved`` per order: bids first, best price first, oldest first.
 
         Raises:
-            InvalidInstructionError: the reason is no ``RemovalReason``.
+            InvalidInstructionError: the reason is not a ``RemovalReason``.
         """
         validation.check_reason(reason)
         return self._remove_all(list(self._queued()), reason)
 
-    # ----- what would be -------------------------------------------------------------------
+    # ----- simulation and copies -----------------------------------------------------------
 
     @alone
     def simulate(self, order: Order, now_ms: int = 0, trades_max: int | None = None) -> list[Trade]:
-        """Say which trades an order would get; nothing changes.
+        """Return the trades that an order would make, without changing the book.
 
         Args:
             order: as for :meth:`submit`.
@@ -303,16 +305,16 @@ class Book(BatchMethods):
             The trades that :meth:`submit` would return, ``seq`` included.
 
         Raises:
-            RejectedError: what :meth:`submit` would raise.
+            RejectedError: as :meth:`submit`.
 
-        O(orders met); here O(resting orders), for it tries on a copy.
+        O(orders matched); here O(resting orders), since it works on a copy.
         """
         events = self._copy().submit(order, now_ms, trades_max)
         return [event for event in events if isinstance(event, Trade)]
 
     @alone
     def fork(self) -> "Book":
-        """Make an independent copy, with the same state and hash. O(resting orders)."""
+        """Return an independent copy with the same state and hash. O(resting orders)."""
         return self._copy()
 
     __copy__ = fork
@@ -320,13 +322,13 @@ class Book(BatchMethods):
     # ----- helpers -------------------------------------------------------------------------
 
     def _admit(self, order: Order, now_ms: int) -> QueuedOrder:
-        """Check all that holds for any new order, and take it in."""
+        """Check a new order against all rules that ignore the resting orders."""
         validation.check_order(order, self, now_ms)
         expiration_s = min(order.expiration_s, TIME_MAX)
         return QueuedOrder(order.id, order.maker, order.side, order.price, order.size, expiration_s)
 
     def _copy(self) -> "Book":
-        """Make an independent copy."""
+        """Return an independent copy."""
         twin = Book(self._lo, self._hi, self._token, self._lot_wei, 0, self._market)
         for order in self._queued():
             twin._add(order.copy(), [])

@@ -1,6 +1,6 @@
-"""The queues of the plain-Python Book and the matching in them: all that changes a book is here.
+"""The queues of the plain-Python Book and their matching: everything that changes a book.
 
-Nothing here checks a command; by the time one arrives it has passed. Sizes are wei.
+Commands were checked before they arrive here. Sizes are in wei.
 """
 
 from collections import OrderedDict
@@ -17,14 +17,14 @@ from clob.units import ORDER_ID_MAX
 
 
 class QueuedOrder:
-    """An order inside the book, incoming or resting; ``remaining`` is what changes."""
+    """An incoming or resting order; ``remaining`` decreases as it trades."""
 
     __slots__ = ("expiration_s", "id", "maker", "number", "price", "remaining", "side")
 
     def __init__(
         self, order_id: str | int, maker: str, side: Side, price: int, size: int, expiration_s: int
     ) -> None:
-        """Take over what an order says; a text id gets its number when the order rests."""
+        """A text id gets its number when the order rests."""
         self.id: str | int = order_id
         self.number: int = order_id if isinstance(order_id, int) else 0
         self.maker: str = maker
@@ -34,7 +34,7 @@ class QueuedOrder:
         self.expiration_s: int = expiration_s
 
     def copy(self) -> "QueuedOrder":
-        """Make an independent one."""
+        """Return an independent copy."""
         twin = QueuedOrder(
             self.id, self.maker, self.side, self.price, self.remaining, self.expiration_s
         )
@@ -42,11 +42,11 @@ class QueuedOrder:
         return twin
 
     def accepts(self, resting_price: int) -> bool:
-        """Say whether its limit allows a trade at a resting order's price."""
+        """Return whether the limit allows a trade at a resting order's price."""
         return resting_price <= self.price if self.side is Side.BUY else resting_price >= self.price
 
     def expired(self, now_s: int) -> bool:
-        """Say whether its expiration has passed; the second it names is still good."""
+        """Return whether the expiration has passed; the order is valid during that second."""
         return 0 < self.expiration_s < now_s
 
 
@@ -54,16 +54,16 @@ Queue = OrderedDict[str | int, QueuedOrder]
 
 
 class FillListener(Protocol):
-    """Who hears of trades and departures during a run."""
+    """Receives trades and departed orders during a run."""
 
     def reserve(self, trades: int) -> None:
-        """Hear how many trades are to come, and object if they are too many."""
+        """Called before an order with its number of trades; raises if they do not fit."""
 
     def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
-        """Hear of a trade."""
+        """Called after each trade."""
 
     def departure(self, order: QueuedOrder) -> None:
-        """Hear of an order that left."""
+        """Called when an order leaves the book."""
 
 
 class Queues:
@@ -75,52 +75,52 @@ class Queues:
         self._orders: dict[str | int, QueuedOrder] = {}
         self._named: dict[int, QueuedOrder] = {}
         self._next_number = ORDER_ID_MAX + 1
-        # Keyed so that the best price of either side comes first: the highest bid, the lowest ask.
+        # The best price of each side comes first: the highest bid, the lowest ask.
         self._sides: tuple[SortedDict[int, Queue], SortedDict[int, Queue]] = (
             SortedDict(neg),
             SortedDict(),
         )
-        self._recorder: FillListener | None = None
+        self._listener: FillListener | None = None
 
-    # ----- looking -------------------------------------------------------------------------
+    # ----- reading and rejections ----------------------------------------------------------
 
     def _queued(self) -> Iterator[QueuedOrder]:
-        """Go over all resting orders: bids first, best price first, oldest first."""
+        """Iterate over resting orders: bids first, best price first, oldest first."""
         for levels in self._sides:
             for queue in levels.values():
                 yield from queue.values()
 
     def _opposite(self, incoming: QueuedOrder) -> Iterator[QueuedOrder]:
-        """Go over the resting orders that the limit of an order reaches, as it would meet them."""
+        """Iterate over the resting orders within the limit of an order, in matching order."""
         for price, queue in self._sides[1 - incoming.side].items():
             if not incoming.accepts(price):
                 return
             yield from queue.values()
 
-    def _refuse_duplicate(self, order_id: str | int) -> None:
-        """Refuse the id of an order that rests."""
+    def _reject_duplicate(self, order_id: str | int) -> None:
+        """Reject the id of a resting order."""
         if order_id in self._orders:
             raise rejections.duplicate(order_id)
 
-    def _refuse_post_only(self, incoming: QueuedOrder, now_s: int) -> None:
-        """Refuse an order that would trade; expired resting orders do not count."""
+    def _reject_post_only(self, incoming: QueuedOrder, now_s: int) -> None:
+        """Reject an order that would trade; expired resting orders do not count."""
         for resting in self._opposite(incoming):
             if not resting.expired(now_s):
                 raise rejections.would_cross(incoming.side, incoming.price, resting.price)
 
-    def _refuse_seed(self, incoming: QueuedOrder) -> None:
-        """Refuse an order to be rested whose limit reaches the other side."""
+    def _reject_seed(self, incoming: QueuedOrder) -> None:
+        """Reject an order to rest whose limit reaches the other side."""
         for resting in self._opposite(incoming):
             raise rejections.seed_would_cross(incoming.side, incoming.price, resting.price)
 
-    def _refuse_elsewhere(self, order: QueuedOrder, following: QueuedOrder | None) -> None:
-        """Refuse to rest an order in front of one that stands in another queue."""
+    def _reject_other_queue(self, order: QueuedOrder, following: QueuedOrder | None) -> None:
+        """Reject resting an order in front of one from another queue."""
         if following and (following.side, following.price) != (order.side, order.price):
             raise rejections.other_queue(following.id)
 
-    def _refuse_unfillable(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> None:
-        """Refuse an order that does not find all of its size."""
-        found = 0
+    def _reject_unfillable(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> None:
+        """Reject a fill-or-kill order that cannot trade its whole size."""
+        fillable = 0
         for resting in self._opposite(incoming):
             if resting.expired(now_s):
                 continue
@@ -128,41 +128,41 @@ class Queues:
                 if policy is SelfTrade.CANCEL_RESTING:
                     continue
                 break
-            found += resting.remaining
-            if found >= incoming.remaining:
+            fillable += resting.remaining
+            if fillable >= incoming.remaining:
                 return
-        raise rejections.not_fillable(incoming.price, found, incoming.remaining)
+        raise rejections.not_fillable(incoming.price, fillable, incoming.remaining)
 
     # ----- matching ------------------------------------------------------------------------
 
     def _execute(
         self, incoming: QueuedOrder, policy: SelfTrade, now_s: int, *, rests: bool
     ) -> list[Event]:
-        """Match an order and rest what is left, if it may."""
-        self._foretell(incoming, policy, now_s)
+        """Match an order, and rest the remainder if ``rests``."""
+        self._reserve_trades(incoming, policy, now_s)
         events: list[Event] = []
         self._match(incoming, policy, now_s, events)
         if incoming.remaining and rests:
             self._add(incoming, events)
         return events
 
-    def _refuse_too_many(
+    def _reject_too_many_trades(
         self, incoming: QueuedOrder, policy: SelfTrade, now_s: int, trades_max: int | None
     ) -> None:
-        """Refuse an order that would make more trades than are allowed."""
+        """Reject an order that would make more than ``trades_max`` trades."""
         if trades_max is None:
             return
-        taken = list(self._foresee(incoming, policy, now_s))
-        if len(taken) > trades_max:
-            raise rejections.too_many_trades(len(taken), trades_max, taken[trades_max - 1])
+        sizes = list(self._predict(incoming, policy, now_s))
+        if len(sizes) > trades_max:
+            raise rejections.too_many_trades(len(sizes), trades_max, sizes[trades_max - 1])
 
-    def _foretell(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> None:
-        """Tell the recorder of a run how many trades an order will get, before anything changes."""
-        if self._recorder:
-            self._recorder.reserve(sum(1 for _ in self._foresee(incoming, policy, now_s)))
+    def _reserve_trades(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> None:
+        """Announce the number of trades of an order to the listener, before anything changes."""
+        if self._listener:
+            self._listener.reserve(sum(1 for _ in self._predict(incoming, policy, now_s)))
 
-    def _foresee(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> Iterator[int]:
-        """Go over the trades an order will get: how much of it is gone after each."""
+    def _predict(self, incoming: QueuedOrder, policy: SelfTrade, now_s: int) -> Iterator[int]:
+        """Yield for each trade of an order the size used up after it."""
         left = incoming.remaining
         for resting in self._opposite(incoming):
             if resting.expired(now_s):
@@ -179,7 +179,7 @@ class Queues:
     def _match(
         self, incoming: QueuedOrder, policy: SelfTrade, now_s: int, events: list[Event]
     ) -> None:
-        """Meet the best resting order as long as there is one within the limit.
+        """Match against the best resting order while its price is within the limit.
 
         "Best price matches first: highest bid, lowest ask. At the same price, the older order
         matches first." -- specification, What the service does, 2
@@ -198,7 +198,7 @@ class Queues:
                 self._trade(incoming, resting, events)
 
     def _trade(self, incoming: QueuedOrder, resting: QueuedOrder, events: list[Event]) -> None:
-        """Trade as much as both have, at the resting order's price."""
+        """Trade the smaller of both sizes at the resting order's price."""
         size = min(incoming.remaining, resting.remaining)
         incoming.remaining -= size
         resting.remaining -= size
@@ -219,15 +219,15 @@ class Queues:
                 incoming_side=incoming.side,
             )
         )
-        if self._recorder:
-            self._recorder.trade(resting, incoming, size)
+        if self._listener:
+            self._listener.trade(resting, incoming, size)
         if not resting.remaining:
             self._remove(resting, RemovalReason.FILLED, events)
 
     def _prevent(
         self, incoming: QueuedOrder, resting: QueuedOrder, policy: SelfTrade, events: list[Event]
     ) -> None:
-        """Keep two orders of one maker from trading, as the policy says."""
+        """Apply the self-trade policy to two orders of one maker."""
         if policy is SelfTrade.DECREMENT:
             size = min(incoming.remaining, resting.remaining)
             incoming.remaining -= size
@@ -252,7 +252,7 @@ class Queues:
         policy: SelfTrade,
         trades_max: int | None = None,
     ) -> list[Event]:
-        """Shrink an order where it stands, or take it out and bring it in again."""
+        """Reduce an order in place, or remove it and submit it again."""
         if order.expired(now_s):
             raise rejections.expired(order.expiration_s, now_s)
         if price == order.price and size < order.remaining:
@@ -260,25 +260,25 @@ class Queues:
         renewed = order.copy()
         renewed.price, renewed.remaining = price, size
         if post_only:
-            self._refuse_post_only(renewed, now_s)
-        self._refuse_too_many(renewed, policy, now_s, trades_max)
-        self._foretell(renewed, policy, now_s)
+            self._reject_post_only(renewed, now_s)
+        self._reject_too_many_trades(renewed, policy, now_s, trades_max)
+        self._reserve_trades(renewed, policy, now_s)
         events: list[Event] = []
         self._remove(order, RemovalReason.REPLACED, events)
         events += self._execute(renewed, policy, now_s, rests=True)
-        if self._recorder and not renewed.remaining:
-            self._recorder.departure(renewed)
+        if self._listener and not renewed.remaining:
+            self._listener.departure(renewed)
         return events
 
     # ----- changing the queues -------------------------------------------------------------
 
     def _next_seq(self) -> int:
-        """Take the number of the next event."""
+        """Return the number of the next event."""
         self._seq += 1
         return self._seq
 
     def _add(self, order: QueuedOrder, events: list[Event]) -> None:
-        """Rest an order, last in its queue."""
+        """Append an order to its queue."""
         if not order.number and isinstance(order.id, str):
             order.number = self._next_number
             self._next_number += 1
@@ -302,24 +302,24 @@ class Queues:
         )
 
     def _move(self, order: QueuedOrder, following: QueuedOrder | None) -> None:
-        """Let the last order of a queue stand in front of another of it, if one is named."""
+        """Move the last order of a queue in front of ``following``, if given."""
         if following is None:
             return
         queue = self._sides[order.side][order.price]
-        names = list(queue)
-        for order_id in names[names.index(following.id) : -1]:
+        ids = list(queue)
+        for order_id in ids[ids.index(following.id) : -1]:
             queue.move_to_end(order_id)
 
     def _remove(self, order: QueuedOrder, reason: RemovalReason, events: list[Event]) -> None:
-        """Take an order out of its queue."""
+        """Remove an order."""
         levels = self._sides[order.side]
         queue = levels[order.price]
         del queue[order.id], self._orders[order.id]
         self._named.pop(order.number, None)
         if not queue:
             del levels[order.price]
-        if self._recorder and reason is not RemovalReason.REPLACED:
-            self._recorder.departure(order)
+        if self._listener and reason is not RemovalReason.REPLACED:
+            self._listener.departure(order)
         events.append(
             OrderRemoved(
                 seq=self._next_seq(),
@@ -332,20 +332,20 @@ class Queues:
         )
 
     def _remove_all(self, orders: list[QueuedOrder], reason: RemovalReason) -> list[Event]:
-        """Take several orders out, in the order given."""
+        """Remove several orders, in this sequence."""
         events: list[Event] = []
         for order in orders:
             self._remove(order, reason, events)
         return events
 
     def _reduce(self, order: QueuedOrder, size: int) -> list[Event]:
-        """Make an order smaller where it stands, or refuse to if that is not smaller."""
+        """Reduce an order in place; reject a size that is not smaller."""
         if size >= order.remaining:
             raise rejections.not_reduced(size, order.remaining)
         return self._shrink(order, size)
 
     def _shrink(self, order: QueuedOrder, size: int) -> list[Event]:
-        """Make an order smaller where it stands."""
+        """Reduce an order in place."""
         order.remaining = size
         return [
             OrderReduced(
@@ -359,5 +359,5 @@ class Queues:
 
 
 def _same_maker(incoming: QueuedOrder, resting: QueuedOrder) -> bool:
-    """Say whether two orders have one maker; nobody is never the same as nobody."""
+    """Return whether two orders have the same maker. An empty maker never matches itself."""
     return bool(incoming.maker) and incoming.maker == resting.maker

@@ -1,4 +1,4 @@
-"""What one may ask of the plain-Python Book without changing it."""
+"""The queries of the plain-Python Book: everything that reads it without changing it."""
 
 import functools
 from collections.abc import Callable
@@ -21,25 +21,25 @@ B = TypeVar("B", bound="Views")
 def alone(
     method: Callable[Concatenate[B, P], T],
 ) -> Callable[Concatenate[B, P], T]:
-    """Let one call into the book at a time; any other is refused with ``BookBusyError``."""
+    """Wrap a method so that a call during another one raises ``BookBusyError``."""
 
     @functools.wraps(method)
     def guarded(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            # Taking the only token out of a list is one step, also between threads.
-            self._door.pop()
+            # Popping the only item of a list is atomic, also between threads.
+            self._idle.pop()
         except IndexError:
             raise BookBusyError from None
         try:
             return method(self, *args, **kwargs)
         finally:
-            self._door.append(True)
+            self._idle.append(True)
 
     return guarded
 
 
 class Views(Queues):
-    """The part of a Book that answers questions."""
+    """The methods of a Book that read it."""
 
     def __init__(
         self, lo: int, hi: int, token: str, lot_wei: int, capacity: int, market: str
@@ -47,40 +47,40 @@ class Views(Queues):
         validation.check_book(lo, hi, token, lot_wei, capacity, market)
         super().__init__(token, market)
         self._lo, self._hi, self._lot_wei = lo, hi, lot_wei
-        self._door = [True]
+        self._idle = [True]
         self._departed: dict[int, str] = {}
 
     @property
     def lo(self) -> int:
-        """The lowest price of the grid, in ticks."""
+        """Lowest price of the grid, in ticks."""
         return self._lo
 
     @property
     def hi(self) -> int:
-        """The highest price of the grid, in ticks."""
+        """Highest price of the grid, in ticks."""
         return self._hi
 
     @property
     def token(self) -> str:
-        """The token of the book; empty for any."""
+        """Token of the book; empty accepts any."""
         return self._token
 
     @property
     def market(self) -> str:
-        """What events and depth name as their market."""
+        """Market named in events and depth."""
         return self._market
 
     @property
     def lot_wei(self) -> int:
-        """What every size is a multiple of, in wei."""
+        """Size of a lot in wei; every size is a multiple of it."""
         return self._lot_wei
 
     @property
     @alone
     def seq(self) -> int:
-        """The number of the last event; 0 before the first.
+        """Number of the last event; 0 before the first.
 
-        It may be set, to an integer from 0 below 2**63, where several books share one sequence.
+        Several books can share one sequence by setting it, to an integer from 0 to 2**63 - 1.
         """
         return self._seq
 
@@ -88,43 +88,43 @@ class Views(Queues):
     @alone
     def seq(self, value: int) -> None:
         if type(value) is not int or not 0 <= value <= ORDER_ID_MAX:
-            raise ValueError(f"seq must be an integer from 0 to {ORDER_ID_MAX}, not {value!r}")
+            raise ValueError(f"seq must be an integer from 0 to {ORDER_ID_MAX}; got {value!r}")
         self._seq = value
 
     @property
     @alone
     def best_bid(self) -> int | None:
-        """The highest price of a resting buy order, or None. O(1)."""
+        """Highest price of a resting buy order, or None. O(1)."""
         return next(iter(self._sides[Side.BUY]), None)
 
     @property
     @alone
     def best_ask(self) -> int | None:
-        """The lowest price of a resting sell order, or None. O(1)."""
+        """Lowest price of a resting sell order, or None. O(1)."""
         return next(iter(self._sides[Side.SELL]), None)
 
     @alone
     def __len__(self) -> int:
-        """How many orders rest."""
+        """Return the number of resting orders."""
         return len(self._orders)
 
     @alone
     def __contains__(self, order_id: object) -> bool:
-        """Whether an order rests, asked by its id or its number."""
-        # The exact types, for 1.0 and True would be found where 1 rests.
+        """Return whether an order rests, by id or number."""
+        # Exact types, since 1.0 and True equal 1.
         return type(order_id) in (str, int) and (
             order_id in self._orders or order_id in self._named
         )
 
     @alone
     def depth(self, limit: int | None = None) -> Depth:
-        """Take a picture of the book.
+        """Return the price levels of the book.
 
         Args:
-            limit: how many levels of each side at most, best first; None is all.
+            limit: maximum number of levels per side, best first; None is all.
 
         Returns:
-            The levels and the ``seq`` they were taken at.
+            The levels, and the ``seq`` of the last event they include.
 
         Raises:
             ValueError: the limit is negative.
@@ -132,45 +132,42 @@ class Views(Queues):
         O(levels).
         """
         if limit is not None and limit < 0:
-            raise ValueError(f"limit must be 0 or more, not {limit}")
+            raise ValueError(f"limit must be 0 or more; got {limit}")
         return self._depth(limit)
 
     @alone
     def order(self, order_id: str | int) -> Resting:
-        """Look at one resting order.
+        """Return one resting order.
 
         Args:
-            order_id: its id, or its number.
-
-        Returns:
-            What it is and what is left of it.
+            order_id: id or number of the order.
 
         Raises:
-            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
-            UnknownOrderError: no such order rests.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**64 - 1.
+            UnknownOrderError: no resting order has this id or number.
         """
-        return _picture(self._find(order_id))
+        return _resting(self._find(order_id))
 
     @alone
     def orders(self) -> list[Resting]:
         """List all resting orders: bids first, best price first, oldest first. O(orders)."""
-        return [_picture(order) for order in self._queued()]
+        return [_resting(order) for order in self._queued()]
 
     @alone
     def behind(self, order_id: str | int) -> str | int | None:
-        """Give the id of the order right behind one in its queue, or None. Here O(its queue).
+        """Return the id of the next order in the queue of an order, or None. Here O(queue length).
 
         Args:
-            order_id: its id, or its number.
+            order_id: id or number of the order.
 
         Raises:
-            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
-            UnknownOrderError: no such order rests.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**64 - 1.
+            UnknownOrderError: no resting order has this id or number.
         """
         order = self._find(order_id)
-        names = list(self._sides[order.side][order.price])
-        place = names.index(order.id) + 1
-        return names[place] if place < len(names) else None
+        ids = list(self._sides[order.side][order.price])
+        index = ids.index(order.id) + 1
+        return ids[index] if index < len(ids) else None
 
     @alone
     def ids(self) -> list[str | int]:
@@ -179,19 +176,19 @@ class Views(Queues):
 
     @alone
     def ahead(self, order_id: str | int) -> Ahead:
-        """Say what stands in front of an order at its price.
+        """Return the number and size of the orders ahead of one in its queue.
 
         Args:
-            order_id: its id, or its number.
+            order_id: id or number of the order.
 
         Returns:
-            How many orders and how much of them, in wei.
+            Number of orders, and their remaining size in wei.
 
         Raises:
-            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
-            UnknownOrderError: no such order rests.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**64 - 1.
+            UnknownOrderError: no resting order has this id or number.
 
-        O(orders in front).
+        O(orders ahead).
         """
         order = self._find(order_id)
         num_orders = size = 0
@@ -204,17 +201,17 @@ class Views(Queues):
 
     @alone
     def number_of(self, order_id: str | int) -> int:
-        """Give the number that stands for an order in records.
+        """Return the number of an order in records.
 
         Args:
             order_id: the id of a resting order, or any integer below 2**63.
 
         Returns:
-            An integer id itself; for a text id its number, 2**63 or more.
+            The integer id itself; for a text id its number, 2**63 or more.
 
         Raises:
-            InvalidOrderIdError: the id is neither a text nor an integer from 0 below 2**64.
-            UnknownOrderError: no order of that text id, or of that number, rests.
+            InvalidOrderIdError: the id is not a ``str`` or an integer from 0 to 2**64 - 1.
+            UnknownOrderError: no resting order has this text id or number.
         """
         validation.check_id(order_id)
         if isinstance(order_id, int) and order_id <= ORDER_ID_MAX:
@@ -223,18 +220,18 @@ class Views(Queues):
 
     @alone
     def id_of(self, number: int) -> str | int:
-        """Give the id that a number in a record stands for.
+        """Return the order id of a number in a record.
 
         Args:
             number: a number from a fill or an event.
 
         Returns:
-            The text id of an order that rests, or that left during the last :meth:`run`;
-            an integer below 2**63 itself.
+            The text id of an order that rests or left during the last :meth:`run`; a number
+            below 2**63 is the id itself.
 
         Raises:
-            InvalidOrderIdError: the number is not an integer from 0 below 2**64.
-            UnknownOrderError: no such order rests or left during the last run.
+            InvalidOrderIdError: the number is not an integer from 0 to 2**64 - 1.
+            UnknownOrderError: no order with this number rests or left during the last run.
         """
         validation.check_number(number)
         if number <= ORDER_ID_MAX:
@@ -246,7 +243,7 @@ class Views(Queues):
         """Check all invariants of the book.
 
         Raises:
-            InvariantError: one is broken, which is a bug of this package.
+            InvariantError: an invariant is broken, which is a bug of this package.
 
         O(orders).
         """
@@ -257,14 +254,14 @@ class Views(Queues):
             for price, queue in levels.items():
                 self._check_queue(side, price, queue)
         if sum(len(queue) for side in self._sides for queue in side.values()) != len(self._orders):
-            raise InvariantError("an order is indexed but not queued")
+            raise InvariantError("an order is in the index but not in a queue")
         named = {order.number for order in self._orders.values() if isinstance(order.id, str)}
         if named != self._named.keys() or any(n >= self._next_number for n in named):
-            raise InvariantError("the numbers of text ids are not those of the resting orders")
+            raise InvariantError("the numbers of text ids do not match the resting orders")
 
     @alone
     def state_bytes(self) -> bytes:
-        """Write the whole state in canonical bytes, queue order included. O(orders)."""
+        """Return the whole state as canonical bytes, queue order included. O(orders)."""
         head = state.encode_head(
             self._lo,
             self._hi,
@@ -281,12 +278,15 @@ class Views(Queues):
         return b"".join([head, *(p for side in sides for p in state.encode_side(side))])
 
     def state_hash(self) -> bytes:
-        """Hash the canonical bytes, BLAKE2b of 32 bytes; equal hashes mean equal futures."""
+        """Return the 32-byte BLAKE2b hash of the canonical bytes.
+
+        Books with equal hashes respond equally to all further commands.
+        """
         return state.digest(self.state_bytes())
 
     @alone
     def __repr__(self) -> str:
-        """Draw the ladder of the best ten prices a side."""
+        """Draw the ladder of the best ten prices per side."""
         return ladder.ladder(self._depth(None), len(self._orders))
 
     @alone
@@ -297,7 +297,7 @@ class Views(Queues):
     # ----- helpers -------------------------------------------------------------------------
 
     def _depth(self, limit: int | None) -> Depth:
-        """Take a picture of the book."""
+        """Return the price levels of the book."""
         sides = (
             tuple(
                 Level(price, sum(order.remaining for order in queue.values()), len(queue))
@@ -308,7 +308,7 @@ class Views(Queues):
         return Depth(self._market, self._token, self._seq, *sides)
 
     def _find(self, order_id: str | int) -> QueuedOrder:
-        """Find a resting order by its id or its number."""
+        """Return a resting order by id or number."""
         validation.check_id(order_id)
         order = self._orders.get(order_id)
         if order is None and isinstance(order_id, int):
@@ -318,20 +318,20 @@ class Views(Queues):
         return order
 
     def _check_queue(self, side: Side, price: int, queue: Queue) -> None:
-        """Check one level."""
+        """Check the queue of one level."""
         if not queue or not self._lo <= price <= self._hi:
             raise InvariantError(f"level {price} is empty or off the grid")
         for order_id, order in queue.items():
             if (order.id, order.side, order.price) != (order_id, side, price):
-                raise InvariantError(f"order {order_id!r} stands in the wrong queue")
+                raise InvariantError(f"order {order_id!r} is in the wrong queue")
             if self._orders.get(order_id) is not order:
-                raise InvariantError(f"order {order_id!r} is queued but not indexed")
+                raise InvariantError(f"order {order_id!r} is in a queue but not in the index")
             if order.remaining <= 0 or order.remaining % self._lot_wei:
-                raise InvariantError(f"order {order_id!r} has {order.remaining} wei left")
+                raise InvariantError(f"order {order_id!r} has {order.remaining} wei remaining")
 
 
-def _picture(order: QueuedOrder) -> Resting:
-    """Show a queued order to the outside."""
+def _resting(order: QueuedOrder) -> Resting:
+    """Return the public view of a queued order."""
     return Resting(
         order_id=order.id,
         side=order.side,

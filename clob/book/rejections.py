@@ -1,4 +1,4 @@
-"""The refusals that need a look at the book, worded once for both books."""
+"""Rejections that depend on the resting orders, with texts that both books share."""
 
 from clob.book.validation import show
 from clob.errors import (
@@ -17,34 +17,34 @@ from clob.order import Side
 
 
 def duplicate(order_id: str | int) -> RejectedError:
-    """An order of this id rests."""
-    return DuplicateOrderError(f"an order {show(order_id)} rests in this book already")
+    """Reject a new order whose id rests."""
+    return DuplicateOrderError(f"order {show(order_id)} already rests in this book")
 
 
 def unknown(order_id: str | int) -> RejectedError:
-    """No order of this id rests."""
+    """Reject an id that no resting order has."""
     return UnknownOrderError(f"no order {show(order_id)} rests in this book")
 
 
 def expired(expiration_s: int, now_s: int) -> RejectedError:
-    """The expiration has passed."""
-    return OrderExpiredError(f"the order expired after second {expiration_s}, it is {now_s}")
+    """Reject a command on an order whose expiration has passed."""
+    return OrderExpiredError(f"the order expired at second {expiration_s}; the time is {now_s}")
 
 
 def other_queue(order_id: str | int) -> RejectedError:
-    """An order is to rest in front of one that stands in another queue."""
+    """Reject resting an order in front of one from another queue."""
     return InvalidInstructionError(
-        f"before must name an order of the same side and price, not {show(order_id)}"
+        f"before must name an order of the same side and price; got {show(order_id)}"
     )
 
 
 def not_reduced(size: int, remaining: int) -> RejectedError:
-    """The size of a reduction is not below what remains."""
-    return SizeNotReducedError(f"size must be below the {remaining} wei that remain, not {size}")
+    """Reject a reduction to a size that is not below the remaining one."""
+    return SizeNotReducedError(f"size must be below the remaining {remaining} wei; got {size}")
 
 
 def would_cross(side: Side, price: int, resting_price: int) -> RejectedError:
-    """A post-only order would trade."""
+    """Reject a post-only order that would trade."""
     error = PostOnlyWouldCrossError(
         f"a post-only {side.name} at {price} would trade at {resting_price}"
     )
@@ -53,31 +53,34 @@ def would_cross(side: Side, price: int, resting_price: int) -> RejectedError:
 
 
 def seed_would_cross(side: Side, price: int, resting_price: int) -> RejectedError:
-    """An order to be rested reaches the other side."""
-    return SeedWouldCrossError(f"a {side.name} at {price} cannot rest against {resting_price}")
-
-
-def not_fillable(price: int, found: int, size: int) -> RejectedError:
-    """A fill-or-kill order does not find all of its size."""
-    error = FokNotFillableError(f"only {found} wei can trade at {price} or better, not {size}")
-    error.__dict__["terms"] = price, found, size
-    return error
-
-
-def too_many_trades(trades: int, trades_max: int, fits: int) -> RejectedError:
-    """The order would make more trades than are allowed."""
-    return TooManyTradesError(
-        f"an order may make at most {trades_max} trades, not {trades}; a size of {fits} wei fits"
+    """Reject resting an order whose limit reaches the other side."""
+    return SeedWouldCrossError(
+        f"a {side.name} at {price} cannot rest: it crosses the order at {resting_price}"
     )
 
 
-def mirrored(refusal: RejectedError) -> RejectedError:
-    """Say a refusal of a book in the terms of the other token, at prices that make 100 with its."""
-    if isinstance(refusal, PostOnlyWouldCrossError):
-        side, price, resting_price = refusal.__dict__["terms"]
+def not_fillable(price: int, fillable: int, size: int) -> RejectedError:
+    """Reject a fill-or-kill order that cannot trade its whole size."""
+    error = FokNotFillableError(f"only {fillable} of {size} wei can trade at {price} or better")
+    error.__dict__["terms"] = price, fillable, size
+    return error
+
+
+def too_many_trades(trades: int, trades_max: int, size_at_max: int) -> RejectedError:
+    """Reject an order that would make more than ``trades_max`` trades."""
+    return TooManyTradesError(
+        f"an order may make at most {trades_max} trades; got {trades}, "
+        f"a size of {size_at_max} wei fits"
+    )
+
+
+def mirrored(rejection: RejectedError) -> RejectedError:
+    """Restate a rejection for the other token: the opposite side, and prices of 100 minus price."""
+    if isinstance(rejection, PostOnlyWouldCrossError):
+        side, price, resting_price = rejection.__dict__["terms"]
         other = Side.SELL if side is Side.BUY else Side.BUY
         return would_cross(other, 100 - price, 100 - resting_price)
-    if isinstance(refusal, FokNotFillableError):
-        price, found, size = refusal.__dict__["terms"]
-        return not_fillable(100 - price, found, size)
-    return refusal
+    if isinstance(rejection, FokNotFillableError):
+        price, fillable, size = rejection.__dict__["terms"]
+        return not_fillable(100 - price, fillable, size)
+    return rejection

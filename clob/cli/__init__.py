@@ -87,7 +87,7 @@ def _verify_one(path: Path) -> int:
     except ClobError as error:
         write(f"{name}: {error.code}: {error}")
         return CHECK_FAILED
-    refused = ", ".join(f"{code} {count:,}" for code, count in sorted(result.refused.items()))
+    refused = ", ".join(f"{code} {count:,}" for code, count in sorted(result.rejected.items()))
     write(
         f"{name}: ok, {result.frames:,} frames, {result.commands:,} commands, "
         f"refused {refused or 'none'}, last command {result.last_seq}, "

@@ -32,7 +32,7 @@ import msgspec
 
 from clob import commands, events
 
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
 """The version of all that stands in this file."""
 
 INTEGER_BYTES_MAX: Final = 32

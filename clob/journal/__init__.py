@@ -59,8 +59,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """How many frames there were."""
     commands: int
     """How many commands they held, the embedder's own ones included."""
-    refused: dict[str, int]
-    """How many commands were refused, by the code of the refusal."""
+    rejected: dict[str, int]
+    """Number of rejected commands by error code."""
     last_seq: int
     """The number of the last command."""
     event_hash: bytes
@@ -291,7 +291,7 @@ class _Replay:
         self.chain_hash = chain_hash
         self.next_seq = next_seq
         self.frames = self.commands = 0
-        self.refused: dict[str, int] = {}
+        self.rejected: dict[str, int] = {}
 
     def take(self, frame: Frame) -> None:
         """Run the commands of a frame."""
@@ -314,7 +314,7 @@ class _Replay:
         try:
             return self.matcher.apply(command)
         except RejectedError as refusal:
-            self.refused[refusal.code] = self.refused.get(refusal.code, 0) + 1
+            self.rejected[refusal.code] = self.rejected.get(refusal.code, 0) + 1
             return refusal
 
     def compare(self, what: str, stated: bytes | None, found: bytes) -> None:
@@ -327,7 +327,7 @@ class _Replay:
         return Verified(
             frames=self.frames,
             commands=self.commands,
-            refused=self.refused,
+            rejected=self.rejected,
             last_seq=self.next_seq - 1,
             event_hash=self.event_hash,
             state_hash=self.matcher.state_hash(),

@@ -28,8 +28,8 @@ from clob.errors import (
 MAGIC: Final = b"CLOBFRM"
 """What a frame begins with."""
 
-FRAME_VERSION: Final = 1
-"""The version of the frames written here, and the newest that is read."""
+FRAME_VERSION: Final = 2
+"""The version of the frames written here, and the only one that is read."""
 
 HASH_BYTES: Final = 32
 """How long a hash is."""
@@ -325,7 +325,7 @@ def _whole_length(
         newer = version > FRAME_VERSION
         refuse(
             FrameNewerError if newer else FrameMalformedError,
-            f"its version must be 1 to {FRAME_VERSION}, not {version}",
+            f"unsupported journal version {version} (expected {FRAME_VERSION})",
         )
     if len(head) < _HEAD.size:
         refuse(FrameTruncatedError, f"{len(head)} bytes are left, and its head has {_HEAD.size}")

@@ -1,7 +1,4 @@
-"""The Matcher: every market behind one door, commands in and events out.
-
-What happens behind the door stands in :mod:`clob.matcher.engine` and the modules it leads to.
-"""
+"""The matcher: all markets behind one interface, commands in and events out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -33,16 +30,17 @@ from clob.depth import Ahead, Depth
 from clob.errors import RejectedError, UnknownOrderError
 from clob.events import Event, Rejected, Trade
 from clob.market import Balance, Limits, Market, Mode
-from clob.matcher import compiled as compiled
+from clob.matcher import compiled as compiled  # first: it may switch the others to their source
 from clob.matcher import complementary, queries, rejections
 from clob.matcher import snapshot as _snapshots
 from clob.matcher.engine import Engine
+from clob.matcher.handlers import HANDLERS
 from clob.order import Order, SelfTrade
 from clob.status import OrderRecord
 
 
 class CommandMethods(ABC):
-    """What a matcher can be asked, without writing the command."""
+    """One method per command, which builds the command and executes it."""
 
     @abstractmethod
     def _do(self, command: Single) -> list[Event]:
@@ -59,8 +57,9 @@ class CommandMethods(ABC):
         client_id: str | None = None,
         order_hash: bytes | None = None,
         deadline_ms: int | None = None,
+        attachment: bytes | None = None,
     ) -> list[Event]:
-        """Match an order, and rest what is left of it; see :class:`clob.Submit`."""
+        """Match an order and rest its remainder; see :class:`clob.Submit`."""
         return self._do(
             Submit(
                 market=market,
@@ -69,25 +68,26 @@ class CommandMethods(ABC):
                 client_id=client_id,
                 order_hash=order_hash,
                 deadline_ms=deadline_ms,
+                attachment=attachment,
             )
         )
 
     def cancel(
         self, order_id: str | int, now_ms: int = 0, *, maker: str | None = None
     ) -> list[Event]:
-        """Take an order out of its book; see :class:`clob.Cancel`."""
+        """Cancel an order; see :class:`clob.Cancel`."""
         return self._do(Cancel(order_id=order_id, maker=maker, now_ms=now_ms))
 
     def cancel_all(
         self, now_ms: int = 0, *, maker: str | None = None, market: str | None = None
     ) -> list[Event]:
-        """Take out all orders of a maker, of a market, or both; see :class:`clob.CancelAll`."""
+        """Cancel all orders of a maker, of a market, or both; see :class:`clob.CancelAll`."""
         return self._do(CancelAll(maker=maker, market=market, now_ms=now_ms))
 
     def reduce(
         self, order_id: str | int, size: int, now_ms: int = 0, *, maker: str | None = None
     ) -> list[Event]:
-        """Make an order smaller where it stands; see :class:`clob.Reduce`."""
+        """Reduce an order, which keeps its place in the queue; see :class:`clob.Reduce`."""
         return self._do(Reduce(order_id=order_id, size=size, maker=maker, now_ms=now_ms))
 
     def replace(
@@ -101,7 +101,7 @@ class CommandMethods(ABC):
         self_trade: SelfTrade | None = None,
         maker: str | None = None,
     ) -> list[Event]:
-        """Give an order another price or size; see :class:`clob.Replace`."""
+        """Change the price or size of an order; see :class:`clob.Replace`."""
         return self._do(
             Replace(
                 order_id=order_id,
@@ -119,13 +119,13 @@ class CommandMethods(ABC):
         return self._do(SetNonce(maker=maker, nonce=nonce, now_ms=now_ms))
 
     def expire(self, now_ms: int) -> list[Event]:
-        """Take out what has expired; see :class:`clob.Expire`."""
+        """Remove expired orders; see :class:`clob.Expire`."""
         return self._do(Expire(now_ms=now_ms))
 
     # ----- markets and limits --------------------------------------------------------------
 
     def add_market(self, market: Market, now_ms: int = 0) -> list[Event]:
-        """Open a market; see :class:`clob.AddMarket`."""
+        """Add a market; see :class:`clob.AddMarket`."""
         return self._do(AddMarket(market=market, now_ms=now_ms))
 
     def set_market(self, market: Market, now_ms: int = 0) -> list[Event]:
@@ -133,21 +133,21 @@ class CommandMethods(ABC):
         return self._do(SetMarket(market=market, now_ms=now_ms))
 
     def set_mode(self, market: str, mode: Mode, now_ms: int = 0) -> list[Event]:
-        """Change what a market allows; see :class:`clob.SetMode`."""
+        """Change the mode of a market; see :class:`clob.SetMode`."""
         return self._do(SetMode(market=market, mode=mode, now_ms=now_ms))
 
     def set_limits(self, limits: Limits, now_ms: int = 0) -> list[Event]:
-        """Change how much of everything is allowed; see :class:`clob.SetLimits`."""
+        """Change the limits; see :class:`clob.SetLimits`."""
         return self._do(SetLimits(limits=limits, now_ms=now_ms))
 
     # ----- funds ---------------------------------------------------------------------------
 
     def set_balance(self, wallet: str, asset: str, amount: int, now_ms: int = 0) -> list[Event]:
-        """State what a wallet has of an asset; see :class:`clob.SetBalance`."""
+        """Set the balance of a wallet in an asset; see :class:`clob.SetBalance`."""
         return self._do(SetBalance(wallet=wallet, asset=asset, amount=amount, now_ms=now_ms))
 
     def settled(self, market: str, trades: Sequence[int], now_ms: int = 0) -> list[Event]:
-        """Say that trades were settled; see :class:`clob.Settled`."""
+        """Mark trades as settled; see :class:`clob.Settled`."""
         return self._do(Settled(market=market, trades=tuple(trades), now_ms=now_ms))
 
     def settle_failed(
@@ -159,29 +159,29 @@ class CommandMethods(ABC):
         wallet: str | None = None,
         reason: str = "",
     ) -> list[Event]:
-        """Say that a trade cannot be settled; see :class:`clob.SettleFailed`."""
+        """Mark the settlement of a trade as failed; see :class:`clob.SettleFailed`."""
         return self._do(
             SettleFailed(market=market, trade=trade, wallet=wallet, reason=reason, now_ms=now_ms)
         )
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What came of a stream of commands."""
+    """Counts of a replayed stream of commands."""
 
     applied: int
-    """How many were executed."""
-    refused: dict[str, int]
-    """How many were refused, by the code of the refusal."""
+    """Number of executed commands."""
+    rejected: dict[str, int]
+    """Number of rejected commands by error code."""
     events: int
-    """How many events there were."""
+    """Number of events."""
 
 
 class Matcher(CommandMethods):
-    """Markets with a YES and a NO token, their orders and, where wanted, their accounts.
+    """Markets with a YES and a NO token, their orders and, optionally, accounts.
 
-    Deterministic: the same commands give the same events and the same :meth:`state_hash`, on any
-    machine and any Python. It reads no clock and draws no ids; both come with the commands. One
-    call at a time; it is no safer between threads than a dict that two of them change.
+    Deterministic: the same commands produce the same events and the same :meth:`state_hash` on any
+    machine and any Python. Times and ids are part of the commands; the matcher reads no clock and
+    draws no random numbers. Not thread-safe: one call at a time.
 
     >>> from clob import Market, Matcher, Order, Side
     >>> matcher = Matcher()
@@ -197,16 +197,16 @@ class Matcher(CommandMethods):
     """
 
     def __init__(self) -> None:
-        self._desk = self._make_desk()
+        self._engine = self._make_engine()
         if type(self).apply is Matcher.apply:
-            # The door itself, without a step on the way to it.
-            self.apply = self._desk.apply  # type: ignore[method-assign]
+            # Unless overridden, apply is the engine's own method: one call less per command.
+            self.apply = self._engine.apply  # type: ignore[method-assign]
 
-    def _make_desk(self) -> Engine:
-        """Make an empty desk."""
-        return Engine(Book)
+    def _make_engine(self) -> Engine:
+        """Return an empty engine; tests override it to choose another kind."""
+        return Engine(Book, HANDLERS)
 
-    # ----- the door ------------------------------------------------------------------------
+    # ----- execution -----------------------------------------------------------------------
 
     @overload
     def apply(self, command: Single) -> list[Event]: ...
@@ -214,22 +214,23 @@ class Matcher(CommandMethods):
     def apply(self, command: Batch) -> list[Event | Rejected]: ...
 
     def apply(self, command: Command) -> list[Event] | list[Event | Rejected]:
-        """Execute one command: the only way in which anything changes.
+        """Execute one command. Every change of state goes through this method.
 
         Args:
             command: any of :mod:`clob.commands`.
 
         Returns:
-            What happened, oldest first. Each event bears the next ``seq`` of its market. A batch
-            that is not atomic has a :class:`~clob.Rejected` where one of its commands was refused.
+            The events, oldest first, each with the next ``seq`` of its market. For a batch that is
+            not atomic, a :class:`~clob.Rejected` in place of each rejected command.
 
         Raises:
-            RejectedError: a rule refuses the command, and nothing changed; the first one in
-                :mod:`clob.errors` that does.
-            MatcherBusyError: another call is under way, or one was broken off by an error that is no
-                refusal (want of memory, an interrupt). Then restore from a snapshot.
+            RejectedError: the command breaks a rule and nothing changed. If it breaks several, the
+                one that comes first in :mod:`clob.errors`.
+            MatcherBusyError: another call is running, or an earlier one was interrupted by an
+                exception other than ``RejectedError`` (such as ``MemoryError``); then restore a
+                snapshot.
         """
-        return self._desk.apply(command)  # type: ignore[no-any-return]
+        return self._engine.apply(command)  # type: ignore[no-any-return]
 
     def _do(self, command: Single) -> list[Event]:
         """Execute one command."""
@@ -238,16 +239,16 @@ class Matcher(CommandMethods):
     def batch(
         self, commands: Sequence[Command], now_ms: int = 0, *, atomic: bool = False
     ) -> list[list[Event] | RejectedError]:
-        """Execute several commands about orders, and give the result of each.
+        """Execute several commands about orders and return the result of each.
 
         Args:
             commands: ``Submit``, ``Cancel``, ``CancelAll``, ``Reduce`` and ``Replace``, at most
-                ``Limits.batch_max`` of them. Their own times are not looked at.
+                ``Limits.batch_max`` of them. Their own times are ignored.
             now_ms: the time of all of them, Unix milliseconds.
-            atomic: if one is refused, none is done, and its refusal is raised with its ``index``.
+            atomic: execute all or none; the first rejection is raised with its ``index``.
 
         Returns:
-            For each command its events, or what it was refused for.
+            For each command its events, or the error that rejected it.
 
         Raises:
             RejectedError: as :meth:`apply` for a :class:`~clob.Batch`.
@@ -257,239 +258,240 @@ class Matcher(CommandMethods):
         """
         command = Batch(commands=tuple(commands), now_ms=now_ms, atomic=atomic)  # type: ignore[arg-type]
         self.apply(command)
-        results: list[list[Event] | RejectedError] = self._desk.results
+        results: list[list[Event] | RejectedError] = self._engine.results
         return results
 
     def replay(self, commands: Iterable[Command]) -> Replayed:
-        """Execute a stream of commands, going on after refusals.
+        """Execute a stream of commands, continuing after rejections.
 
         Args:
-            commands: in the sequence in which they were applied the first time, refused ones
-                included.
+            commands: the commands in their original sequence, rejected ones included.
 
         Returns:
-            How many were applied, and how many refused for which reason.
+            The number of applied commands, and of rejected ones by code.
         """
-        return Replayed(*self._desk.replay(commands))
+        return Replayed(*self._engine.replay(commands))
 
-    # ----- what would be -------------------------------------------------------------------
+    # ----- trial execution -----------------------------------------------------------------
 
     def check(self, command: Command) -> RejectedError | None:
-        """Say what a command would be refused for, or None; nothing changes.
+        """Return the error that a command would be rejected with, or None; changes nothing.
 
         Args:
-            command: any; a batch that is not atomic is looked at as a whole only.
+            command: any. Of a batch that is not atomic, the commands inside are not checked.
 
-        As costly as :meth:`apply`; an atomic batch is executed and taken back.
+        Costs as much as :meth:`apply`; an atomic batch is executed and rolled back.
         """
-        return queries.refusal_of(self._desk, command)
+        return queries.rejection_of(self._engine, command)
 
     def simulate(self, command: Submit) -> list[Trade]:
-        """Say which trades a submission would get, fees included; nothing changes.
+        """Return the trades a submission would get, fees included; changes nothing.
 
         Raises:
-            RejectedError: what :meth:`apply` would raise.
+            RejectedError: as :meth:`apply`.
         """
-        return queries.simulate(self._desk, command)
+        return queries.simulate(self._engine, command)
 
     def fork(self) -> "Matcher":
-        """Make an independent copy with the same state. O(everything), by way of a snapshot."""
+        """Return an independent copy with the same state, through a snapshot. O(state)."""
         return type(self).restore(self.snapshot())
 
     __copy__ = fork
 
     def __deepcopy__(self, memo: object) -> "Matcher":
-        """Make an independent copy, as :meth:`fork` does."""
+        """Return an independent copy; see :meth:`fork`."""
         return self.fork()
 
     # ----- state ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Write the whole state as canonical bytes; :meth:`restore` reads them. O(everything)."""
-        return _snapshots.snapshot(self._desk)
+        """Return the whole state as canonical bytes for :meth:`restore`. O(state)."""
+        return _snapshots.snapshot(self._engine)
 
     @classmethod
     def restore(cls, state: bytes) -> "Matcher":
-        """Make a matcher with the state of a snapshot; what follows is as if it had never stopped.
+        """Return a matcher with the state of a snapshot, which continues as the original would.
 
         Raises:
-            InvalidSnapshotError: the bytes are no snapshot of this version, or a damaged one.
+            InvalidSnapshotError: the bytes are not a snapshot of this version, or are damaged.
         """
         matcher = cls()
-        _snapshots.restore(matcher._desk, state)
+        _snapshots.restore(matcher._engine, state)
         return matcher
 
     def state_hash(self) -> bytes:
-        """Hash the whole state, BLAKE2b of 32 bytes; equal hashes mean equal futures."""
-        return _snapshots.state_hash(self._desk)
+        """Return a BLAKE2b hash of the whole state, 32 bytes.
+
+        Matchers with equal hashes respond equally to all further commands. O(state).
+        """
+        return _snapshots.state_hash(self._engine)
 
     def audit(self) -> None:
-        """Check all invariants. O(everything).
+        """Check all invariants. O(state).
 
         Raises:
-            InvariantError: one is broken, which is a bug of this package.
+            InvariantError: an invariant is broken, which is a bug of this package.
         """
-        queries.audit(self._desk)
+        queries.audit(self._engine)
 
     # ----- markets -------------------------------------------------------------------------
 
     @property
     def now_ms(self) -> int:
-        """The time of the last command applied, Unix milliseconds."""
-        return self._desk.now_ms
+        """The time of the last applied command, Unix milliseconds."""
+        return self._engine.now_ms
 
     @property
     def limits(self) -> Limits:
-        """How much of everything is allowed."""
-        return self._desk.limits
+        """The current limits."""
+        return self._engine.limits
 
     @property
     def markets(self) -> list[Market]:
-        """The markets as they are now, in the sequence in which they were added."""
-        return [venue.market for venue in self._desk.venues.values()]
+        """The markets with their current terms, in the order in which they were added."""
+        return [market_state.market for market_state in self._engine.markets.values()]
 
     def market(self, market: str) -> Market:
-        """Give a market as it is now.
+        """Return a market with its current terms.
 
         Raises:
-            UnknownMarketError: there is none of this id.
+            UnknownMarketError: no market has this id.
         """
-        return rejections.venue_of(self._desk, market).market
+        return rejections.find_market(self._engine, market).market
 
     def seq(self, market: str) -> int:
-        """Give the number of the last event of a market; 0 before the first.
+        """Return the number of the last event of a market; 0 before the first.
 
         Raises:
-            UnknownMarketError: there is none of this id.
+            UnknownMarketError: no market has this id.
         """
-        return rejections.venue_of(self._desk, market).turn.seq
+        return rejections.find_market(self._engine, market).seq_book.seq
 
     def depth(self, market: str, token: str | None = None, limit: int | None = None) -> Depth:
-        """Take a picture of a book, with the ``seq`` of its market.
+        """Return the depth of a book, with the ``seq`` of its market.
 
         Args:
-            market: the market.
-            token: one of its two tokens; None is YES.
-            limit: how many levels of each side at most, best first; None is all.
+            market: id of the market.
+            token: one of its two tokens; None means YES.
+            limit: maximum number of levels per side, best first; None means all.
 
         Raises:
-            UnknownMarketError: there is none of this id.
-            TokenNotInMarketError: the market has no such token.
+            UnknownMarketError: no market has this id.
+            TokenNotInMarketError: the market does not have this token.
             ValueError: the limit is negative.
         """
-        venue = rejections.venue_of(self._desk, market)
-        picture = rejections.book_of(venue, venue.yes if token is None else token).depth(limit)
-        if token == venue.no and venue.complementary:
-            picture = complementary.mirrored_depth(picture, venue.no)
-        return msgspec.structs.replace(picture, seq=venue.turn.seq)
+        market_state = rejections.find_market(self._engine, market)
+        token = market_state.yes if token is None else token
+        depth = rejections.find_book(market_state, token).depth(limit)
+        if token == market_state.no and market_state.complementary:
+            depth = complementary.mirrored_depth(depth, market_state.no)
+        return msgspec.structs.replace(depth, seq=market_state.seq_book.seq)
 
     def unsettled(self, market: str) -> list[int]:
-        """List the ``seq`` of the trades of a market that wait to be settled, oldest first.
+        """Return the ``seq`` of each trade of a market that waits for settlement, oldest first.
 
         Raises:
-            UnknownMarketError: there is none of this id.
+            UnknownMarketError: no market has this id.
         """
-        return list(rejections.venue_of(self._desk, market).pending)
+        return list(rejections.find_market(self._engine, market).pending)
 
     # ----- orders --------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """How many orders rest."""
-        books = (b for v in self._desk.venues.values() for b in (v.yes_book, v.no_book))
+        """Return the number of resting orders."""
+        books = (b for v in self._engine.markets.values() for b in (v.yes_book, v.no_book))
         return sum(map(len, books))
 
     def __repr__(self) -> str:
-        """Say how much there is of it."""
+        """Show the numbers of markets and orders, and the time."""
         return f"<Matcher: {len(self.markets)} markets, {len(self)} orders, now_ms={self.now_ms}>"
 
     def __bool__(self) -> bool:
-        """A matcher is something, also without orders."""
+        """Return True, also without orders."""
         return True
 
     def order(self, order_id: str | int) -> OrderRecord:
-        """Give all that is known of an order, resting or finished and still readable.
+        """Return the record of an order, resting or finished and not yet evicted.
 
         Raises:
-            UnknownOrderError: there is none of this id.
+            UnknownOrderError: no order has this id.
         """
-        entry = self._desk.entries.get(order_id)
+        entry = self._engine.entries.get(order_id)
         if entry is None:
-            raise UnknownOrderError(f"there is no order {order_id!r}")
+            raise UnknownOrderError(f"no order {order_id!r}")
         return queries.record_of(entry)
 
     def order_by_hash(self, order_hash: bytes) -> OrderRecord:
-        """Give an order by the hash of the signed order, 32 bytes.
+        """Return the record of an order by the hash of the signed order, 32 bytes.
 
         Raises:
-            UnknownOrderError: there is none, or its details are gone.
+            UnknownOrderError: no order has this hash, or it was evicted.
         """
-        entry = self._desk.used.get(order_hash)
+        entry = self._engine.used_hashes.get(order_hash)
         if entry is None or type(entry) is tuple:
-            raise UnknownOrderError(f"there is no order of the hash 0x{bytes(order_hash).hex()}")
+            raise UnknownOrderError(f"no order with hash 0x{bytes(order_hash).hex()}")
         return queries.record_of(entry)
 
     def order_by_client_id(self, maker: str, client_id: str) -> OrderRecord:
-        """Give an order by what its maker calls it.
+        """Return the record of an order by its maker's client id.
 
         Raises:
-            UnknownOrderError: there is none, or its details are gone.
+            UnknownOrderError: no order has this client id, or it was evicted.
         """
-        entry = self._desk.clients.get((maker, client_id))
+        entry = self._engine.client_ids.get((maker, client_id))
         if entry is None:
-            raise UnknownOrderError(f"maker {maker!r} has no order that is called {client_id!r}")
+            raise UnknownOrderError(f"no order of maker {maker!r} with client_id {client_id!r}")
         return queries.record_of(entry)
 
     def is_used(self, order_hash: bytes) -> bool:
-        """Say whether a signed order was accepted before and could still be valid."""
-        return order_hash in self._desk.used
+        """Return whether a signed order was accepted before and could still be valid."""
+        return order_hash in self._engine.used_hashes
 
     def open_orders(self, maker: str | None = None, market: str | None = None) -> list[OrderRecord]:
-        """List resting orders in the sequence of acceptance.
+        """Return the records of resting orders in the order of acceptance.
 
         Args:
-            maker: whose; None is everybody's.
-            market: where; None is everywhere.
+            maker: only this maker's orders.
+            market: only this market's orders.
 
         Raises:
-            UnknownMarketError: there is no such market.
+            UnknownMarketError: no market has this id.
         """
-        entries = queries.open_orders(self._desk, maker, market)
+        entries = queries.open_orders(self._engine, maker, market)
         return [queries.record_of(entry) for entry in entries]
 
     def ahead(self, order_id: str | int) -> Ahead:
-        """Say what stands in front of a resting order at its price. O(orders in front).
+        """Return the orders ahead of a resting order at its price. O(orders ahead).
 
         Raises:
-            UnknownOrderError: there is none of this id, or it is finished.
+            UnknownOrderError: no order has this id, or it is finished.
         """
-        entry = self._desk.entries.get(order_id)
+        entry = self._engine.entries.get(order_id)
         if entry is None or not entry.resting:
-            raise UnknownOrderError(f"no order {order_id!r} rests")
-        venue = entry.trader.venue
-        return rejections.book_of(venue, entry.order.token).ahead(order_id)
+            raise UnknownOrderError(f"no resting order {order_id!r}")
+        market_state = entry.maker_state.market_state
+        return rejections.find_book(market_state, entry.order.token).ahead(order_id)
 
     @property
     def next_expiry_s(self) -> int | None:
-        """The Unix second after which ``Expire`` has something to do; None is never."""
-        return queries.next_expiry_s(self._desk)
+        """The earliest expiration in Unix seconds; None if no order expires.
+
+        ``Expire`` removes orders once this second is over.
+        """
+        return queries.next_expiry_s(self._engine)
 
     # ----- makers and wallets ----------------------------------------------------------------
 
     def nonce(self, maker: str) -> int:
-        """Give the lowest nonce a maker's orders may have; 0 where it was never raised."""
-        return self._desk.nonces.get(maker, 0)
+        """Return the lowest nonce that orders of a maker may have; 0 until it is raised."""
+        return self._engine.nonces.get(maker, 0)
 
     def balance(self, wallet: str, asset: str) -> Balance:
-        """Give what a wallet has of an asset, reserves and unsettled trades beside it."""
-        return queries.balance_of(self._desk.accounts.get((wallet, asset)))
+        """Return the balance of a wallet in an asset, with reserved and unsettled amounts."""
+        return queries.balance_of(self._engine.accounts.get((wallet, asset)))
 
     def balances(self) -> dict[tuple[str, str], Balance]:
-        """Give all accounts that are not empty, by wallet and asset, sorted. O(accounts)."""
-        accounts = sorted(self._desk.accounts.items())
-        seen = {key: queries.balance_of(account) for key, account in accounts}
-        return {key: balance for key, balance in seen.items() if balance != Balance(0, 0, 0)}
-
-
-# MERGED clob.matcher: The commands as methods of a matcher, each one line over the door.
-#
-# What they do, and what refuses them, stands with the command of the same name.
+        """Return all balances that are not zero by wallet and asset, sorted. O(accounts)."""
+        accounts = sorted(self._engine.accounts.items())
+        balances = {key: queries.balance_of(account) for key, account in accounts}
+        return {key: each for key, each in balances.items() if each != Balance(0, 0, 0)}

@@ -1,4 +1,4 @@
-# The types of clob/matcher/accounts.py, from which the compiled module is made; see setup.py.
+# Types with which clob/matcher/accounts.py is compiled; see setup.py.
 cimport cython
 
 from clob.matcher.entities cimport Account, OrderEntry, PendingTrade, MakerState, MarketState
@@ -12,29 +12,36 @@ cdef class Accounts:
     cdef public dict accounts
     cdef public list undo
 
-    @cython.locals(order=Order, trader=MakerState, venue=MarketState, tokens=Account, collateral=Account)
+    @cython.locals(
+        order=Order,
+        maker_state=MakerState,
+        market_state=MarketState,
+        tokens=Account,
+        collateral=Account,
+    )
     cpdef open_accounts(self, OrderEntry entry)
 
     @cython.locals(account=Account)
     cpdef Account account(self, wallet, asset)
 
-    @cython.locals(held=PendingTrade)
-    cpdef hold(self, MarketState venue, seq, tuple accounts, tuple amounts)
+    cpdef pay(self, MarketState market_state, OrderEntry buyer, OrderEntry seller, Trade event, paid)
 
-    cpdef pay(self, MarketState venue, OrderEntry buyer, OrderEntry seller, Trade event, paid)
+    cpdef pay_paired(self, MarketState market_state, OrderEntry entry, Trade event, paid, other_seq)
 
-    cpdef pay_half(self, MarketState venue, OrderEntry entry, Trade event, paid, other)
+    cpdef tuple paired_accounts(self, Account pays, Account receives, bint minted)
 
-    cpdef tuple beside_nobody(self, Account pays, Account receives, bint minted)
+    @cython.locals(pending=PendingTrade)
+    cpdef link_pair(self, MarketState market_state, seq, match_type, other_seq)
 
-    @cython.locals(held=PendingTrade)
-    cpdef bind(self, MarketState venue, seq, match_type, other)
+    cpdef hold_trade(self, MarketState market_state, Trade event, tuple accounts, paid)
 
-    cpdef wait(self, MarketState venue, Trade event, tuple accounts, paid)
+    @cython.locals(pending=PendingTrade)
+    cpdef add_pending(self, MarketState market_state, seq, tuple accounts, tuple amounts)
 
     @cython.locals(collector=Account)
-    cpdef move(self, MarketState venue, Account payer, Account payee, amount, fee)
+    cpdef move(self, MarketState market_state, Account payer, Account payee, amount, fee)
 
     @cython.locals(order=Order)
     cpdef reserve(self, OrderEntry entry, remaining)
-    cpdef touch(self, Account account)
+
+    cpdef save(self, Account account)

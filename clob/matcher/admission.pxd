@@ -1,8 +1,8 @@
-# The types of clob/matcher/admission.py, from which the compiled module is made; see setup.py.
+# Types with which clob/matcher/admission.py is compiled; see setup.py.
 cimport cython
 
 from clob.matcher.accounts cimport Accounts
-from clob.matcher.entities cimport Account, OrderEntry, MakerState, MarketState
+from clob.matcher.entities cimport Account, MakerState, MarketState
 from clob.matcher.entities cimport Order, Submit
 
 cdef object BUY
@@ -16,20 +16,24 @@ cdef object FEE_RATE_MAX_BPS
 
 cdef class Admission(Accounts):
     cdef public long long now_ms
-    cdef public dict venues
+    cdef public dict markets
     cdef public dict entries
-    cdef public dict used
-    cdef public dict clients
+    cdef public dict used_hashes
+    cdef public dict client_ids
     cdef public dict nonces
+    cdef public dict tokens
+    cdef public object limits
+    cdef public Py_ssize_t orders_max
+    cdef public object trades_max
+    cdef public Py_ssize_t finished_max
 
-    @cython.locals(time=cython.longlong)
-    cpdef check_time(self, now_ms)
+    cpdef bint fits_market(self, MarketState market_state, Order order) except -1
 
-    cpdef bint suits(self, MarketState venue, Order order) except -1
-
-    cpdef bint is_new(self, Submit command, Order order, now_ms) except -1
+    cpdef bint is_new_and_valid(self, Submit command, Order order, now_ms) except -1
 
     @cython.locals(account=Account)
-    cpdef bint is_covered(self, MarketState venue, MakerState trader, Order order) except -1
+    cpdef bint is_covered(
+        self, MarketState market_state, MakerState maker_state, Order order
+    ) except -1
 
-    cpdef bint may_cancel(self, maker, MakerState trader) except -1
+    cpdef bint may_cancel(self, maker, MakerState maker_state) except -1

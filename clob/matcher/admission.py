@@ -1,14 +1,14 @@
-"""The gate: whether a command may come in, as far as can be seen without the books.
+"""Quick yes-or-no checks of submissions and cancels, and the state that they read.
 
-It only says yes or no; the words of a refusal, and which rule comes first, stand in
-:mod:`clob.matcher.rejections`. Compiled as it stands, like the desk, with the types of ``_gate_c.pxd``.
+A no is turned into an error by :mod:`clob.matcher.rejections`, which knows the rules in order of
+precedence. Both must agree: an order that fails here breaks a rule there, and the other way round.
+Compiled from this text, with the types of ``admission.pxd``.
 """
 
 from typing import Any
 
 from clob.commands import Submit
-from clob.market import Mode
-from clob.matcher import rejections
+from clob.market import Limits, Mode
 from clob.matcher.accounts import Accounts
 from clob.matcher.entities import MakerState, MarketState, OrderEntry
 from clob.order import Order, Side
@@ -20,55 +20,59 @@ CANCEL_ONLY = Mode.CANCEL_ONLY
 
 
 class Admission(Accounts):
-    """All that is known of markets, orders and makers, and the checks that read it."""
+    """Markets, orders, makers and limits by their ids, and the checks that read them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now_ms = 0
-        self.venues: dict[str, MarketState] = {}
+        self.markets: dict[str, MarketState] = {}
+        # Market id by token.
+        self.tokens: dict[str, str] = {}
         self.entries: dict[str | int, OrderEntry] = {}
-        self.used: dict[bytes, Any] = {}
-        self.clients: dict[tuple[str, str], OrderEntry] = {}
+        # Order hash to its entry, or to (maker, nonce, expiration) once the entry is evicted.
+        self.used_hashes: dict[bytes, Any] = {}
+        self.client_ids: dict[tuple[str, str], OrderEntry] = {}
         self.nonces: dict[str, int] = {}
+        self.set_limits(Limits())
 
-    def check_time(self, now_ms: int) -> None:
-        """Refuse a time that is none, or that lies before the last one."""
-        if type(now_ms) is int:
-            try:
-                time: int = now_ms
-                if self.now_ms <= time <= TIME_MAX:
-                    return
-            except OverflowError:  # compiled, beyond 64 bits
-                pass
-        raise rejections.time_refused(now_ms, self.now_ms)
+    def set_limits(self, limits: Limits) -> None:
+        """Replace the limits."""
+        self.limits = limits
+        self.orders_max = limits.orders_max
+        self.trades_max = limits.trades_max
+        self.finished_max = limits.finished_max
 
-    def suits(self, venue: MarketState, order: Order) -> bool:
-        """Say whether an order suits its market, but for its token."""
+    def fits_market(self, market_state: MarketState, order: Order) -> bool:
+        """Return whether mode, maker, id and size suit the market; the token is checked before."""
         maker, order_id, size = order.maker, order.id, order.size
-        if venue.mode is not OPEN or type(maker) is not str or len(maker) > TEXT_MAX:
+        if market_state.mode is not OPEN or type(maker) is not str or len(maker) > TEXT_MAX:
             return False
-        if type(size) is not int or size < venue.min_size:
+        if type(size) is not int or size < market_state.min_size:
             return False
         if type(order_id) is str:
             return len(order_id) <= TEXT_MAX
         return type(order_id) is int
 
-    def is_new(self, command: Submit, order: Order, now_ms: int) -> bool:
-        """Say whether the names of an order are not taken, and its rarer fields are right."""
+    def is_new_and_valid(self, command: Submit, order: Order, now_ms: int) -> bool:
+        """Return whether id, client id and hash are unused and the rarer fields are valid."""
         used, client_id, deadline = command.order_hash, command.client_id, command.deadline_ms
         if order.id in self.entries:
             return False
-        if used is not None and (type(used) is not bytes or len(used) != 32 or used in self.used):
+        if used is not None and (
+            type(used) is not bytes or len(used) != 32 or used in self.used_hashes
+        ):
             return False
         if client_id is not None and (
             type(client_id) is not str
             or not 0 < len(client_id) <= TEXT_MAX
-            or (order.maker, client_id) in self.clients
+            or (order.maker, client_id) in self.client_ids
         ):
             return False
         if deadline is not None and (
             type(deadline) is not int or not now_ms <= deadline <= TIME_MAX
         ):
+            return False
+        if command.attachment is not None and type(command.attachment) is not bytes:
             return False
         nonce, expiration_s, wallet = order.nonce, order.expiration_s, order.smart_wallet
         if type(nonce) is not int or (nonce and not 0 < nonce <= UINT256_MAX):
@@ -88,28 +92,32 @@ class Admission(Accounts):
             type(fee_rate_bps) is int and 0 <= fee_rate_bps <= FEE_RATE_MAX_BPS
         )
 
-    def is_covered(self, venue: MarketState, trader: MakerState, order: Order) -> bool:
-        """Say whether what an order needs is available to it."""
+    def is_covered(self, market_state: MarketState, maker_state: MakerState, order: Order) -> bool:
+        """Return whether the paying wallet has enough available for an order."""
         if type(order.price) is not int:
             return False
         account = None
         if order.side is BUY:
             needed = order.size * order.price // 100
-            if order.smart_wallet or not trader.has_accounts:
+            if order.smart_wallet or not maker_state.has_accounts:
                 payer = order.smart_wallet or order.maker
-                account = self.accounts.get((payer, venue.market.collateral))
+                account = self.accounts.get((payer, market_state.market.collateral))
             else:
-                account = trader.collateral
+                account = maker_state.collateral
         else:
             needed = order.size
-            if not trader.has_accounts:
+            if not maker_state.has_accounts:
                 account = self.accounts.get((order.maker, order.token))
             else:
-                account = trader.yes if order.token == venue.yes else trader.no
+                account = maker_state.yes if order.token == market_state.yes else maker_state.no
         if account is None:
             return not needed
         return needed <= account.balance - account.reserved - account.unsettled
 
-    def may_cancel(self, maker: str, trader: MakerState) -> bool:
-        """Say whether a maker may take out an order of a trader."""
-        return type(maker) is str and maker == trader.maker and trader.venue.mode <= CANCEL_ONLY
+    def may_cancel(self, maker: str, maker_state: MakerState) -> bool:
+        """Return whether ``maker`` owns the orders of ``maker_state`` and may cancel now."""
+        return (
+            type(maker) is str
+            and maker == maker_state.maker
+            and maker_state.market_state.mode <= CANCEL_ONLY
+        )

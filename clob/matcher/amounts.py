@@ -1,30 +1,33 @@
-"""What changes hands: fees, and orders of another size. Pure functions over values."""
+"""Fees, reserves and resized orders: pure functions over values."""
 
 import msgspec
 
 from clob.events import MatchType, Trade
 from clob.market import Market
-from clob.order import Order, Side
+from clob.order import Order, SelfTrade, Side
 from clob.units import collateral_of
 
 
 def rate_of(charged_bps: int, cap_bps: int | None) -> int:
-    """Give the rate an order is charged: the market's, or the order's own cap if that is lower."""
+    """Return the fee rate of an order: the market's, or the order's own cap if that is lower."""
     return charged_bps if cap_bps is None else min(charged_bps, cap_bps)
 
 
 def seller_fee(rate_bps: int, price: int, size: int) -> int:
-    """Give what a seller pays of the collateral received, in wei, rounded down (decision 20)."""
+    """Return the seller's fee in wei of collateral, rounded down (decision 20)."""
     return rate_bps * min(price, 100 - price) * size // 1_000_000
 
 
 def buyer_fee(rate_bps: int, price: int, size: int) -> int:
-    """Give what a buyer pays of the tokens received, in wei, rounded down (decision 20)."""
+    """Return the buyer's fee in wei of tokens, rounded down (decision 20)."""
     return rate_bps * min(price, 100 - price) * size // (10_000 * price)
 
 
 def with_fees(market: Market, trade: Trade, incoming: Order, resting: Order) -> Trade:
-    """Give a trade the fees of both sides, each at its own rate; nobody pays none."""
+    """Return a trade with the fees of both sides, each at its own rate.
+
+    A mint has no seller and a merge no buyer; the fee of the missing party is 0.
+    """
     incoming_bps = rate_of(market.incoming_fee_rate_bps, incoming.fee_rate_bps)
     resting_bps = rate_of(market.resting_fee_rate_bps, resting.fee_rate_bps)
     buys = trade.incoming_side is Side.BUY
@@ -38,14 +41,19 @@ def with_fees(market: Market, trade: Trade, incoming: Order, resting: Order) -> 
 
 
 def needed(order: Order, size: int, price: int) -> int:
-    """Give what so much of an order must hold at a price: collateral if it buys, else tokens."""
+    """Return the amount to reserve for a size and price: collateral if it buys, else tokens."""
     return collateral_of(size, price) if order.side is Side.BUY else size
 
 
 def resized(order: Order, size: int, price: int | None = None) -> Order:
-    """Give an order another size, and perhaps another price.
+    """Return an order with another size and, optionally, another price.
 
-    What collateral it was signed with no longer counts.
+    The signed amount of collateral no longer applies and is dropped.
     """
     new_price = order.price if price is None else price
     return msgspec.structs.replace(order, size=size, price=new_price, collateral=None)
+
+
+def with_policy(order: Order, policy: SelfTrade) -> Order:
+    """Return an order with the self-trade policy of its market."""
+    return msgspec.structs.replace(order, self_trade=policy)

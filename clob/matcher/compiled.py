@@ -1,4 +1,4 @@
-"""Checks that the compiled entities read the fields of Structs; else the Python source is used."""
+"""Checks that the compiled entities match the Struct layout; else all modules run as source."""
 
 import importlib
 from itertools import chain
@@ -14,8 +14,8 @@ from clob.order import Order
 def layout_matches(entities: Any, source: Any) -> bool:
     """Return whether compiled entities read the same fields of Structs as their source.
 
-    The compiled module reads fields at fixed offsets, those of the msgspec it was built with. All
-    fields have the same C type, so another layout would read another field without an error.
+    Compiled code reads fields at fixed offsets, those of the msgspec it was built with. All fields
+    have the same C type, so another layout would read a wrong field without an error.
 
     Args:
         entities: the module to check.
@@ -23,8 +23,8 @@ def layout_matches(entities: Any, source: Any) -> bool:
     """
     kinds: tuple[Any, ...] = (Order, Submit, Cancel, Trade, OrderSnapshot)
     trials = [kind(**{name: object() for name in kind.__struct_fields__}) for kind in kinds]
-    seen, expected = entities.fields_seen(*trials), source.fields_seen(*trials)
-    return list(map(id, chain(*seen))) == list(map(id, chain(*expected)))
+    read, expected = entities.read_fields(*trials), source.read_fields(*trials)
+    return list(map(id, chain(*read))) == list(map(id, chain(*expected)))
 
 
 def _is_compiled() -> bool:
@@ -33,7 +33,7 @@ def _is_compiled() -> bool:
     if _build.SOURCE_ONLY:
         return False
     try:
-        # Another msgspec: a Struct of another size is an error of its own.
+        # A Struct of another size raises on import.
         if layout_matches(importlib.import_module(name), _build.load_source(name)):
             return True
     except (ImportError, TypeError, ValueError):

@@ -1,15 +1,15 @@
-"""The desk: every order of every market by its id, and what a submission or a cancel does to it.
+"""Execution of submissions and cancels, the commands that every order passes.
 
-This is the part of the matcher that every order passes. The same lines run as plain Python and,
-compiled with the types of ``_desk_c.pxd``, as C; there is no second text that could drift. What a
-desk refuses is worded in :mod:`clob.matcher.rejections`, which is asked only once something is wrong.
+All other commands are executed by the handlers that the engine gets as an argument
+(:mod:`clob.matcher.handlers`). Compiled from this text, with the types of ``engine.pxd``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from clob.book.validation import show
 from clob.commands import Cancel, Submit
-from clob.errors import MatcherBusyError, RejectedError
+from clob.errors import InvalidCommandError, MatcherBusyError, RejectedError
 from clob.events import (
     Event,
     OrderAdded,
@@ -19,12 +19,13 @@ from clob.events import (
     RemovalReason,
     Trade,
 )
-from clob.market import Limits, Market, Mode
-from clob.matcher import complementary, entities, handlers, rejections, rollback
-from clob.matcher.amounts import resized, with_fees
+from clob.market import Market
+from clob.matcher import complementary, entities, rejections, rollback
+from clob.matcher.amounts import resized, with_fees, with_policy
 from clob.matcher.entities import MarketState, OrderEntry
 from clob.matcher.order_index import OrderIndex
-from clob.order import Order, Side, TimeInForce
+from clob.order import Order, SelfTrade, Side, TimeInForce
+from clob.units import TIME_MAX
 
 if TYPE_CHECKING:
     from clob.book import Book
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 BUY = Side.BUY
 GTC = TimeInForce.GTC
 GTD = TimeInForce.GTD
-CANCEL_ONLY = Mode.CANCEL_ONLY
 FILLED = RemovalReason.FILLED
 REPLACED = RemovalReason.REPLACED
 CANCELLED = RemovalReason.CANCELLED
@@ -40,35 +40,34 @@ ADMIN = RemovalReason.ADMIN
 
 
 class Engine(OrderIndex):
-    """The orders of all markets, and the hot half of :class:`clob.Matcher`."""
+    """The markets and orders of a :class:`clob.Matcher`.
 
-    def __init__(self, book_class: "type[Book]") -> None:
+    Args:
+        book_class: the class of the books.
+        handlers: a :class:`clob.matcher.handlers.Handler` for each type of command except
+            ``Submit`` and ``Cancel``.
+    """
+
+    def __init__(self, book_class: "type[Book]", handlers: Mapping[type, Any]) -> None:
         super().__init__()
         self.book_class = book_class
+        self.handlers = handlers
         self.busy = False
+        # Number of the last accepted order.
         self.number = 0
-        self.tokens: dict[str, str] = {}
-        # What came of each command of the last batch.
+        # The result of each command of the last batch.
         self.results: list[Any] = []
-        self.adopt_limits(Limits())
 
     def __del__(self) -> None:
-        """Take apart what holds itself: compiled, the collector does not look at it."""
+        """Break reference cycles: the garbage collector ignores the compiled entities."""
         for entry in self.entries.values():
             entry.detach()
-        for venue in self.venues.values():
-            venue.detach()
+        for market_state in self.markets.values():
+            market_state.detach()
         for account in self.accounts.values():
-            account.guests.clear()
+            account.smart_wallet_orders.clear()
 
-    def adopt_limits(self, limits: Limits) -> None:
-        """Take over other limits."""
-        self.limits = limits
-        self.orders_max = limits.orders_max
-        self.trades_max = limits.trades_max
-        self.finished_max = limits.finished_max
-
-    # ----- the door ------------------------------------------------------------------------
+    # ----- commands ------------------------------------------------------------------------
 
     def apply(self, command: Any) -> Any:
         """Execute one command; see :meth:`clob.Matcher.apply`."""
@@ -80,7 +79,7 @@ class Engine(OrderIndex):
         except RejectedError:
             self.busy = False
             raise
-        # Whatever else is raised leaves the desk busy for good: it may be half done.
+        # Any other exception leaves the engine busy for good, since a change may be incomplete.
         while self.num_finished > self.finished_max:
             self.evict()
         self.busy = False
@@ -88,18 +87,18 @@ class Engine(OrderIndex):
 
     def replay(self, commands: Iterable[Any]) -> tuple[int, dict[str, int], int]:
         """Execute a stream of commands; see :meth:`clob.Matcher.replay`."""
-        refused: dict[str, int] = {}
+        rejected: dict[str, int] = {}
         applied = events = 0
         for command in commands:
             try:
                 events += len(self.apply(command))
                 applied += 1
             except RejectedError as error:
-                refused[error.code] = refused.get(error.code, 0) + 1
-        return applied, refused, events
+                rejected[error.code] = rejected.get(error.code, 0) + 1
+        return applied, rejected, events
 
     def execute(self, command: Any) -> Any:
-        """Check the time and hand the command to whom it concerns."""
+        """Check and execute one command, and advance the time."""
         if type(command) is Submit:
             submission = command
             now_ms = submission.now_ms
@@ -111,117 +110,147 @@ class Engine(OrderIndex):
             self.check_time(now_ms)
             events = self.cancel_order(cancel, now_ms)
         else:
-            return handlers.execute(self, command)
+            handler = self.handler_of(command)
+            now_ms = command.now_ms
+            handler.check(self, command, now_ms)
+            events = handler.execute(self, command, now_ms)
         self.now_ms = now_ms
         return events
 
     def execute_at(self, command: Any, now_ms: int) -> Any:
-        """Execute a command of a batch, at the time of the batch."""
+        """Check and execute one command of a batch, at the time of the batch."""
         if type(command) is Submit:
             return self.submit_order(command, now_ms)
         if type(command) is Cancel:
             return self.cancel_order(command, now_ms)
-        return handlers.execute_at(self, command, now_ms)
+        handler = self.handlers[type(command)]
+        handler.check(self, command, now_ms)
+        return handler.execute(self, command, now_ms)
 
-    def open_venue(
+    def handler_of(self, command: Any) -> Any:
+        """Return the handler of a command after checking the command's type and time."""
+        handler = self.handlers.get(type(command))
+        if handler is None:
+            raise InvalidCommandError(f"command must be one of clob.commands; got {show(command)}")
+        self.check_time(command.now_ms)
+        return handler
+
+    def check_time(self, now_ms: int) -> None:
+        """Raise for an invalid time, or one before that of the last command."""
+        if type(now_ms) is int:
+            try:
+                time: int = now_ms
+                if self.now_ms <= time <= TIME_MAX:
+                    return
+            except OverflowError:  # compiled: beyond 64 bits
+                pass
+        raise rejections.time_rejection(now_ms, self.now_ms)
+
+    # ----- markets and books ---------------------------------------------------------------
+
+    def open_market(
         self, market: Market, yes_capacity: int = 0, no_capacity: int = 0
     ) -> MarketState:
-        """Make the two empty books of a market, with room for so many orders."""
+        """Add a market with two empty books of the given capacities."""
         yes = self.make_book(market, market.yes, yes_capacity)
         no = self.make_book(market, market.no, no_capacity)
-        venue = self.venues[market.id] = MarketState(market, yes, no)
+        market_state = self.markets[market.id] = MarketState(market, yes, no)
         self.tokens[market.yes] = market.id
         if market.no:
             self.tokens[market.no] = market.id
-        return venue
+        return market_state
 
     def make_book(self, market: Market, token: str, capacity: int = 0) -> "Book":
-        """Make an empty book for a token of a market."""
+        """Return an empty book for a token of a market."""
         return self.book_class(
             token=token, lot_wei=market.lot_wei, capacity=capacity, market=market.id
         )
 
     def name_no(self, market: Market) -> None:
-        """Give a market its NO token, which it did not have."""
-        venue = self.venues[market.id]
-        # The book that is replaced never had an order, but it may hold the sequence number.
-        venue.hand_over(venue.yes_book)
-        venue.no_book = self.make_book(market, market.no)
+        """Set the NO token of a market that was added without one."""
+        market_state = self.markets[market.id]
+        # The replaced book has no orders, but may hold the sequence number.
+        market_state.move_seq(market_state.yes_book)
+        market_state.no_book = self.make_book(market, market.no)
         self.tokens[market.no] = market.id
 
     def book_of(self, entry: OrderEntry) -> "Book":
-        """Give the book of an order, ready to be used."""
-        venue = entry.trader.venue
-        book = venue.yes_book if entry.is_yes or venue.complementary else venue.no_book
-        if venue.turn is not book:
-            venue.hand_over(book)
+        """Return the book of an order, holding the market's sequence number."""
+        market_state = entry.maker_state.market_state
+        is_in_yes = entry.is_yes or market_state.complementary
+        book = market_state.yes_book if is_in_yes else market_state.no_book
+        if market_state.seq_book is not book:
+            market_state.move_seq(book)
         return book
 
-    # ----- orders that come in -------------------------------------------------------------
+    # ----- submissions ---------------------------------------------------------------------
 
     def submit_order(self, command: Submit, now_ms: int) -> list[Event]:
         """Execute a submission."""
-        given = command.order
-        if type(given) is not Order:
-            given = rejections.order_of(command, now_ms)
-        entry = self.admit(command, given, now_ms)
-        venue = entry.trader.venue
-        if venue.self_trade and given.self_trade is None:
-            given = rejections.with_policy(given, venue.self_trade)
+        order = command.order
+        if type(order) is not Order:
+            order = rejections.plain_order(command, now_ms)
+        entry = self.admit(command, order, now_ms)
+        market_state = entry.maker_state.market_state
+        if market_state.self_trade and order.self_trade is None:
+            order = with_policy(order, market_state.self_trade)
         book = self.book_of(entry)
         if self.undo is not None:
-            rollback.before_submit(self.undo, venue, book, entry)
-        turned = venue.complementary and not entry.is_yes
-        if turned:
-            events = complementary.submit(entry, given, now_ms, self.trades_max)
+            rollback.before_submit(self.undo, market_state, book, entry)
+        is_mirrored = market_state.complementary and not entry.is_yes
+        if is_mirrored:
+            events = complementary.submit(entry, order, now_ms, self.trades_max)
         else:
-            events = book.submit(given, now_ms, self.trades_max)
+            events = book.submit(order, now_ms, self.trades_max)
         rested = len(events) == 1 and type(events[0]) is OrderAdded
-        if turned or (venue.complementary and not rested):
-            complementary.told(self, venue, events, entry.is_yes)
+        if is_mirrored or (market_state.complementary and not rested):
+            complementary.convert_events(self.entries, market_state, events, entry.is_yes)
         self.number += 1
         entry.number, entry.accepted_ms = self.number, now_ms
-        self.enter(entry)
+        self.register(entry)
         if rested:
             self.rest(entry)
         else:
-            self.absorb(entry, events)
+            self.apply_events(entry, events)
         return events
 
     def admit(self, command: Submit, order: Order, now_ms: int) -> OrderEntry:
-        """Refuse a submission, but for what only the book can refuse; nothing changes."""
-        venue, token = None, order.token
+        """Return the entry of a valid submission, or raise; changes nothing.
+
+        The book checks its own rules later.
+        """
+        market_state, token = None, order.token
         if type(command.market) is str and type(token) is str:
-            venue = self.venues.get(command.market)
+            market_state = self.markets.get(command.market)
         if (
-            venue is None
-            or (token != venue.yes and token != venue.no)
-            or not self.suits(venue, order)
-            or not self.is_new(command, order, now_ms)
+            market_state is None
+            or (token != market_state.yes and token != market_state.no)
+            or not self.fits_market(market_state, order)
+            or not self.is_new_and_valid(command, order, now_ms)
         ):
-            raise rejections.submit_refused(self, command, order, now_ms)
-        entry = self.entry_for(venue, order)
+            raise rejections.submit_rejection(self, command, order, now_ms)
+        entry = self.entry_for(market_state, order)
         entry.client_id, entry.order_hash = command.client_id, command.order_hash
-        trader, tif = entry.trader, order.time_in_force
-        if trader.count >= self.orders_max and (tif is GTC or tif is GTD):
-            raise rejections.submit_refused(self, command, order, now_ms)
-        if venue.has_accounts and not self.is_covered(venue, trader, order):
-            raise rejections.submit_refused(self, command, order, now_ms)
+        maker_state, tif = entry.maker_state, order.time_in_force
+        if maker_state.count >= self.orders_max and (tif is GTC or tif is GTD):
+            raise rejections.submit_rejection(self, command, order, now_ms)
+        if market_state.has_accounts and not self.is_covered(market_state, maker_state, order):
+            raise rejections.submit_rejection(self, command, order, now_ms)
         return entry
 
-    # ----- what the book did ---------------------------------------------------------------
+    # ----- events of the book --------------------------------------------------------------
 
-    def absorb(self, entry: OrderEntry, events: list[Event]) -> None:
-        """Follow the events of an order that came in or was replaced; give trades their fees."""
-        venue, rested, traded = entry.trader.venue, None, 0
+    def apply_events(self, entry: OrderEntry, events: list[Event]) -> None:
+        """Apply the events of a submitted or replaced order, and set the fees of its trades."""
+        market_state, rested, traded = entry.maker_state.market_state, None, 0
         for place in range(len(events)):
             event = events[place]
             if type(event) is Trade or type(event) is PairedTrade:
                 resting = self.entries[event.resting_order_id]
-                if venue.charges:
-                    event = with_fees(venue.market, event, entry.order, resting.order)
+                if market_state.has_fees:
+                    event = with_fees(market_state.market, event, entry.order, resting.order)
                     events[place] = event
-                traded += self.trade(entry, resting, event)
+                traded += self.apply_trade(entry, resting, event)
             elif type(event) is OrderRemoved:
                 if event.reason is not FILLED and event.reason is not REPLACED:
                     self.finish(self.entries[event.order_id], event.reason)
@@ -231,7 +260,7 @@ class Engine(OrderIndex):
                 rested = event
         if rested is None:
             entry.remaining -= traded
-            reason = rejections.why_gone(entry, events) if entry.remaining else FILLED
+            reason = removal_reason(entry, events) if entry.remaining else FILLED
             if entry.remaining and reason is FILLED:
                 entry.order = resized(entry.order, entry.order.size - entry.remaining)
                 entry.remaining = 0
@@ -243,49 +272,52 @@ class Engine(OrderIndex):
         entry.remaining = rested.remaining
         if not entry.resting:
             self.rest(entry)
-        elif venue.has_accounts:
+        elif market_state.has_accounts:
             self.reserve(entry, entry.remaining)
 
-    def trade(self, incoming: OrderEntry, resting: OrderEntry, event: Trade) -> int:
-        """Book a trade to both orders, move what it is worth, and give its size."""
+    def apply_trade(self, incoming: OrderEntry, resting: OrderEntry, event: Trade) -> int:
+        """Apply a trade to both orders and their accounts; return its size."""
         if type(event) is not Trade:
-            return self.half(incoming, resting, event)
+            return self.apply_paired_trade(incoming, resting, event)
         size = event.size
         paid = size * event.price // 100
         if self.undo is not None:
-            self.undo.append((rollback.restore, resting, resting.saved()))
+            self.undo.append((rollback.restore, resting, resting.save()))
         resting.remaining = event.resting_remaining
         resting.filled_collateral += paid
         incoming.filled_collateral += paid
-        venue = resting.trader.venue
-        if venue.has_accounts:
+        market_state = resting.maker_state.market_state
+        if market_state.has_accounts:
             self.reserve(resting, resting.remaining)
             if event.incoming_side is BUY:
-                self.pay(venue, incoming, resting, event, paid)
+                self.pay(market_state, incoming, resting, event, paid)
             else:
-                self.pay(venue, resting, incoming, event, paid)
+                self.pay(market_state, resting, incoming, event, paid)
         if not resting.remaining:
             self.finish(resting, FILLED)
         return size
 
-    def half(self, incoming: OrderEntry, resting: OrderEntry, event: Trade) -> int:
-        """Book one of the two trades of a mint or a merge; the first one gives its size."""
+    def apply_paired_trade(self, incoming: OrderEntry, resting: OrderEntry, event: Trade) -> int:
+        """Apply one of the two trades of a mint or merge; return the size of the first, then 0."""
         first = event.token == incoming.order.token
         entry = incoming if first else resting
         paid = event.size * event.price // 100
         if self.undo is not None:
-            self.undo.append((rollback.restore, entry, entry.saved()))
+            self.undo.append((rollback.restore, entry, entry.save()))
         entry.filled_collateral += paid
-        venue = entry.trader.venue
+        market_state = entry.maker_state.market_state
         if not first:
             entry.remaining = event.resting_remaining
-            if venue.has_accounts:
+            if market_state.has_accounts:
                 self.reserve(entry, entry.remaining)
-        if venue.has_accounts:
-            self.pay_half(venue, entry, event, paid, event.seq + 1 if first else event.seq - 1)
+        if market_state.has_accounts:
+            other_seq = event.seq + 1 if first else event.seq - 1
+            self.pay_paired(market_state, entry, event, paid, other_seq)
         if not first and not entry.remaining:
             self.finish(entry, FILLED)
         return event.size if first else 0
+
+    # ----- cancels -------------------------------------------------------------------------
 
     def cancel_order(self, command: Cancel, now_ms: int) -> list[Event]:
         """Execute a cancel."""
@@ -297,21 +329,61 @@ class Engine(OrderIndex):
             entry is None
             or not entry.resting
             or type(command.market) is not str
-            or (command.market and command.market != entry.trader.venue.market.id)
-            or (maker is not None and not self.may_cancel(maker, entry.trader))
+            or (command.market and command.market != entry.maker_state.market_state.market.id)
+            or (maker is not None and not self.may_cancel(maker, entry.maker_state))
         ):
-            raise rejections.order_refused(self, command, CANCEL_ONLY)
+            raise rejections.cancel_rejection(self, command)
         entities.prefetch(entry.before)
         entities.prefetch(entry.after)
-        return self.take_out(entry, ADMIN if maker is None else CANCELLED, now_ms)
+        return self.remove(entry, ADMIN if maker is None else CANCELLED, now_ms)
 
-    def take_out(self, entry: OrderEntry, reason: RemovalReason, now_ms: int) -> list[Event]:
-        """Take a resting order out of its book."""
+    def remove(self, entry: OrderEntry, reason: RemovalReason, now_ms: int) -> list[Event]:
+        """Remove a resting order from its book."""
         book = self.book_of(entry)
         if self.undo is not None:
             rollback.before_cancel(self.undo, book, entry)
         events = book.cancel(entry.order.id, now_ms, reason)
-        if not entry.is_yes and entry.trader.venue.complementary:
-            complementary.told(self, entry.trader.venue, events, False)
+        market_state = entry.maker_state.market_state
+        if not entry.is_yes and market_state.complementary:
+            complementary.convert_events(self.entries, market_state, events, False)
         self.finish(entry, reason)
         return events
+
+
+def removal_reason(entry: "OrderEntry", events: list[Event]) -> RemovalReason:
+    """Return why an order with an untraded remainder does not rest; the book has no event for it.
+
+    ``FILLED`` if self-trade reduced it and all else traded, as after a reduction; ``SELF_TRADE`` if
+    its maker's own order ended it; ``CANCELLED`` if an order that never rests met no more orders.
+    """
+    trades = [event for event in events if isinstance(event, Trade)]
+    if trades and not trades[-1].incoming_remaining:
+        return RemovalReason.FILLED
+    order, market_state = entry.order, entry.maker_state.market_state
+    policy = order.self_trade or market_state.self_trade
+    if order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD):
+        return RemovalReason.SELF_TRADE
+    own = [
+        event
+        for event in events
+        if isinstance(event, OrderReduced)
+        or (isinstance(event, OrderRemoved) and event.reason is RemovalReason.SELF_TRADE)
+    ]
+    ended = False
+    if policy is SelfTrade.CANCEL_BOTH:
+        ended = bool(own)
+    elif policy is SelfTrade.DECREMENT:
+        lost = sum(event.remaining for event in own if isinstance(event, OrderRemoved))
+        ended = lost == entry.remaining or any(isinstance(event, OrderReduced) for event in own)
+    elif policy is SelfTrade.CANCEL_INCOMING:
+        ended = _still_crosses(market_state, complementary.on_grid(entry, order))
+    return RemovalReason.SELF_TRADE if ended else RemovalReason.CANCELLED
+
+
+def _still_crosses(market_state: "MarketState", order: Order) -> bool:
+    """Return whether the best order of the other side is within the limit of an order."""
+    book = market_state.seq_book
+    best = book.best_ask if order.side is Side.BUY else book.best_bid
+    if best is None:
+        return False
+    return best <= order.price if order.side is Side.BUY else best >= order.price

@@ -1,6 +1,6 @@
-# What of clob/matcher/entities.pyx the compiled gate and desk use.
-# How the Structs that the desk reads lie in memory: the fields of a class in alphabetical order,
-# after those of its base. Engine.layout_holds says whether that is so.
+# Declarations of clob/matcher/entities.pyx, and the memory layout of the Structs that compiled code
+# reads: the fields of a class in alphabetical order, after those of its base. clob.matcher.compiled
+# checks the layout at import.
 
 cdef extern from *:
     """
@@ -12,7 +12,7 @@ cdef extern from *:
     typedef struct {
         PyObject_HEAD
         PyObject *now_ms;
-        PyObject *client_id, *deadline_ms, *market, *order, *order_hash;
+        PyObject *attachment, *client_id, *deadline_ms, *market, *order, *order_hash;
     } ClobSubmit;
     typedef struct {
         PyObject_HEAD
@@ -28,9 +28,9 @@ cdef extern from *:
     typedef struct {
         PyObject_HEAD
         PyObject *accepted_ms, *client_id, *collateral, *expiration_s, *fee_rate_bps;
-        PyObject *filled_collateral, *given, *id, *maker, *nonce, *number, *order_hash;
+        PyObject *filled_collateral, *id, *maker, *nonce, *number, *order_hash;
         PyObject *post_only, *price, *remaining, *self_trade, *side, *size, *smart_wallet;
-        PyObject *time_in_force;
+        PyObject *submitted, *time_in_force;
     } ClobOrderSnapshot;
     """
     ctypedef class clob.order.Order [object ClobOrder, check_size error]:
@@ -50,6 +50,7 @@ cdef extern from *:
 
     ctypedef class clob.commands.Submit [object ClobSubmit, check_size error]:
         cdef object now_ms
+        cdef object attachment
         cdef object client_id
         cdef object deadline_ms
         cdef object market
@@ -77,13 +78,11 @@ cdef extern from *:
         cdef object accepted_ms
         cdef object client_id
         cdef object filled_collateral
-        cdef object given
         cdef object maker
         cdef object number
         cdef object order_hash
         cdef object remaining
-
-
+        cdef object submitted
 
 
 cdef extern from *:
@@ -91,7 +90,7 @@ cdef extern from *:
     #define clob_prefetch(thing) \
         (__builtin_prefetch((thing)), __builtin_prefetch((const char *)(thing) + 64))
     """
-    # A thing will be needed soon: let it come from memory while something else is done.
+    # Load an object into the CPU cache while other work is done.
     void prefetch "clob_prefetch"(object thing) noexcept
 
 
@@ -101,7 +100,7 @@ cdef class Account:
     cdef public object balance
     cdef public object reserved
     cdef public object unsettled
-    cdef public dict guests
+    cdef public dict smart_wallet_orders
 
 
 cdef class MarketState:
@@ -114,19 +113,19 @@ cdef class MarketState:
     cdef public bint has_accounts
     cdef public bint settles
     cdef public bint complementary
-    cdef public bint charges
+    cdef public bint has_fees
     cdef public object yes_book
     cdef public object no_book
-    cdef public object turn
-    cdef public dict traders
+    cdef public object seq_book
+    cdef public dict makers
     cdef public dict pending
 
-    cpdef hand_over(self, book)
+    cpdef move_seq(self, book)
 
 
 cdef class MakerState:
     cdef public str maker
-    cdef public MarketState venue
+    cdef public MarketState market_state
     cdef public OrderEntry first
     cdef public OrderEntry last
     cdef public Py_ssize_t count
@@ -137,12 +136,12 @@ cdef class MakerState:
 
 
 cdef class OrderEntry:
-    # What a cancel touches stands together.
+    # The fields that a cancel touches come first, close to each other.
     cdef public Order order
-    cdef public MakerState trader
+    cdef public MakerState maker_state
     cdef public OrderEntry before
     cdef public OrderEntry after
-    cdef public OrderEntry later
+    cdef public OrderEntry next_finished
     cdef public bint resting
     cdef public bint is_yes
     cdef public object removal
@@ -153,14 +152,14 @@ cdef class OrderEntry:
     cdef public Account pays
     cdef public Account receives
     cdef public object filled_collateral
-    cdef public Order given
+    cdef public Order submitted
     cdef public long long number
     cdef public long long accepted_ms
 
 
 cdef Account NO_ACCOUNT
 
-cpdef OrderEntry make_entry(Order order, MakerState trader, bint is_yes)
+cpdef OrderEntry make_entry(Order order, MakerState maker_state, bint is_yes)
 cpdef Order order_from(OrderSnapshot state, str token, str maker)
 
 
@@ -174,4 +173,4 @@ cdef class PendingTrade:
     cdef public object buyer_fee
     cdef public object seller_fee
     cdef public object match_type
-    cdef public object other
+    cdef public object other_seq

@@ -1,7 +1,7 @@
-"""What the desk keeps: accounts, markets at work, makers in them, orders, trades to be settled.
+"""Mutable state of the engine: accounts, markets, makers, orders and pending trades.
 
-Only :mod:`clob.matcher.engine` changes the places of orders in lists. The compiled twin is
-``_entries_c.pyx``.
+Only :mod:`clob.matcher.order_index` changes the places of orders in lists. ``entities.pyx`` is the
+compiled version of the same classes.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Account:
-    """What one wallet has of one asset, in wei."""
+    """Balance of one wallet in one asset, in wei."""
 
     def __init__(self, wallet: str, asset: str) -> None:
         self.wallet = wallet
@@ -27,44 +27,44 @@ class Account:
         self.balance = 0
         self.reserved = 0
         self.unsettled = 0
-        # Resting orders that pay from it by a smart wallet, which their maker does not lead to.
-        self.guests: dict[int, OrderEntry] = {}
+        # Resting orders that pay from it as their smart wallet, by number.
+        self.smart_wallet_orders: dict[int, OrderEntry] = {}
 
-    def saved(self) -> tuple[int, int, int]:
-        """Give what :meth:`restore` takes back."""
+    def save(self) -> tuple[int, int, int]:
+        """Return the values that :meth:`restore` takes."""
         return self.balance, self.reserved, self.unsettled
 
     def restore(self, saved: tuple[int, int, int]) -> None:
-        """Be as it was."""
+        """Restore saved values."""
         self.balance, self.reserved, self.unsettled = saved
 
 
 NO_ACCOUNT = Account("", "")
-"""What an order pays from and receives to where there are no accounts."""
+"""Placeholder account of orders in markets without accounts."""
 
 
 class MarketState:
-    """A market at work: its terms, its two books, and the makers who have orders in it."""
+    """Terms of a market, its two books, its makers and its pending trades."""
 
     def __init__(self, market: Market, yes: "Book", no: "Book") -> None:
         self.yes_book = yes
         self.no_book = no
-        # The book that holds the sequence number; it is handed over when the other one is used.
-        self.turn = yes
-        self.traders: dict[str, MakerState] = {}
+        # The book that holds the sequence number; it moves when the other book is used.
+        self.seq_book = yes
+        self.makers: dict[str, MakerState] = {}
         self.pending: dict[int, PendingTrade] = {}
-        self.adopt(market)
+        self.set_terms(market)
 
-    def hand_over(self, book: "Book") -> None:
-        """Let the other book have the sequence number."""
-        book.seq = self.turn.seq
-        self.turn = book
+    def move_seq(self, book: "Book") -> None:
+        """Move the sequence number to ``book``."""
+        book.seq = self.seq_book.seq
+        self.seq_book = book
 
-    def adopt(self, market: Market) -> None:
-        """Take over the terms of a market."""
+    def set_terms(self, market: Market) -> None:
+        """Copy the terms of a market."""
         self.market = market
         self.yes = market.yes
-        # None until it is named: no text of an order is equal to it.
+        # None until the NO token has an id, so that no order can match it.
         self.no: Any = market.no or None
         self.mode = market.mode
         self.min_size = market.min_size
@@ -72,37 +72,37 @@ class MarketState:
         self.has_accounts = market.funds is Funds.ACCOUNTS
         self.settles = market.settles
         self.complementary = market.complementary
-        self.charges = bool(market.resting_fee_rate_bps or market.incoming_fee_rate_bps)
+        self.has_fees = bool(market.resting_fee_rate_bps or market.incoming_fee_rate_bps)
 
-    def saved(self) -> tuple[Any, ...]:
-        """Give what :meth:`restore` takes back: books as they are now."""
+    def save(self) -> tuple[Any, ...]:
+        """Return the values that :meth:`restore` takes: copies of both books."""
         yes, no = self.yes_book.fork(), self.no_book.fork()
-        return yes, no, yes if self.turn is self.yes_book else no
+        return yes, no, yes if self.seq_book is self.yes_book else no
 
     def restore(self, saved: tuple[Any, ...]) -> None:
-        """Have the books that were kept."""
-        self.yes_book, self.no_book, self.turn = saved
+        """Restore saved books."""
+        self.yes_book, self.no_book, self.seq_book = saved
 
     def detach(self) -> None:
-        """Let go of its makers, and they of their orders."""
-        for trader in self.traders.values():
-            trader.first = trader.last = None
-        self.traders.clear()
+        """Drop all makers and their lists of orders."""
+        for maker_state in self.makers.values():
+            maker_state.first = maker_state.last = None
+        self.makers.clear()
 
 
 class MakerState:
-    """A maker in one market: the resting orders in the sequence of acceptance, and the accounts.
+    """A maker in one market: resting orders in the order of acceptance, and accounts.
 
-    The market forgets a maker without resting orders, but where there are accounts.
+    Without accounts, the market drops a maker that has no resting orders.
     """
 
-    def __init__(self, maker: str, venue: MarketState) -> None:
+    def __init__(self, maker: str, market_state: MarketState) -> None:
         self.maker = maker
-        self.venue = venue
+        self.market_state = market_state
         self.first: OrderEntry | None = None
         self.last: OrderEntry | None = None
         self.count = 0
-        # Where there are accounts, the maker's own, opened with the first accepted order.
+        # With accounts: the maker's own, opened with the first accepted order.
         self.has_accounts = False
         self.collateral = NO_ACCOUNT
         self.yes = NO_ACCOUNT
@@ -110,15 +110,15 @@ class MakerState:
 
 
 class OrderEntry:
-    """An order the desk knows, resting or finished; ``size - remaining`` of it is filled.
+    """An order, resting or finished; ``order.size - remaining`` of it is filled.
 
-    ``given`` is the order as it was submitted, ``order`` as it is after reductions and
-    replacements: with another price, or with the size that is filled or still remains.
+    ``submitted`` is the order as submitted. ``order`` is the order after reductions and
+    replacements, whose size is the filled plus the remaining size.
     """
 
     order: Order
-    given: Order
-    trader: MakerState
+    submitted: Order
+    maker_state: MakerState
     is_yes: bool
     number: int
     accepted_ms: int
@@ -130,24 +130,24 @@ class OrderEntry:
     removal: RemovalReason | None
     before: "OrderEntry | None"
     after: "OrderEntry | None"
-    later: "OrderEntry | None"
+    next_finished: "OrderEntry | None"
     pays: Account
     receives: Account
     reserve: int
 
-    def saved(self) -> tuple[Any, ...]:
-        """Give what :meth:`restore` takes back."""
+    def save(self) -> tuple[Any, ...]:
+        """Return the values that :meth:`restore` takes."""
         state = (self.order, self.remaining, self.filled_collateral)
         return (*state, self.resting, self.removal, self.reserve)
 
     def restore(self, saved: tuple[Any, ...]) -> None:
-        """Be as it was; its places in lists are not part of it."""
+        """Restore saved values; places in lists are not among them."""
         self.order, self.remaining, self.filled_collateral = saved[:3]
         self.resting, self.removal, self.reserve = saved[3:]
 
     def state(self, maker: int) -> OrderSnapshot:
-        """Give what a snapshot says of it; ``maker`` is the place of its maker there."""
-        order, given = self.order, self.given
+        """Return the snapshot of the order; ``maker`` is the index of its maker there."""
+        order, submitted = self.order, self.submitted
         return OrderSnapshot(
             order.id,
             maker,
@@ -168,26 +168,28 @@ class OrderEntry:
             self.accepted_ms,
             self.client_id,
             self.order_hash,
-            None if given is order else Terms(given.price, given.size, given.collateral),
+            None
+            if submitted is order
+            else Terms(submitted.price, submitted.size, submitted.collateral),
         )
 
     def detach(self) -> None:
-        """Let go of its neighbours."""
-        self.before = self.after = self.later = None
+        """Drop the links to other orders."""
+        self.before = self.after = self.next_finished = None
 
 
 def prefetch(thing: object) -> None:
-    """Announce that a thing is read soon; compiled, it loads into the cache meanwhile."""
+    """Load an object into the CPU cache; does nothing in plain Python."""
 
 
-def make_entry(order: Order, trader: MakerState, is_yes: bool) -> OrderEntry:
-    """Make the entry of an order of which nothing is filled yet.
+def make_entry(order: Order, maker_state: MakerState, is_yes: bool) -> OrderEntry:
+    """Return the entry of an order without fills.
 
-    No ``__init__``: compiled, that would be a call with a tuple of arguments for every order.
+    A function instead of ``__init__``: compiled, it avoids an argument tuple per order.
     """
     entry = OrderEntry.__new__(OrderEntry)
-    entry.order = entry.given = order
-    entry.trader = trader
+    entry.order = entry.submitted = order
+    entry.maker_state = maker_state
     entry.is_yes = is_yes
     entry.number = entry.accepted_ms = 0
     entry.remaining = order.size
@@ -195,13 +197,13 @@ def make_entry(order: Order, trader: MakerState, is_yes: bool) -> OrderEntry:
     entry.client_id = entry.order_hash = None
     entry.resting = False
     entry.removal = None
-    entry.before = entry.after = entry.later = None
+    entry.before = entry.after = entry.next_finished = None
     entry.pays = entry.receives = NO_ACCOUNT
     return entry
 
 
 class PendingTrade:
-    """A trade that waits to be settled: who pays what to whom."""
+    """A trade that waits for settlement: accounts and amounts of both parties."""
 
     def __init__(
         self,
@@ -210,13 +212,13 @@ class PendingTrade:
     ) -> None:
         self.buyer_pays, self.buyer_receives, self.seller_pays, self.seller_receives = accounts
         self.paid, self.size, self.buyer_fee, self.seller_fee = amounts
-        # Of half of a mint or a merge: which, and the ``seq`` of the other half.
+        # For half of a mint or merge: its type, and the ``seq`` of the other half.
         self.match_type = MatchType.DIRECT
-        self.other = 0
+        self.other_seq = 0
 
 
 def order_from(state: OrderSnapshot, token: str, maker: str) -> Order:
-    """Make an order out of what a snapshot says of it."""
+    """Return the order of a snapshot."""
     return Order(
         id=state.id,
         token=token,
@@ -235,20 +237,26 @@ def order_from(state: OrderSnapshot, token: str, maker: str) -> Order:
     )
 
 
-def fields_seen(
+def read_fields(
     order: Order, submit: Submit, cancel: Cancel, trade: Trade, state: OrderSnapshot
 ) -> tuple[Any, ...]:
-    """Give the fields that the desk reads as it reads them; :mod:`clob.matcher.chooser` compares."""
+    """Return the fields that compiled code reads by offset, for :mod:`clob.matcher.compiled`."""
     return (
         (order.id, order.token, order.maker, order.side, order.price, order.size),
         (order.time_in_force, order.expiration_s, order.self_trade, order.nonce),
         (order.collateral, order.fee_rate_bps, order.smart_wallet),
         (submit.now_ms, submit.market, submit.order),
-        (submit.client_id, submit.order_hash, submit.deadline_ms),
+        (submit.attachment, submit.client_id, submit.order_hash, submit.deadline_ms),
         (cancel.now_ms, cancel.market, cancel.order_id, cancel.maker),
         (trade.seq, trade.resting_order_id, trade.price, trade.size, trade.resting_remaining),
         (trade.incoming_side, trade.buyer_fee, trade.seller_fee, trade.token),
-        (state.remaining, state.filled_collateral, state.client_id, state.order_hash, state.given),
+        (
+            state.remaining,
+            state.filled_collateral,
+            state.client_id,
+            state.order_hash,
+            state.submitted,
+        ),
         (state.number, state.accepted_ms, state.maker),
         msgspec.structs.astuple(order_from(state, order.token, order.maker)),
     )

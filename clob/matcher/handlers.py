@@ -1,13 +1,8 @@
-"""The commands beside submitting and cancelling: for each, what refuses it and what executes it.
-
-``refuse`` looks and raises, ``execute`` does what nothing refused, so that a matcher can say what
-it would refuse without doing it. Both take the desk, the command and its time.
-"""
+"""The handlers of all commands except ``Submit`` and ``Cancel``, which the engine executes."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from clob.book.validation import show
 from clob.commands import (
     AddMarket,
     Batch,
@@ -23,63 +18,31 @@ from clob.commands import (
     Settled,
     SettleFailed,
 )
-from clob.errors import InvalidCommandError
-from clob.matcher import admin, amend, batch, settlement
-
-if TYPE_CHECKING:
-    from clob.matcher.engine import Engine
+from clob.matcher import admin, amend, batch, rejections, settlement
+from clob.matcher.engine import Engine
 
 
 class Handler(NamedTuple):
-    """The two halves of a command."""
+    """The two steps of a command; both take the engine, the command and its time."""
 
-    refuse: Callable[["Engine", Any, int], None]
-    execute: Callable[["Engine", Any, int], list[Any]]
+    check: Callable[[Engine, Any, int], None]
+    """Raises the error of the first broken rule; changes nothing."""
+    execute: Callable[[Engine, Any, int], list[Any]]
+    """Executes a command that passed the check, and returns its events."""
 
 
-DOORS: dict[type, Handler] = {
-    Reduce: Handler(amend.refuse_reduce, amend.reduce),
-    Replace: Handler(amend.refuse_replace, amend.replace),
-    CancelAll: Handler(amend.refuse_cancel_all, amend.cancel_all),
-    SetNonce: Handler(amend.refuse_set_nonce, amend.set_nonce),
-    Expire: Handler(amend.refuse_expire, amend.expire),
-    AddMarket: Handler(admin.refuse_add_market, admin.add_market),
-    SetMarket: Handler(admin.refuse_set_market, admin.set_market),
-    SetMode: Handler(admin.refuse_set_mode, admin.set_mode),
-    SetLimits: Handler(admin.refuse_set_limits, admin.set_limits),
-    SetBalance: Handler(settlement.refuse_set_balance, settlement.set_balance),
-    Settled: Handler(settlement.refuse_settled, settlement.settled),
-    SettleFailed: Handler(settlement.refuse_settle_failed, settlement.settle_failed),
-    Batch: Handler(batch.refuse_batch, batch.batch),
+HANDLERS: Final[dict[type, Handler]] = {
+    Reduce: Handler(rejections.check_reduce, amend.reduce),
+    Replace: Handler(rejections.check_replace, amend.replace),
+    CancelAll: Handler(rejections.check_cancel_all, amend.cancel_all),
+    SetNonce: Handler(rejections.check_set_nonce, amend.set_nonce),
+    Expire: Handler(rejections.check_expire, amend.expire),
+    AddMarket: Handler(rejections.check_add_market, admin.add_market),
+    SetMarket: Handler(rejections.check_set_market, admin.set_market),
+    SetMode: Handler(rejections.check_set_mode, admin.set_mode),
+    SetLimits: Handler(rejections.check_set_limits, admin.set_limits),
+    SetBalance: Handler(rejections.check_set_balance, settlement.set_balance),
+    Settled: Handler(rejections.check_settled, settlement.settled),
+    SettleFailed: Handler(rejections.check_settle_failed, settlement.settle_failed),
+    Batch: Handler(rejections.check_batch, batch.batch),
 }
-
-
-def door_of(desk: "Engine", command: Any) -> Handler:
-    """Find the door of a command and check its time.
-
-    Raises:
-        InvalidCommandError: it is no command.
-        InvalidTimeError: its time is none.
-        ClockWentBackError: its time lies before that of the last command applied.
-    """
-    door = DOORS.get(type(command))
-    if door is None:
-        raise InvalidCommandError(f"a command is needed, not {show(command)}")
-    desk.check_time(command.now_ms)
-    return door
-
-
-def execute(desk: "Engine", command: Any) -> list[Any]:
-    """Refuse a command, or execute it and let its time be the last."""
-    door = door_of(desk, command)
-    door.refuse(desk, command, command.now_ms)
-    events = door.execute(desk, command, command.now_ms)
-    desk.now_ms = command.now_ms
-    return events
-
-
-def execute_at(desk: "Engine", command: Any, now_ms: int) -> list[Any]:
-    """Refuse or execute a command of a batch, at the time of the batch."""
-    door = DOORS[type(command)]
-    door.refuse(desk, command, now_ms)
-    return door.execute(desk, command, now_ms)

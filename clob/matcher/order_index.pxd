@@ -1,4 +1,4 @@
-# The types of clob/matcher/order_index.py, from which the compiled module is made; see setup.py.
+# Types with which clob/matcher/order_index.py is compiled; see setup.py.
 cimport cython
 
 from clob.matcher cimport entities
@@ -12,28 +12,32 @@ cdef class OrderIndex(Admission):
     cdef public OrderEntry finished_first
     cdef public OrderEntry finished_last
     cdef public Py_ssize_t num_finished
-    cdef public dict spent
-    cdef public object spent_until
+    cdef public dict spent_by_maker
+    cdef public object spent_by_expiry
 
-    @cython.locals(trader=MakerState)
-    cpdef OrderEntry entry_for(self, MarketState venue, Order order)
+    @cython.locals(maker_state=MakerState)
+    cpdef OrderEntry entry_for(self, MarketState market_state, Order order)
 
     @cython.locals(order=Order, entry=OrderEntry)
-    cpdef OrderEntry entry_from(self, MarketState venue, OrderSnapshot state, bint is_yes, str maker)
+    cpdef OrderEntry entry_from(
+        self, MarketState market_state, OrderSnapshot state, bint is_yes, str maker
+    )
 
-    @cython.locals(entry=OrderEntry, order=Order, state=OrderSnapshot, traders=dict, entries=list)
-    cpdef list queue_up(self, book, MarketState venue, states, bint is_yes)
+    @cython.locals(
+        entry=OrderEntry, order=Order, state=OrderSnapshot, makers=dict, entries=list
+    )
+    cpdef list restore_book(self, book, MarketState market_state, states, bint is_yes)
 
     @cython.locals(order=Order)
-    cpdef enter(self, OrderEntry entry)
+    cpdef register(self, OrderEntry entry)
 
-    @cython.locals(trader=MakerState)
+    @cython.locals(maker_state=MakerState)
     cpdef rest(self, OrderEntry entry)
 
-    @cython.locals(trader=MakerState, order=Order)
+    @cython.locals(maker_state=MakerState, order=Order)
     cpdef link(self, OrderEntry entry)
 
-    @cython.locals(trader=MakerState, order=Order)
+    @cython.locals(maker_state=MakerState, order=Order)
     cpdef unlink(self, OrderEntry entry)
 
     @cython.locals(last=OrderEntry)
@@ -43,9 +47,9 @@ cdef class OrderIndex(Admission):
     cpdef evict(self)
 
     @cython.locals(order=Order)
-    cpdef spend(self, OrderEntry entry, used)
+    cpdef evict_hash(self, OrderEntry entry, order_hash)
 
     @cython.locals(hashes=set)
-    cpdef keep(self, used, maker, nonce, expiration_s)
+    cpdef add_spent(self, order_hash, maker, nonce, expiration_s)
 
     cpdef resize(self, OrderEntry entry, remaining)

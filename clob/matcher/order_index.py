@@ -1,6 +1,12 @@
-"""The register: every order by its names, in its maker's list while it rests, finished afterwards.
+"""Every order by its ids: in its maker's list while it rests, and readable for a while afterwards.
 
-Compiled as it stands, like the desk, with the types of ``_register_c.pxd``.
+The hash of a signed order outlives the order:
+
+    "That a hash was used is forgotten only when the order can no longer be valid (expired, or nonce
+    below the maker's): it is part of the state, not a cache bounded by count, because anyone can
+    read a signature and post it again." (decision 23)
+
+Compiled from this text, with the types of ``order_index.pxd``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,38 +29,39 @@ if TYPE_CHECKING:
 
 
 class OrderIndex(Admission):
-    """The orders that rest, that are finished and readable, and the hashes of others."""
+    """Resting orders, finished orders still readable, and hashes of evicted orders."""
 
     def __init__(self) -> None:
         super().__init__()
+        # Resting orders by expiration and number.
         self.expiring: SortedDict[int, dict[int, OrderEntry]] = SortedDict()
-        # Finished orders still readable, the one that finished first at the head.
+        # Finished orders still readable, linked from the first finished to the last.
         self.finished_first: OrderEntry | None = None
         self.finished_last: OrderEntry | None = None
         self.num_finished = 0
-        # The hashes of signed orders that are let go, by maker and by the second they expire.
-        self.spent: dict[str, set[bytes]] = {}
-        self.spent_until: SortedDict[int, set[bytes]] = SortedDict()
+        # Hashes of evicted orders, by maker and by expiration.
+        self.spent_by_maker: dict[str, set[bytes]] = {}
+        self.spent_by_expiry: SortedDict[int, set[bytes]] = SortedDict()
 
-    # ----- making entries ------------------------------------------------------------------
+    # ----- entries -------------------------------------------------------------------------
 
-    def entry_for(self, venue: MarketState, order: Order) -> OrderEntry:
-        """Make the entry of an order whose maker and token are known to be right."""
-        trader = venue.traders.get(order.maker)
-        if trader is None:
-            trader = MakerState(order.maker, venue)
-        entities.prefetch(trader.last)
-        return make_entry(order, trader, order.token == venue.yes)
+    def entry_for(self, market_state: MarketState, order: Order) -> OrderEntry:
+        """Return a new entry of an order whose maker and token were checked."""
+        maker_state = market_state.makers.get(order.maker)
+        if maker_state is None:
+            maker_state = MakerState(order.maker, market_state)
+        entities.prefetch(maker_state.last)
+        return make_entry(order, maker_state, order.token == market_state.yes)
 
     def entry_from(
-        self, venue: MarketState, state: OrderSnapshot, is_yes: bool, maker: str
+        self, market_state: MarketState, state: OrderSnapshot, is_yes: bool, maker: str
     ) -> OrderEntry:
-        """Make the entry of an order out of a snapshot, and know it by its names."""
-        order = order_from(state, venue.yes if is_yes else venue.no, maker)
-        entry = self.entry_for(venue, order)
-        terms = state.given
+        """Register the order of a snapshot and return its entry."""
+        order = order_from(state, market_state.yes if is_yes else market_state.no, maker)
+        entry = self.entry_for(market_state, order)
+        terms = state.submitted
         if terms is not None:
-            entry.given = msgspec.structs.replace(
+            entry.submitted = msgspec.structs.replace(
                 order, price=terms.price, size=terms.size, collateral=terms.collateral
             )
         entry.filled_collateral = state.filled_collateral
@@ -62,219 +69,243 @@ class OrderIndex(Admission):
             entry.remaining = state.remaining
         entry.number, entry.accepted_ms = state.number, state.accepted_ms
         entry.client_id, entry.order_hash = state.client_id, state.order_hash
-        self.enter(entry)
+        self.register(entry)
         return entry
 
-    def queue_up(
+    def restore_book(
         self,
         book: "Book",
-        venue: MarketState,
+        market_state: MarketState,
         states: Iterable[tuple[OrderSnapshot, str]],
         is_yes: bool,
     ) -> list[OrderEntry]:
-        """Put the orders of a snapshot into their book, the sequence of its queues given."""
-        entries, traders = [], venue.traders
+        """Rest the orders of a snapshot in their book, in the order of its queues."""
+        entries, makers = [], market_state.makers
         for state, maker in states:
-            entry = self.entry_from(venue, state, is_yes, maker)
-            # The orders of a maker share one list, which is filled once all are read.
-            if entry.trader.maker not in traders:
-                traders[entry.trader.maker] = entry.trader
+            entry = self.entry_from(market_state, state, is_yes, maker)
+            # A maker's orders share one list, which is linked once all are read.
+            if entry.maker_state.maker not in makers:
+                makers[entry.maker_state.maker] = entry.maker_state
             order = entry.order
             if entry.remaining != order.size:
                 order = resized(order, entry.remaining)
-            if venue.complementary:
+            if market_state.complementary:
                 order = complementary.on_grid(entry, order)
             book.rest(order)
             entries.append(entry)
         return entries
 
-    def enter(self, entry: OrderEntry) -> None:
-        """Know an order by its names from now on."""
+    def register(self, entry: OrderEntry) -> None:
+        """Make an order known by its id, hash and client id."""
         self.entries[entry.order.id] = entry
         if entry.order_hash is not None:
-            self.used[entry.order_hash] = entry
+            self.used_hashes[entry.order_hash] = entry
         if entry.client_id is not None:
-            self.clients[entry.trader.maker, entry.client_id] = entry
-        if entry.trader.venue.has_accounts:
+            self.client_ids[entry.maker_state.maker, entry.client_id] = entry
+        if entry.maker_state.market_state.has_accounts:
             self.open_accounts(entry)
         if self.undo is not None:
-            self.undo.append((rollback.forget, self, entry))
+            self.undo.append((undo_register, self, entry))
 
-    # ----- coming to rest, and leaving -----------------------------------------------------
+    # ----- resting and finished orders -----------------------------------------------------
 
     def rest(self, entry: OrderEntry) -> None:
-        """Count an order among the resting ones."""
+        """Add an order to the resting ones."""
         entry.resting = True
-        trader = entry.trader
-        entry.before, entry.after = trader.last, None
+        maker_state = entry.maker_state
+        entry.before, entry.after = maker_state.last, None
         self.link(entry)
-        if trader.venue.has_accounts:
+        if maker_state.market_state.has_accounts:
             self.reserve(entry, entry.remaining)
         if self.undo is not None:
-            self.undo.append((rollback.unlink, self, entry))
+            self.undo.append((undo_link, self, entry))
 
     def link(self, entry: OrderEntry) -> None:
-        """Put an order where it says it belongs: into its maker's list, and under its expiry."""
-        trader = entry.trader
+        """Insert an order between its neighbours in its maker's list, and by expiration."""
+        maker_state = entry.maker_state
         if entry.before is not None:
             entry.before.after = entry
         else:
-            trader.first = entry
+            maker_state.first = entry
         if entry.after is not None:
             entry.after.before = entry
         else:
-            trader.last = entry
-        if not trader.count:
-            # One without orders may have been forgotten.
-            trader.venue.traders[trader.maker] = trader
-        trader.count += 1
+            maker_state.last = entry
+        if not maker_state.count:
+            # The market may have dropped a maker without orders.
+            maker_state.market_state.makers[maker_state.maker] = maker_state
+        maker_state.count += 1
         if entry.order.expiration_s:
             self.expiring.setdefault(entry.order.expiration_s, {})[entry.number] = entry
-        if entry.order.smart_wallet and trader.venue.has_accounts:
-            entry.pays.guests[entry.number] = entry
+        if entry.order.smart_wallet and maker_state.market_state.has_accounts:
+            entry.pays.smart_wallet_orders[entry.number] = entry
 
     def unlink(self, entry: OrderEntry) -> None:
-        """Take an order out of these lists; it remembers its place, so that it can be put back."""
-        trader = entry.trader
+        """Remove an order from these lists; it keeps its neighbours, so ``link`` can undo it."""
+        maker_state = entry.maker_state
         if entry.before is not None:
             entry.before.after = entry.after
         else:
-            trader.first = entry.after
+            maker_state.first = entry.after
         if entry.after is not None:
             entry.after.before = entry.before
         else:
-            trader.last = entry.before
-        trader.count -= 1
-        if not trader.count and not trader.venue.has_accounts:
-            del trader.venue.traders[trader.maker]
+            maker_state.last = entry.before
+        maker_state.count -= 1
+        if not maker_state.count and not maker_state.market_state.has_accounts:
+            del maker_state.market_state.makers[maker_state.maker]
         second = entry.order.expiration_s
         if second:
             del self.expiring[second][entry.number]
             if not self.expiring[second]:
                 del self.expiring[second]
-        if entry.order.smart_wallet and trader.venue.has_accounts:
-            del entry.pays.guests[entry.number]
+        if entry.order.smart_wallet and maker_state.market_state.has_accounts:
+            del entry.pays.smart_wallet_orders[entry.number]
 
     def finish(self, entry: OrderEntry, reason: RemovalReason) -> None:
-        """Put an order among the finished ones."""
+        """Move an order to the finished ones and release its reserve."""
         if self.undo is not None:
-            self.undo.append((rollback.restore, entry, entry.saved()))
+            self.undo.append((rollback.restore, entry, entry.save()))
         if entry.resting:
             entry.resting = False
             self.unlink(entry)
             if self.undo is not None:
-                self.undo.append((rollback.link, self, entry))
+                self.undo.append((undo_unlink, self, entry))
             if entry.reserve:
-                self.touch(entry.pays)
+                self.save(entry.pays)
                 entry.pays.reserved -= entry.reserve
                 entry.reserve = 0
         entry.removal = reason
         last = self.finished_last
         if self.undo is not None:
-            self.undo.append((rollback.unfinish, self, last))
+            self.undo.append((undo_finish, self, last))
         if last is not None:
-            last.later = entry
+            last.next_finished = entry
         else:
             self.finished_first = entry
         self.finished_last = entry
         self.num_finished += 1
 
     def evict(self) -> None:
-        """Let go of the order that finished first; its hash is kept while it counts."""
+        """Drop the order that finished first; its hash stays while the order could be valid."""
         entry = self.finished_first
         if entry is None:
             return
-        self.finished_first = entry.later
-        if entry.later is None:
+        self.finished_first = entry.next_finished
+        if entry.next_finished is None:
             self.finished_last = None
         self.num_finished -= 1
         del self.entries[entry.order.id]
         if entry.client_id is not None:
-            del self.clients[entry.trader.maker, entry.client_id]
+            del self.client_ids[entry.maker_state.maker, entry.client_id]
         if entry.order_hash is not None:
-            self.spend(entry, entry.order_hash)
-        following = entry.later
-        entry.before = entry.after = entry.later = None
+            self.evict_hash(entry, entry.order_hash)
+        following = entry.next_finished
+        entry.before = entry.after = entry.next_finished = None
         if following is None:
             return
-        # They are old and have left the cache: let those come that are next, one step each time.
+        # Old orders have left the CPU cache: load the next two, one step per eviction.
         entities.prefetch(following.order.id)
-        second = following.later
+        second = following.next_finished
         if second is not None:
             entities.prefetch(second.order)
-            entities.prefetch(second.later)
+            entities.prefetch(second.next_finished)
 
-    def spend(self, entry: OrderEntry, used: bytes) -> None:
-        """Keep the hash of an order that is let go, unless the order can no longer be valid."""
-        order, maker = entry.order, entry.trader.maker
+    def evict_hash(self, entry: OrderEntry, order_hash: bytes) -> None:
+        """Keep the hash of an evicted order unless the order can no longer be valid."""
+        order, maker = entry.order, entry.maker_state.maker
         nonce, expiration_s = order.nonce, order.expiration_s
         if (expiration_s and expiration_s < self.now_ms // 1000) or (
             self.nonces and nonce < self.nonces.get(maker, 0)
         ):
-            del self.used[used]
+            del self.used_hashes[order_hash]
             return
-        self.keep(used, maker, nonce, expiration_s)
+        self.add_spent(order_hash, maker, nonce, expiration_s)
 
-    def keep(self, used: bytes, maker: str, nonce: int, expiration_s: int) -> None:
-        """Remember that a signed order was used, its details gone."""
-        self.used[used] = (maker, nonce, expiration_s)
-        hashes = self.spent.get(maker)
+    def add_spent(self, order_hash: bytes, maker: str, nonce: int, expiration_s: int) -> None:
+        """Keep the hash of a signed order without its entry."""
+        self.used_hashes[order_hash] = (maker, nonce, expiration_s)
+        hashes = self.spent_by_maker.get(maker)
         if hashes is None:
-            hashes = self.spent[maker] = set()
-        hashes.add(used)
+            hashes = self.spent_by_maker[maker] = set()
+        hashes.add(order_hash)
         if expiration_s:
-            self.spent_until.setdefault(expiration_s, set()).add(used)
+            self.spent_by_expiry.setdefault(expiration_s, set()).add(order_hash)
 
     def resize(self, entry: OrderEntry, remaining: int) -> None:
-        """Make a resting order smaller without a trade."""
+        """Reduce a resting order without a trade."""
         if self.undo is not None:
-            self.undo.append((rollback.restore, entry, entry.saved()))
+            self.undo.append((rollback.restore, entry, entry.save()))
         entry.order = resized(entry.order, entry.order.size - entry.remaining + remaining)
         entry.remaining = remaining
-        if entry.trader.venue.has_accounts:
+        if entry.maker_state.market_state.has_accounts:
             self.reserve(entry, remaining)
 
 
-def readable(desk: "OrderIndex") -> "Iterator[OrderEntry]":
-    """Go over the finished orders that are still readable, the one that finished first first."""
-    entry = desk.finished_first
+def finished_orders(index: "OrderIndex") -> "Iterator[OrderEntry]":
+    """Yield the finished orders that are still readable, the first finished first."""
+    entry = index.finished_first
     while entry is not None:
         yield entry
-        entry = entry.later
+        entry = entry.next_finished
 
 
-def forget_expired(desk: "OrderIndex", now_s: int) -> None:
-    """Forget the hashes of orders whose expiration has passed."""
-    due = list(desk.spent_until.irange(maximum=now_s, inclusive=(True, False)))
+# ----- hashes of evicted orders --------------------------------------------------------------
+
+
+def drop_expired_hashes(index: "OrderIndex", now_s: int) -> None:
+    """Drop the hashes of orders that expired before ``now_s``."""
+    due = list(index.spent_by_expiry.irange(maximum=now_s, inclusive=(True, False)))
     for second in due:
-        for order_hash in list(desk.spent_until[second]):
-            _forget(desk, order_hash)
+        for order_hash in list(index.spent_by_expiry[second]):
+            _drop_hash(index, order_hash)
 
 
-def forget_below(desk: "OrderIndex", maker: str, nonce: int) -> None:
-    """Forget the hashes of a maker's orders signed with a lower nonce. O(the maker's hashes)."""
-    for order_hash in list(desk.spent.get(maker, ())):
-        if desk.used[order_hash][1] < nonce:
-            _forget(desk, order_hash)
+def drop_hashes_below(index: "OrderIndex", maker: str, nonce: int) -> None:
+    """Drop the hashes of a maker's orders with a lower nonce. O(hashes of the maker)."""
+    for order_hash in list(index.spent_by_maker.get(maker, ())):
+        if index.used_hashes[order_hash][1] < nonce:
+            _drop_hash(index, order_hash)
 
 
-def _forget(desk: "OrderIndex", order_hash: bytes) -> None:
-    """Forget one hash."""
-    maker, _, expiration_s = desk.used.pop(order_hash)
-    desk.spent[maker].discard(order_hash)
-    if not desk.spent[maker]:
-        del desk.spent[maker]
+def _drop_hash(index: "OrderIndex", order_hash: bytes) -> None:
+    maker, _, expiration_s = index.used_hashes.pop(order_hash)
+    index.spent_by_maker[maker].discard(order_hash)
+    if not index.spent_by_maker[maker]:
+        del index.spent_by_maker[maker]
     if expiration_s:
-        desk.spent_until[expiration_s].discard(order_hash)
-        if not desk.spent_until[expiration_s]:
-            del desk.spent_until[expiration_s]
+        index.spent_by_expiry[expiration_s].discard(order_hash)
+        if not index.spent_by_expiry[expiration_s]:
+            del index.spent_by_expiry[expiration_s]
 
 
-# MERGED clob.matcher.order_index: What is left of finished orders: readable for a while, and their hashes for as long as it counts.
-#
-# "That a hash was used is forgotten only when the order can no longer be valid (expired, or nonce
-# below the maker's): it is part of the state, not a cache bounded by count, because anyone can read
-# a signature and post it again." (decision 23)
-#
-# ``desk.used`` leads from a hash to its order, or where the details are gone to maker, nonce and
-# expiration.
+# ----- reverse steps, see clob.matcher.rollback ----------------------------------------------
+
+
+def undo_register(index: "OrderIndex", entry: "OrderEntry") -> None:
+    """Reverse ``register``."""
+    del index.entries[entry.order.id]
+    if entry.order_hash is not None:
+        del index.used_hashes[entry.order_hash]
+    if entry.client_id is not None:
+        del index.client_ids[entry.maker_state.maker, entry.client_id]
+
+
+def undo_link(index: "OrderIndex", entry: "OrderEntry") -> None:
+    """Reverse ``link``."""
+    index.unlink(entry)
+
+
+def undo_unlink(index: "OrderIndex", entry: "OrderEntry") -> None:
+    """Reverse ``unlink``."""
+    index.link(entry)
+
+
+def undo_finish(index: "OrderIndex", last: "OrderEntry | None") -> None:
+    """Reverse the last part of ``finish``: ``last`` is the last finished order again."""
+    index.finished_last = last
+    index.num_finished -= 1
+    if last is not None:
+        last.next_finished = None
+    else:
+        index.finished_first = None

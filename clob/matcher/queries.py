@@ -1,4 +1,4 @@
-"""What one may ask of a desk without changing it."""
+"""Reads that leave the engine unchanged: records of orders, trial execution, invariants."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,10 @@ from clob.book.validation import show
 from clob.commands import Batch, Cancel, Command, Replace, Submit
 from clob.errors import InvalidCommandError, InvariantError, RejectedError
 from clob.events import Trade
-from clob.market import Balance, Mode
-from clob.matcher import amend, batch, complementary, handlers, rejections
-from clob.matcher.amounts import needed, with_fees
+from clob.market import Balance
+from clob.matcher import batch, complementary, rejections
+from clob.matcher.amend import by_number, orders_of_maker
+from clob.matcher.amounts import needed, with_fees, with_policy
 from clob.order import Order
 from clob.status import OrderRecord, filled_amount, status_of
 from clob.units import TEXT_MAX, collateral_of
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
 
 
 def record_of(entry: "OrderEntry") -> OrderRecord:
-    """Show an order to the outside."""
-    order, given = entry.order, entry.given
+    """Return the public record of an order."""
+    order, submitted = entry.order, entry.submitted
     filled = order.size - entry.remaining
-    whole = given.collateral
+    whole = submitted.collateral
     if whole is None:
-        whole = collateral_of(given.size, given.price)
+        whole = collateral_of(submitted.size, submitted.price)
     return OrderRecord(
-        market=entry.trader.venue.market.id,
-        order=given,
+        market=entry.maker_state.market_state.market.id,
+        order=submitted,
         price=order.price,
         size=order.size,
         status=status_of(traded=filled > 0, left=entry.remaining > 0, resting=entry.resting),
         filled=filled,
         remaining=entry.remaining if entry.resting else 0,
-        # A replacement may have made it larger than it was submitted.
-        filled_amount=filled_amount(order.side, min(filled, given.size), given.size, whole),
+        # A replacement may have enlarged the order.
+        filled_amount=filled_amount(order.side, min(filled, submitted.size), submitted.size, whole),
         filled_collateral=entry.filled_collateral,
         number=entry.number,
         accepted_ms=entry.accepted_ms,
@@ -44,90 +45,94 @@ def record_of(entry: "OrderEntry") -> OrderRecord:
     )
 
 
-def open_orders(desk: "Engine", maker: str | None, market: str | None) -> list["OrderEntry"]:
-    """List resting orders in the sequence of acceptance."""
-    venues = list(desk.venues.values()) if market is None else [rejections.venue_of(desk, market)]
-    return amend.by_number(
+def open_orders(engine: "Engine", maker: str | None, market: str | None) -> list["OrderEntry"]:
+    """Return resting orders in the order of acceptance."""
+    markets = list(engine.markets.values())
+    if market is not None:
+        markets = [rejections.find_market(engine, market)]
+    return by_number(
         entry
-        for venue in venues
-        for name in ([maker] if maker is not None else list(venue.traders))
-        for entry in amend.of_maker(venue, name)
+        for market_state in markets
+        for name in ([maker] if maker is not None else list(market_state.makers))
+        for entry in orders_of_maker(market_state, name)
     )
 
 
 def balance_of(account: "Account | None") -> Balance:
-    """Show an account to the outside; one that was never used has nothing."""
+    """Return the public balance of an account; zeros for an unused one."""
     if account is None:
         return Balance(0, 0, 0)
     return Balance(account.balance, account.reserved, account.unsettled)
 
 
-def next_expiry_s(desk: "Engine") -> int | None:
-    """Give the first second after which ``Expire`` has something to do."""
-    due = [seconds.peekitem(0)[0] for seconds in (desk.expiring, desk.spent_until) if seconds]
-    return min(due, default=None)
+def next_expiry_s(engine: "Engine") -> int | None:
+    """Return the earliest expiration of a resting order or a kept hash."""
+    seconds = (engine.expiring, engine.spent_by_expiry)
+    return min((each.peekitem(0)[0] for each in seconds if each), default=None)
 
 
-# ----- what would be -------------------------------------------------------------------------
+# ----- trial execution -----------------------------------------------------------------------
 
 
-def refusal_of(desk: "Engine", command: Command) -> RejectedError | None:
-    """Give what a command would be refused for, or None."""
+def rejection_of(engine: "Engine", command: Command) -> RejectedError | None:
+    """Return the error that a command would be rejected with, or None."""
     try:
-        # The exact types, as at the door: a subclass of a command is none.
+        # Exact types, as in Engine.execute: subclasses of commands are invalid.
         if type(command) is Submit:
-            simulate(desk, command)
+            simulate(engine, command)
         elif type(command) is Cancel:
-            desk.check_time(command.now_ms)
-            rejections.check_order_command(desk, command, Mode.CANCEL_ONLY)
+            engine.check_time(command.now_ms)
+            rejections.check_cancel(engine, command)
         else:
-            door = handlers.door_of(desk, command)
-            door.refuse(desk, command, command.now_ms)
+            handler = engine.handler_of(command)
+            handler.check(engine, command, command.now_ms)
             if type(command) is Replace:
-                _check_replace(desk, command)
+                _check_replace_in_book(engine, command)
             elif type(command) is Batch and command.atomic:
-                batch.all_or_none(desk, command, command.now_ms, keep=False)
+                batch.all_or_none(engine, command, command.now_ms, keep=False)
     except RejectedError as error:
         return error
     return None
 
 
-def simulate(desk: "Engine", command: Submit) -> list[Trade]:
-    """Say which trades an order would get, fees included."""
+def simulate(engine: "Engine", command: Submit) -> list[Trade]:
+    """Return the trades an order would get, fees included."""
     if type(command) is not Submit:
-        raise InvalidCommandError(f"a Submit is needed, not {show(command)}")
-    desk.check_time(command.now_ms)
-    order = rejections.order_of(command, command.now_ms)
-    entry = desk.admit(command, order, command.now_ms)
-    venue = desk.venues[command.market]
-    if order.self_trade is None and venue.self_trade:
-        order = rejections.with_policy(order, venue.self_trade)
-    trades = _simulated(desk, entry, order, command.now_ms)
-    if not venue.charges:
+        raise InvalidCommandError(f"command must be a Submit; got {show(command)}")
+    engine.check_time(command.now_ms)
+    order = rejections.plain_order(command, command.now_ms)
+    entry = engine.admit(command, order, command.now_ms)
+    market_state = engine.markets[command.market]
+    if order.self_trade is None and market_state.self_trade:
+        order = with_policy(order, market_state.self_trade)
+    trades = _simulate_in_book(engine, entry, order, command.now_ms)
+    if not market_state.has_fees:
         return trades
     return [
-        with_fees(venue.market, trade, order, desk.entries[trade.resting_order_id].order)
+        with_fees(market_state.market, trade, order, engine.entries[trade.resting_order_id].order)
         for trade in trades
     ]
 
 
-def _simulated(desk: "Engine", entry: "OrderEntry", order: Order, now_ms: int) -> list[Trade]:
-    """Say which trades an order would get, fees not included."""
-    book = desk.book_of(entry)
-    if entry.trader.venue.complementary:
-        return complementary.simulate(desk, entry, order, now_ms, desk.trades_max)
-    return book.simulate(order, now_ms, desk.trades_max)
+def _simulate_in_book(
+    engine: "Engine", entry: "OrderEntry", order: Order, now_ms: int
+) -> list[Trade]:
+    """Return the trades an order would get, without fees."""
+    book = engine.book_of(entry)
+    if entry.maker_state.market_state.complementary:
+        return complementary.simulate(engine.entries, entry, order, now_ms, engine.trades_max)
+    return book.simulate(order, now_ms, engine.trades_max)
 
 
-def _check_replace(desk: "Engine", command: Replace) -> None:
-    """Refuse what only the book can; the order's own place is not among those it would meet."""
-    entry = desk.entries[command.order_id]
-    venue, order = entry.trader.venue, entry.order
+def _check_replace_in_book(engine: "Engine", command: Replace) -> None:
+    """Check the book's rules on a replacement; its own resting order cannot match it."""
+    entry = engine.entries[command.order_id]
+    market_state, order = entry.maker_state.market_state, entry.order
     if command.price == order.price and command.size < entry.remaining:
         return
-    policy = command.self_trade if command.self_trade is not None else venue.self_trade
+    policy = command.self_trade if command.self_trade is not None else market_state.self_trade
     trial = Order(
-        # No order of a desk has so long an id.
+        # Longer than any accepted id, so it is unused.
         id="?" * (TEXT_MAX + 1),
         token=order.token,
         maker=order.maker,
@@ -137,85 +142,88 @@ def _check_replace(desk: "Engine", command: Replace) -> None:
         post_only=command.post_only,
         self_trade=policy,
     )
-    _simulated(desk, entry, trial, command.now_ms)
+    _simulate_in_book(engine, entry, trial, command.now_ms)
 
 
 # ----- invariants ----------------------------------------------------------------------------
 
 
-def audit(desk: "Engine") -> None:
-    """Check all invariants of the desk and of its books.
+def audit(engine: "Engine") -> None:
+    """Check all invariants of the engine and its books.
 
     Raises:
-        InvariantError: one is broken, which is a bug of this package.
+        InvariantError: an invariant is broken, which is a bug of this package.
     """
-    for venue in desk.venues.values():
-        _audit_venue(desk, venue)
-    _audit_accounts(desk)
-    resting = sum(entry.resting for entry in desk.entries.values())
-    if resting != sum(trader.count for v in desk.venues.values() for trader in v.traders.values()):
-        raise InvariantError("an order rests that no maker has")
-    if len(desk.entries) - resting != desk.num_finished:
+    for market_state in engine.markets.values():
+        _audit_market(engine, market_state)
+    _audit_accounts(engine)
+    resting = sum(entry.resting for entry in engine.entries.values())
+    markets = engine.markets.values()
+    if resting != sum(maker.count for each in markets for maker in each.makers.values()):
+        raise InvariantError("a resting order is missing from its maker's list")
+    if len(engine.entries) - resting != engine.num_finished:
         raise InvariantError("an order is neither resting nor finished")
-    expiring = {n: e for due in desk.expiring.values() for n, e in due.items()}
-    for entry in desk.entries.values():
+    expiring = {n: e for due in engine.expiring.values() for n, e in due.items()}
+    for entry in engine.entries.values():
         due = entry.resting and entry.order.expiration_s > 0
         if due != (expiring.get(entry.number) is entry):
-            raise InvariantError(f"order {entry.order.id!r} is not where its expiration says")
+            raise InvariantError(f"order {entry.order.id!r} is not indexed by its expiration")
 
 
-def _audit_venue(desk: "Engine", venue: "MarketState") -> None:
+def _audit_market(engine: "Engine", market_state: "MarketState") -> None:
     """Check one market against its books."""
-    market, books = venue.market, (venue.yes_book, venue.no_book)
+    market, books = market_state.market, (market_state.yes_book, market_state.no_book)
     if tuple(book.token for book in books) != (market.yes, market.no):
-        raise InvariantError(f"market {market.id!r} has the books of other tokens")
-    if all(book is not venue.turn for book in books):
-        raise InvariantError(f"market {market.id!r} counts its events in neither of its books")
-    if any(desk.tokens.get(token) != market.id for token in (market.yes, market.no) if token):
-        raise InvariantError(f"a token of market {market.id!r} is not known to be its own")
+        raise InvariantError(f"market {market.id!r} has books of other tokens")
+    if all(book is not market_state.seq_book for book in books):
+        raise InvariantError(f"market {market.id!r} numbers its events in neither of its books")
+    if any(engine.tokens.get(token) != market.id for token in (market.yes, market.no) if token):
+        raise InvariantError(f"a token of market {market.id!r} is indexed elsewhere")
     for book in books:
         book.check()
         for resting in book.orders():
-            entry = desk.entries[resting.order_id]
+            entry = engine.entries[resting.order_id]
             order = complementary.on_grid(entry, entry.order)
-            seen = (order.side, order.price, entry.remaining, order.maker)
-            if seen != (resting.side, resting.price, resting.remaining, resting.maker):
-                raise InvariantError(f"order {resting.order_id!r} is not what rests")
-    if venue.complementary and len(venue.no_book):
-        raise InvariantError(f"market {market.id!r} has orders beside the one book of both tokens")
+            expected = (order.side, order.price, entry.remaining, order.maker)
+            if expected != (resting.side, resting.price, resting.remaining, resting.maker):
+                raise InvariantError(f"order {resting.order_id!r} differs from the resting order")
+    if market_state.complementary and len(market_state.no_book):
+        raise InvariantError(f"market {market.id!r} is complementary and has orders in its NO book")
     count = 0
-    for maker, trader in venue.traders.items():
-        entries = amend.of_maker(venue, maker)
+    for maker, maker_state in market_state.makers.items():
+        entries = orders_of_maker(market_state, maker)
         count += len(entries)
         numbers = [entry.number for entry in entries]
-        if len(entries) != trader.count or numbers != sorted(numbers):
+        if len(entries) != maker_state.count or numbers != sorted(numbers):
             raise InvariantError(f"the orders of maker {maker!r} are miscounted or out of order")
-        if not entries and not venue.has_accounts:
-            raise InvariantError(f"maker {maker!r} has no orders and was not forgotten")
-        if any(e.trader is not trader or not e.resting or e.removal is not None for e in entries):
-            raise InvariantError(f"an order of maker {maker!r} is not what its list says")
-    if count != len(venue.yes_book) + len(venue.no_book):
-        raise InvariantError(f"market {venue.market.id!r} has orders of no maker")
+        if not entries and not market_state.has_accounts:
+            raise InvariantError(f"maker {maker!r} has no orders and was not dropped")
+        for entry in entries:
+            is_removed = not entry.resting or entry.removal is not None
+            if entry.maker_state is not maker_state or is_removed:
+                raise InvariantError(f"an order in the list of maker {maker!r} does not belong")
+    if count != len(market_state.yes_book) + len(market_state.no_book):
+        raise InvariantError(f"market {market.id!r} has orders without a maker")
 
 
-def _audit_accounts(desk: "Engine") -> None:
-    """Check that accounts hold what orders and trades need, and nothing else."""
+def _audit_accounts(engine: "Engine") -> None:
+    """Check that accounts hold exactly the amounts that orders and pending trades need."""
     unsettled: dict[int, int] = {}
-    for venue in desk.venues.values():
-        for held in venue.pending.values():
+    for market_state in engine.markets.values():
+        for pending in market_state.pending.values():
             for account, amount in (
-                (held.buyer_pays, held.paid),
-                (held.seller_pays, held.size),
+                (pending.buyer_pays, pending.paid),
+                (pending.seller_pays, pending.size),
             ):
                 unsettled[id(account)] = unsettled.get(id(account), 0) + amount
     reserved: dict[int, int] = {}
-    for entry in desk.entries.values():
-        if entry.resting and entry.trader.venue.has_accounts:
+    for entry in engine.entries.values():
+        if entry.resting and entry.maker_state.market_state.has_accounts:
             reserved[id(entry.pays)] = reserved.get(id(entry.pays), 0) + entry.reserve
             if entry.reserve != needed(entry.order, entry.remaining, entry.order.price):
-                raise InvariantError(f"order {entry.order.id!r} reserves what it does not need")
-    for account in desk.accounts.values():
+                raise InvariantError(f"order {entry.order.id!r} reserves a wrong amount")
+    for account in engine.accounts.values():
         if account.reserved != reserved.get(id(account), 0):
-            raise InvariantError(f"{account.wallet!r} has reserves of no order")
+            raise InvariantError(f"{account.wallet!r} has a reserve without an order")
         if account.unsettled != unsettled.get(id(account), 0):
-            raise InvariantError(f"{account.wallet!r} holds for trades that do not wait")
+            raise InvariantError(f"{account.wallet!r} holds an amount without a pending trade")

@@ -1,18 +1,38 @@
-"""What a matcher refuses that a book does not know, in words and in order of precedence.
+"""Every rule that rejects a command, in order of precedence, with its message.
 
-The desk asks here only once something is wrong, so nothing on these pages needs to be fast. Every
-``..._refused`` gives the error to raise; the order of the questions is that of :mod:`clob.errors`.
+One function per command raises the error of the first broken rule; the order is that of
+:mod:`clob.errors`. Submissions and cancels come here only after the quick yes-or-no checks of
+:mod:`clob.matcher.admission` failed, so nothing in this module has to be fast for them. Rules that
+need the resting orders (post-only, fill-or-kill, number of trades) belong to the book.
 """
 
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from clob.book import rejections as book_rejections
 from clob.book import validation
 from clob.book.validation import show
-from clob.commands import Cancel, Reduce, Replace, Submit
+from clob.commands import (
+    AddMarket,
+    Batch,
+    Cancel,
+    CancelAll,
+    Expire,
+    Reduce,
+    Replace,
+    SetBalance,
+    SetLimits,
+    SetMarket,
+    SetMode,
+    SetNonce,
+    Settled,
+    SettleFailed,
+    Submit,
+)
 from clob.errors import (
     AmountTooSmallError,
+    BatchTooLargeError,
     ClientIdConflictError,
     ClockWentBackError,
     DeadlinePassedError,
@@ -20,8 +40,10 @@ from clob.errors import (
     InsufficientBalanceError,
     InvalidCommandError,
     InvalidFeeRateError,
+    InvalidMarketError,
     InvalidTimeError,
     InvariantError,
+    MarketExistsError,
     MarketNotOpenError,
     NonceTooLowError,
     NotTheMakerError,
@@ -33,88 +55,194 @@ from clob.errors import (
     TooManyOrdersError,
     UnknownMarketError,
     UnknownOrderError,
+    UnknownTradeError,
 )
-from clob.events import Event, OrderReduced, OrderRemoved, RemovalReason, Trade
-from clob.market import Mode
-from clob.matcher import complementary
+from clob.market import Funds, Limits, Market, Mode
 from clob.matcher.amounts import needed
+from clob.matcher.complementary import LOT_WEI
 from clob.order import Order, SelfTrade, Side, TimeInForce
-from clob.units import FEE_RATE_MAX_BPS, TEXT_MAX, TIME_MAX, UINT256_MAX
+from clob.units import (
+    FEE_RATE_MAX_BPS,
+    PRICE_MAX,
+    PRICE_MIN,
+    SIZE_MAX,
+    TEXT_MAX,
+    TIME_MAX,
+    UINT256_MAX,
+)
 
 if TYPE_CHECKING:
     from clob.book import Book
-    from clob.matcher.engine import Engine
+    from clob.matcher.admission import Admission
     from clob.matcher.entities import MarketState, OrderEntry
 
-# ----- fields --------------------------------------------------------------------------------
+BATCH_KINDS = (Submit, Cancel, CancelAll, Reduce, Replace)
+"""The commands a batch may contain."""
+
+FIXED_TERMS = (
+    "id",
+    "yes",
+    "no",
+    "lot_wei",
+    "mode",
+    "funds",
+    "collateral",
+    "settles",
+    "complementary",
+)
+"""Fields that ``SetMarket`` cannot change, except an empty ``no``."""
 
 
-def time_refused(now_ms: object, last_ms: int) -> RejectedError:
-    """Refuse a time that is none, or that lies before the last one."""
+# ----- single fields -------------------------------------------------------------------------
+
+
+def time_rejection(now_ms: object, last_ms: int) -> RejectedError:
+    """Return the error for a time that is invalid or earlier than the last command's."""
     if type(now_ms) is not int or not 0 <= now_ms <= TIME_MAX:
         return InvalidTimeError(
-            f"now_ms must be an integer from 0 to {TIME_MAX}, not {show(now_ms)}"
+            f"now_ms must be an integer from 0 to {TIME_MAX}; got {show(now_ms)}"
         )
-    return ClockWentBackError(f"now_ms must not be below the last {last_ms}, not {now_ms}")
+    return ClockWentBackError(
+        f"now_ms must be at least {last_ms}, the time of the last command; got {now_ms}"
+    )
 
 
 def check_text(name: str, text: object, shortest: int = 0) -> None:
-    """Refuse what is no text, or one of another length than a matcher takes."""
+    """Raise ``InvalidCommandError`` unless ``text`` is a str of an accepted length."""
     if type(text) is not str:
-        raise InvalidCommandError(f"{name} must be a text, not {show(text)}")
+        raise InvalidCommandError(f"{name} must be a str; got {show(text)}")
     if not shortest <= len(text) <= TEXT_MAX:
         raise InvalidCommandError(
-            f"{name} must have {shortest} to {TEXT_MAX} characters, not {len(text)}"
+            f"{name} must have {shortest} to {TEXT_MAX} characters; got {len(text)}"
         )
 
 
 def check_uint256(name: str, value: object) -> None:
-    """Refuse what is no integer that a word of the chain holds."""
+    """Raise ``InvalidCommandError`` unless ``value`` is an unsigned 256-bit integer."""
     if type(value) is not int or not 0 <= value <= UINT256_MAX:
         raise InvalidCommandError(
-            f"{name} must be an integer from 0 to 2**256 - 1, not {show(value)}"
+            f"{name} must be an integer from 0 to 2**256 - 1; got {show(value)}"
         )
 
 
 def check_maker(maker: object) -> None:
-    """Refuse a maker that is neither a text nor None."""
+    """Raise ``InvalidCommandError`` unless ``maker`` is None or a str."""
     if maker is not None:
         check_text("maker", maker)
 
 
-def check_deadline(command: Submit, now_ms: int) -> None:
-    """Refuse a command that arrives too late."""
-    deadline = command.deadline_ms
-    if type(deadline) is int and 0 <= deadline < now_ms:
-        raise DeadlinePassedError(f"the deadline was {deadline}, it is {now_ms}")
+def find_market(state: "Admission", market: object) -> "MarketState":
+    """Return a market by its id, or raise ``UnknownMarketError``."""
+    market_state = state.markets.get(market) if type(market) is str else None
+    if market_state is None:
+        check_text("market", market)
+        raise UnknownMarketError(f"no market {show(market)}")
+    return market_state
 
 
-def order_of(command: Submit, now_ms: int) -> Order:
-    """Take the order of a submission, its fields read once; refuse what is none."""
+def find_book(market_state: "MarketState", token: str) -> "Book":
+    """Return the book in which a token trades, or raise ``TokenNotInMarketError``."""
+    if token == market_state.yes:
+        return market_state.yes_book
+    if token == market_state.no:
+        return market_state.yes_book if market_state.complementary else market_state.no_book
+    raise _token_rejection(market_state, token)
+
+
+def _token_rejection(market_state: "MarketState", token: object) -> RejectedError:
+    no = "a NO token without an id yet" if market_state.no is None else show(market_state.no)
+    return TokenNotInMarketError(
+        f"token must be one of market {show(market_state.market.id)}: "
+        f"{show(market_state.yes)} or {no}; got {show(token)}"
+    )
+
+
+def check_mode(market_state: "MarketState", mode_max: Mode) -> None:
+    """Raise ``MarketNotOpenError`` if the market's mode is stricter than ``mode_max``."""
+    if market_state.mode > mode_max:
+        raise MarketNotOpenError(
+            f"market {show(market_state.market.id)} must be in mode {mode_max!r} or less strict; "
+            f"it is in {market_state.mode!r}"
+        )
+
+
+def check_min_size(market_state: "MarketState", size: int) -> None:
+    """Raise ``AmountTooSmallError`` if ``size`` is below the market's minimum."""
+    if size < market_state.min_size:
+        raise AmountTooSmallError(
+            f"size must be at least {market_state.min_size} wei in market "
+            f"{show(market_state.market.id)}; got {size}"
+        )
+
+
+# ----- Submit --------------------------------------------------------------------------------
+
+
+def submit_rejection(
+    state: "Admission", command: Submit, order: Order, now_ms: int
+) -> RejectedError:
+    """Return the error of the first rule that a submission breaks.
+
+    The time was checked before. Rules about resting orders follow in the book.
+    """
+    try:
+        check_deadline(command, now_ms)
+        _check_submit_fields(command, order)
+        market_state = find_market(state, command.market)
+        _check_order(market_state, order, now_ms)
+        _check_unused(state, command, order)
+        check_mode(market_state, Mode.OPEN)
+        _check_nonce(state, order)
+        _check_order_count(state, market_state, order)
+        if market_state.has_accounts:
+            _check_covered(state, market_state, order)
+    except RejectedError as error:
+        return error
+    raise InvariantError(f"admission rejected a command that breaks no rule: {command!r}")
+
+
+def plain_order(command: Submit, now_ms: int) -> Order:
+    """Return the order of a submission as a plain ``Order``, each field read once.
+
+    Raises:
+        DeadlinePassedError: the deadline is checked before the order.
+        InvalidCommandError: the order cannot be read.
+    """
     check_deadline(command, now_ms)
     try:
         return validation.plain_order(command.order)
-    except Exception as error:  # a subclass may do anything when asked
+    except Exception as error:  # properties of a subclass may raise anything
         raise InvalidCommandError(f"the order cannot be read: {show(error)}") from None
 
 
-def check_submit(command: Submit, order: Order) -> None:
-    """Refuse fields of the wrong type or out of range that no book looks at."""
+def check_deadline(command: Submit, now_ms: int) -> None:
+    """Raise ``DeadlinePassedError`` if the command's deadline is over."""
+    deadline = command.deadline_ms
+    if type(deadline) is int and 0 <= deadline < now_ms:
+        raise DeadlinePassedError(f"deadline_ms was {deadline}; the time is {now_ms}")
+
+
+def _check_submit_fields(command: Submit, order: Order) -> None:
+    """Check types and ranges of the fields that the book does not read."""
     deadline = command.deadline_ms
     if deadline is not None and (type(deadline) is not int or not 0 <= deadline <= TIME_MAX):
         raise InvalidCommandError(
-            f"deadline_ms must be None or an integer from 0 to {TIME_MAX}, not {show(deadline)}"
+            f"deadline_ms must be None or an integer from 0 to {TIME_MAX}; got {show(deadline)}"
         )
     check_text("market", command.market)
     if command.client_id is not None:
         check_text("client_id", command.client_id, 1)
-    used = command.order_hash
-    if used is not None and (type(used) is not bytes or len(used) != 32):
-        raise InvalidCommandError(f"order_hash must be None or 32 bytes, not {show(used)}")
+    order_hash = command.order_hash
+    if order_hash is not None and (type(order_hash) is not bytes or len(order_hash) != 32):
+        raise InvalidCommandError(f"order_hash must be None or 32 bytes; got {show(order_hash)}")
+    if command.attachment is not None and type(command.attachment) is not bytes:
+        raise InvalidCommandError(
+            f"attachment must be None or bytes; got {show(command.attachment)}"
+        )
     if type(order.id) is str:
-        check_text("the order id", order.id)
+        check_text("id", order.id)
     if type(order.maker) is str:
-        check_text("the maker", order.maker)
+        check_text("maker", order.maker)
     check_text("token", order.token)
     check_text("smart_wallet", order.smart_wallet)
     check_uint256("nonce", order.nonce)
@@ -124,252 +252,418 @@ def check_submit(command: Submit, order: Order) -> None:
         check_uint256("collateral", order.collateral)
 
 
-def check_fee_rate(fee_rate_bps: object) -> None:
-    """Refuse a fee rate out of range."""
-    if fee_rate_bps is not None and (
-        type(fee_rate_bps) is not int or not 0 <= fee_rate_bps <= FEE_RATE_MAX_BPS
-    ):
-        raise InvalidFeeRateError(
-            f"fee_rate_bps must be None or an integer from 0 to {FEE_RATE_MAX_BPS}, "
-            f"not {show(fee_rate_bps)}"
-        )
+def _check_order(market_state: "MarketState", order: Order, now_ms: int) -> None:
+    """Check an order against the terms of its market.
 
-
-def venue_of(desk: "Engine", market: object) -> "MarketState":
-    """Give a market; refuse what is none."""
-    venue = desk.venues.get(market) if type(market) is str else None
-    if venue is None:
-        check_text("market", market)
-        raise UnknownMarketError(f"there is no market {show(market)}")
-    return venue
-
-
-def book_of(venue: "MarketState", token: str) -> "Book":
-    """Give the book in which a token trades; refuse what the market does not have."""
-    if token == venue.yes:
-        return venue.yes_book
-    if token == venue.no:
-        return venue.yes_book if venue.complementary else venue.no_book
-    raise token_refused(venue, token)
-
-
-def token_refused(venue: "MarketState", token: object) -> RejectedError:
-    """Refuse a token that is none of the market's two."""
-    no = "one that is not named yet" if venue.no is None else show(venue.no)
-    return TokenNotInMarketError(
-        f"market {show(venue.market.id)} has the tokens {show(venue.yes)} and {no}, "
-        f"not {show(token)}"
-    )
-
-
-# ----- submissions ---------------------------------------------------------------------------
-
-
-def submit_refused(desk: "Engine", command: Submit, order: Order, now_ms: int) -> RejectedError:
-    """Give the first rule that a submission breaks, the book's own on resting orders excepted."""
+    Size and fee rate precede the expiration, which :func:`validation.check_order` checks with the
+    book's other rules, so its error is raised last.
+    """
+    expired = None
     try:
-        _check_alone(desk, command, order, now_ms)
-        _check_names(desk, command, order)
-        _check_standing(desk, desk.venues[command.market], order)
-    except RejectedError as error:
-        return error
-    raise InvariantError(f"the desk refused what breaks no rule: {command!r}")
-
-
-def _check_alone(desk: "Engine", command: Submit, order: Order, now_ms: int) -> None:
-    """Check what depends on the market alone."""
-    check_deadline(command, now_ms)
-    check_submit(command, order)
-    venue, expired = venue_of(desk, command.market), None
-    try:
-        book = venue.no_book if order.token == venue.no else venue.yes_book
+        is_no = order.token == market_state.no
+        book = market_state.no_book if is_no else market_state.yes_book
         validation.check_order(order, book, now_ms)
     except TokenNotInMarketError:
-        raise token_refused(venue, order.token) from None
+        raise _token_rejection(market_state, order.token) from None
     except OrderExpiredError as error:
         expired = error
-    check_min_size(venue, order.size)
-    check_fee_rate(order.fee_rate_bps)
+    check_min_size(market_state, order.size)
+    rate = order.fee_rate_bps
+    if rate is not None and (type(rate) is not int or not 0 <= rate <= FEE_RATE_MAX_BPS):
+        raise InvalidFeeRateError(
+            f"fee_rate_bps must be None or an integer from 0 to {FEE_RATE_MAX_BPS}; "
+            f"got {show(rate)}"
+        )
     if expired:
         raise expired
 
 
-def check_min_size(venue: "MarketState", size: int) -> None:
-    """Refuse a size below the smallest one of the market."""
-    if size < venue.min_size:
-        raise AmountTooSmallError(
-            f"size must be at least {venue.min_size} wei in market "
-            f"{show(venue.market.id)}, not {size}"
-        )
-
-
-def _check_names(desk: "Engine", command: Submit, order: Order) -> None:
-    """Check that hash, client id and id are new."""
-    used = desk.used.get(command.order_hash) if command.order_hash is not None else None
+def _check_unused(state: "Admission", command: Submit, order: Order) -> None:
+    """Check that order hash, client id and order id are new."""
+    used = state.used_hashes.get(command.order_hash) if command.order_hash is not None else None
     if used is not None:
         order_id = used.order.id if hasattr(used, "order") else None
-        which = "an order whose details are gone" if order_id is None else f"order {show(order_id)}"
-        raise OrderAlreadyUsedError(f"this signed order was accepted before, as {which}", order_id)
+        which = "an order no longer kept" if order_id is None else f"order {show(order_id)}"
+        raise OrderAlreadyUsedError(f"this signed order was already accepted as {which}", order_id)
     known = None
     if command.client_id is not None:
-        known = desk.clients.get((order.maker, command.client_id))
+        known = state.client_ids.get((order.maker, command.client_id))
     if known is not None:
-        words = f"client id {show(command.client_id)} names order {show(known.order.id)}"
-        if _same_body(known, command, order):
-            raise OrderAlreadyUsedError(f"{words}, which is the same", known.order.id)
-        raise ClientIdConflictError(f"{words}, which is another", known.order.id)
-    if order.id in desk.entries:
-        raise DuplicateOrderError(f"there is an order {show(order.id)} already")
-
-
-def _same_body(known: "OrderEntry", command: Submit, order: Order) -> bool:
-    """Say whether two orders say the same, whatever they are called."""
-    same = msgspec.structs.replace(order, id=known.given.id) == known.given
-    return same and known.trader.venue.market.id == command.market
-
-
-def _check_standing(desk: "Engine", venue: "MarketState", order: Order) -> None:
-    """Check what depends on the mode of the market and on what the maker has."""
-    check_mode(venue, Mode.OPEN)
-    nonce = desk.nonces.get(order.maker, 0)
-    if order.nonce < nonce:
-        raise NonceTooLowError(f"nonce must be at least the maker's {nonce}, not {order.nonce}")
-    trader = venue.traders.get(order.maker)
-    rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
-    if trader and rests and trader.count >= desk.orders_max:
-        raise TooManyOrdersError(
-            f"a maker may have {desk.orders_max} orders resting in a market, not one more"
+        message = f"client_id {show(command.client_id)} already belongs to order"
+        if _is_same_order(known, command, order):
+            raise OrderAlreadyUsedError(
+                f"{message} {show(known.order.id)}, which is identical", known.order.id
+            )
+        raise ClientIdConflictError(
+            f"{message} {show(known.order.id)}, which differs", known.order.id
         )
-    if venue.has_accounts:
-        raise _not_covered(desk, venue, order)
+    if order.id in state.entries:
+        raise DuplicateOrderError(f"order {show(order.id)} already exists")
 
 
-def _not_covered(desk: "Engine", venue: "MarketState", order: Order) -> RejectedError:
-    """Refuse an order that needs more than its wallet has available."""
+def _is_same_order(known: "OrderEntry", command: Submit, order: Order) -> bool:
+    """Return whether a known order equals a submitted one in all fields but the id."""
+    is_same = msgspec.structs.replace(order, id=known.submitted.id) == known.submitted
+    return is_same and known.maker_state.market_state.market.id == command.market
+
+
+def _check_nonce(state: "Admission", order: Order) -> None:
+    nonce = state.nonces.get(order.maker, 0)
+    if order.nonce < nonce:
+        raise NonceTooLowError(
+            f"nonce must be at least {nonce}, the maker's current one; got {order.nonce}"
+        )
+
+
+def _check_order_count(state: "Admission", market_state: "MarketState", order: Order) -> None:
+    maker_state = market_state.makers.get(order.maker)
+    rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
+    if maker_state and rests and maker_state.count >= state.orders_max:
+        raise TooManyOrdersError(
+            f"a maker may have at most {state.orders_max} resting orders in a market; "
+            f"{show(order.maker)} has {maker_state.count}"
+        )
+
+
+def _check_covered(state: "Admission", market_state: "MarketState", order: Order) -> None:
     buys = order.side is Side.BUY
     wallet = (order.smart_wallet or order.maker) if buys else order.maker
-    asset = venue.market.collateral if buys else order.token
-    return balance_refused(desk, wallet, asset, needed(order, order.size, order.price), 0)
+    asset = market_state.market.collateral if buys else order.token
+    _check_balance(state, wallet, asset, needed(order, order.size, order.price), 0)
 
 
-def balance_refused(
-    desk: "Engine", wallet: str, asset: str, needs: int, held: int
-) -> RejectedError:
-    """Say what is available of an asset, what is reserved and what is needed.
+def _check_balance(state: "Admission", wallet: str, asset: str, needs: int, held: int) -> None:
+    """Check that a wallet has an amount available.
 
-    ``held`` is what the order holds already and would get back first.
+    ``held`` is the amount the order reserves already; a replacement releases it first.
     """
-    account = desk.accounts.get((wallet, asset))
+    account = state.accounts.get((wallet, asset))
     balance, reserved, unsettled = 0, 0, 0
     if account is not None:
         balance, unsettled = account.balance, account.unsettled
         reserved = account.reserved - held
-    return InsufficientBalanceError(
-        f"{show(wallet)} has {balance - reserved - unsettled} wei of {show(asset)} available, "
-        f"{needs} needed; {reserved} reserved, {unsettled} unsettled of {balance}"
-    )
-
-
-# ----- orders that are there -----------------------------------------------------------------
-
-
-def check_mode(venue: "MarketState", mode_max: Mode) -> None:
-    """Refuse where the market allows less."""
-    if venue.mode > mode_max:
-        raise MarketNotOpenError(
-            f"market {show(venue.market.id)} must be {mode_max!r} or less strict, "
-            f"not {venue.mode!r}"
+    available = balance - reserved - unsettled
+    if needs > available:
+        raise InsufficientBalanceError(
+            f"{show(wallet)} has {available} wei of {show(asset)} available, "
+            f"{needs} needed; {reserved} reserved, {unsettled} unsettled of {balance}"
         )
 
 
-def order_refused(
-    desk: "Engine", command: Cancel | Reduce | Replace, mode_max: Mode
-) -> RejectedError:
-    """Give the first rule on the order that a maker's command about it breaks."""
+# ----- Cancel, Reduce, Replace ---------------------------------------------------------------
+
+
+def cancel_rejection(state: "Admission", command: Cancel) -> RejectedError:
+    """Return the error of the first rule that a cancel breaks."""
     try:
-        check_order_command(desk, command, mode_max)
+        check_cancel(state, command)
     except RejectedError as error:
         return error
-    raise InvariantError(f"the desk refused what breaks no rule: {command!r}")
+    raise InvariantError(f"admission rejected a command that breaks no rule: {command!r}")
 
 
-def check_order_command(desk: "Engine", command: Cancel | Reduce | Replace, mode_max: Mode) -> None:
-    """Refuse a command that does not lead to an order its maker may change."""
-    check_market_and_maker(desk, command)
+def check_cancel(state: "Admission", command: Cancel) -> None:
+    """Raise the error of the first rule that a cancel breaks."""
+    _check_market_and_maker(state, command)
     validation.check_id(command.order_id)
-    entry_of(desk, command, mode_max)
+    _find_order(state, command, Mode.CANCEL_ONLY)
 
 
-def check_market_and_maker(desk: "Engine", command: Cancel | Reduce | Replace) -> None:
-    """Refuse a market or a maker that cannot be."""
+def check_reduce(state: "Admission", command: Reduce, now_ms: int) -> None:
+    """Raise the error of the first rule that a reduction breaks."""
+    _check_market_and_maker(state, command)
+    validation.check_id(command.order_id)
+    validation.check_size(command.size, _lot_of(state, command))
+    entry = _find_order(state, command, Mode.CANCEL_ONLY)
+    if command.size >= entry.remaining:
+        raise book_rejections.not_reduced(command.size, entry.remaining)
+
+
+def check_replace(state: "Admission", command: Replace, now_ms: int) -> None:
+    """Raise the error of the first rule that a replacement breaks, except the book's own rules."""
+    _check_market_and_maker(state, command)
+    validation.check_policy(command.post_only, command.self_trade)
+    validation.check_id(command.order_id)
+    validation.check_price(command.price, PRICE_MIN, PRICE_MAX)
+    validation.check_size(command.size, _lot_of(state, command))
+    known = state.entries.get(command.order_id)
+    if known is not None:
+        check_min_size(known.maker_state.market_state, command.size)
+        if known.resting and 0 < known.order.expiration_s < now_ms // 1000:
+            raise book_rejections.expired(known.order.expiration_s, now_ms // 1000)
+    entry = _find_order(state, command, Mode.OPEN)
+    if entry.maker_state.market_state.has_accounts:
+        account, needs = entry.pays, needed(entry.order, command.size, command.price)
+        _check_balance(state, account.wallet, account.asset, needs, entry.reserve)
+
+
+def _check_market_and_maker(state: "Admission", command: Cancel | Reduce | Replace) -> None:
     check_text("market", command.market)
     check_maker(command.maker)
     if command.market:
-        venue_of(desk, command.market)
+        find_market(state, command.market)
 
 
-def entry_of(desk: "Engine", command: Cancel | Reduce | Replace, mode_max: Mode) -> "OrderEntry":
-    """Find the order a command is about; its id is a text or an integer."""
-    entry = desk.entries.get(command.order_id)
-    if entry is None or command.market not in ("", entry.trader.venue.market.id):
+def _lot_of(state: "Admission", command: Reduce | Replace) -> int:
+    """Return the lot of the order's market; 1 for an unknown order, which is rejected later."""
+    entry = state.entries.get(command.order_id)
+    return entry.maker_state.market_state.market.lot_wei if entry else 1
+
+
+def _find_order(
+    state: "Admission", command: Cancel | Reduce | Replace, mode_max: Mode
+) -> "OrderEntry":
+    """Return the resting order of a command that its maker may change now, or raise."""
+    entry = state.entries.get(command.order_id)
+    if entry is None or command.market not in ("", entry.maker_state.market_state.market.id):
         where = f" in market {show(command.market)}" if command.market else ""
-        raise UnknownOrderError(f"there is no order {show(command.order_id)}{where}")
-    if command.maker is not None and command.maker != entry.trader.maker:
+        raise UnknownOrderError(f"no order {show(command.order_id)}{where}")
+    if command.maker is not None and command.maker != entry.maker_state.maker:
         raise NotTheMakerError(
-            f"order {show(command.order_id)} is not of maker {show(command.maker)}"
+            f"order {show(command.order_id)} does not belong to maker {show(command.maker)}"
         )
     if not entry.resting:
         raise OrderNotOpenError(
             f"order {show(command.order_id)} is finished: {entry.removal}", command.order_id
         )
     if command.maker is not None or mode_max is Mode.OPEN:
-        check_mode(entry.trader.venue, mode_max)
+        check_mode(entry.maker_state.market_state, mode_max)
     return entry
 
 
-# ----- what became of it ---------------------------------------------------------------------
+# ----- CancelAll, SetNonce, Expire -----------------------------------------------------------
 
 
-def with_policy(order: Order, policy: SelfTrade) -> Order:
-    """Give an order that leaves self-trade open the policy of its market."""
-    return msgspec.structs.replace(order, self_trade=policy)
+def check_cancel_all(state: "Admission", command: CancelAll, now_ms: int) -> None:
+    """Raise if the market is unknown, or does not allow its makers to cancel."""
+    check_maker(command.maker)
+    if command.market is not None:
+        market_state = find_market(state, command.market)
+        if command.maker is not None:
+            check_mode(market_state, Mode.CANCEL_ONLY)
 
 
-def why_gone(entry: "OrderEntry", events: list[Event]) -> RemovalReason:
-    """Say why something is left of an order that does not rest.
-
-    A book announces nothing of it. It is ``FILLED`` where self-trade made it smaller and all the
-    rest traded, as with an order that was reduced; ``SELF_TRADE`` where its maker's own order ended
-    it; ``CANCELLED`` where an order that never rests found no more to trade with.
-    """
-    trades = [event for event in events if isinstance(event, Trade)]
-    if trades and not trades[-1].incoming_remaining:
-        return RemovalReason.FILLED
-    order, venue = entry.order, entry.trader.venue
-    policy = order.self_trade or venue.self_trade
-    if order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD):
-        return RemovalReason.SELF_TRADE
-    own = [
-        event
-        for event in events
-        if isinstance(event, OrderReduced)
-        or (isinstance(event, OrderRemoved) and event.reason is RemovalReason.SELF_TRADE)
-    ]
-    ended = False
-    if policy is SelfTrade.CANCEL_BOTH:
-        ended = bool(own)
-    elif policy is SelfTrade.DECREMENT:
-        lost = sum(event.remaining for event in own if isinstance(event, OrderRemoved))
-        ended = lost == entry.remaining or any(isinstance(event, OrderReduced) for event in own)
-    elif policy is SelfTrade.CANCEL_INCOMING:
-        ended = _still_crosses(venue, complementary.on_grid(entry, order))
-    return RemovalReason.SELF_TRADE if ended else RemovalReason.CANCELLED
+def check_set_nonce(state: "Admission", command: SetNonce, now_ms: int) -> None:
+    """Raise unless the nonce is above the maker's current one."""
+    check_text("maker", command.maker)
+    check_uint256("nonce", command.nonce)
+    nonce = state.nonces.get(command.maker, 0)
+    if command.nonce <= nonce:
+        raise NonceTooLowError(
+            f"nonce must be above {nonce}, the maker's current one; got {command.nonce}"
+        )
 
 
-def _still_crosses(venue: "MarketState", order: Order) -> bool:
-    """Say whether an order of the other side stands within the limit of an order."""
-    book = venue.turn
-    best = book.best_ask if order.side is Side.BUY else book.best_bid
-    if best is None:
-        return False
-    return best <= order.price if order.side is Side.BUY else best >= order.price
+def check_expire(state: "Admission", command: Expire, now_ms: int) -> None:
+    """Accept every ``Expire``: its time, the only field, was checked before."""
+
+
+# ----- AddMarket, SetMarket, SetMode, SetLimits ----------------------------------------------
+
+
+def check_add_market(state: "Admission", command: AddMarket, now_ms: int) -> None:
+    """Raise if the market is invalid or its id or a token is taken."""
+    market = command.market
+    check_market(market)
+    check_tokens(state, market)
+    if market.id in state.markets:
+        raise MarketExistsError(f"market {show(market.id)} already exists")
+
+
+def check_market(market: Market) -> None:
+    """Raise ``InvalidMarketError`` for a field of the wrong type or range, or a contradiction."""
+    if type(market) is not Market:
+        raise InvalidMarketError(f"market must be a Market; got {show(market)}")
+    for name in ("id", "yes", "no", "fee_wallet", "collateral"):
+        try:
+            check_text(name, getattr(market, name), 0 if name == "no" else 1)
+        except RejectedError as error:
+            raise InvalidMarketError(str(error)) from None
+    if len({market.yes, market.no, market.collateral}) != 3:
+        raise InvalidMarketError(
+            f"yes, no and collateral must differ; got {show(market.yes)}, {show(market.no)} "
+            f"and {show(market.collateral)}"
+        )
+    for name, kind in (("mode", Mode), ("self_trade", SelfTrade), ("funds", Funds)):
+        if type(getattr(market, name)) is not kind:
+            raise InvalidMarketError(
+                f"{name} must be a {kind.__name__}; got {show(getattr(market, name))}"
+            )
+    for name in ("lot_wei", "min_size"):
+        _check_range(name, getattr(market, name), 1, SIZE_MAX)
+    for name in ("resting_fee_rate_bps", "incoming_fee_rate_bps"):
+        _check_range(name, getattr(market, name), 0, FEE_RATE_MAX_BPS)
+    for name in ("settles", "complementary"):
+        if type(getattr(market, name)) is not bool:
+            raise InvalidMarketError(
+                f"{name} must be True or False; got {show(getattr(market, name))}"
+            )
+    if market.settles and market.funds is not Funds.ACCOUNTS:
+        raise InvalidMarketError("settles=True needs funds=Funds.ACCOUNTS; got Funds.NONE")
+    if market.funds is Funds.ACCOUNTS and not market.no:
+        raise InvalidMarketError(
+            f"no must have 1 to {TEXT_MAX} characters in a market with Funds.ACCOUNTS; got 0"
+        )
+    if market.complementary:
+        _check_complementary(market)
+
+
+def _check_complementary(market: Market) -> None:
+    """Check that a complementary market has both tokens and lots that split evenly."""
+    if not market.no:
+        raise InvalidMarketError(
+            f"no must have 1 to {TEXT_MAX} characters in a complementary market; got 0"
+        )
+    if market.lot_wei % LOT_WEI:
+        raise InvalidMarketError(
+            f"lot_wei must be a multiple of {LOT_WEI} in a complementary market; "
+            f"got {market.lot_wei}"
+        )
+
+
+def _check_range(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidMarketError(
+            f"{name} must be an integer from {least} to {most}; got {show(value)}"
+        )
+
+
+def check_tokens(state: "Admission", market: Market) -> None:
+    """Raise ``InvalidMarketError`` for a token or collateral that has another role already."""
+    for token in (market.yes, market.no):
+        if token in state.tokens and state.tokens[token] != market.id:
+            raise InvalidMarketError(
+                f"token {show(token)} already belongs to market {show(state.tokens[token])}"
+            )
+    if market.collateral in state.tokens:
+        raise InvalidMarketError(
+            f"collateral must not be the token of a market; got {show(market.collateral)}"
+        )
+    for market_state in state.markets.values():
+        if market_state.market.collateral in (market.yes, market.no):
+            raise InvalidMarketError(
+                f"token {show(market_state.market.collateral)} is the collateral of market "
+                f"{show(market_state.market.id)}"
+            )
+
+
+def check_set_market(state: "Admission", command: SetMarket, now_ms: int) -> None:
+    """Raise if the terms are invalid or change a fixed field."""
+    market = command.market
+    check_market(market)
+    current = find_market(state, market.id).market
+    for name in FIXED_TERMS:
+        if name == "no" and not current.no:
+            continue
+        if getattr(current, name) != getattr(market, name):
+            raise InvalidMarketError(
+                f"{name} of market {show(current.id)} cannot change: it is "
+                f"{show(getattr(current, name))}; got {show(getattr(market, name))}"
+            )
+    if market.no != current.no:
+        check_tokens(state, market)
+
+
+def check_set_mode(state: "Admission", command: SetMode, now_ms: int) -> None:
+    """Raise for an invalid mode, and for any other mode once the market is resolved."""
+    if type(command.mode) is not Mode:
+        raise InvalidCommandError(f"mode must be a Mode; got {show(command.mode)}")
+    market_state = find_market(state, command.market)
+    if command.mode is not Mode.RESOLVED:
+        check_mode(market_state, Mode.HALTED)
+
+
+def check_set_limits(state: "Admission", command: SetLimits, now_ms: int) -> None:
+    """Raise if a limit is invalid."""
+    check_limits(command.limits)
+
+
+def check_limits(limits: Limits) -> None:
+    """Raise ``InvalidCommandError`` unless every limit is an integer from 1 to ``TIME_MAX``."""
+    if type(limits) is not Limits:
+        raise InvalidCommandError(f"limits must be a Limits; got {show(limits)}")
+    for name in Limits.__struct_fields__:
+        value = getattr(limits, name)
+        if type(value) is not int or not 1 <= value <= TIME_MAX:
+            raise InvalidCommandError(
+                f"{name} must be an integer from 1 to {TIME_MAX}; got {show(value)}"
+            )
+
+
+# ----- SetBalance, Settled, SettleFailed -----------------------------------------------------
+
+
+def check_set_balance(state: "Admission", command: SetBalance, now_ms: int) -> None:
+    """Raise for an invalid wallet, asset or amount."""
+    check_text("wallet", command.wallet)
+    check_text("asset", command.asset, 1)
+    check_uint256("amount", command.amount)
+
+
+def check_settled(state: "Admission", command: Settled, now_ms: int) -> None:
+    """Raise if a trade is not pending, is named twice, or its paired trade is missing."""
+    if type(command.trades) is not tuple:
+        raise InvalidCommandError(f"trades must be a tuple; got {show(command.trades)}")
+    for seq in command.trades:
+        _check_trade_seq(seq)
+    if len(set(command.trades)) != len(command.trades):
+        raise InvalidCommandError("trades must not contain a trade twice")
+    market_state = find_market(state, command.market)
+    for seq in command.trades:
+        _check_paired(market_state, seq, command.trades)
+    for seq in command.trades:
+        _check_pending(market_state, seq)
+
+
+def check_settle_failed(state: "Admission", command: SettleFailed, now_ms: int) -> None:
+    """Raise for invalid fields or a trade that is not pending."""
+    if command.wallet is not None:
+        check_text("wallet", command.wallet)
+    check_text("reason", command.reason)
+    _check_trade_seq(command.trade)
+    _check_pending(find_market(state, command.market), command.trade)
+
+
+def _check_trade_seq(seq: object) -> None:
+    if type(seq) is not int:
+        raise InvalidCommandError(f"a trade must be the integer seq of its event; got {show(seq)}")
+
+
+def _check_pending(market_state: "MarketState", seq: int) -> None:
+    if seq not in market_state.pending:
+        raise UnknownTradeError(
+            f"trade {show(seq)} of market {show(market_state.market.id)} is not waiting for "
+            "settlement"
+        )
+
+
+def _check_paired(market_state: "MarketState", seq: int, trades: tuple[int, ...]) -> None:
+    """Check that both trades of a mint or merge settle together: one alone is not covered."""
+    pending = market_state.pending.get(seq)
+    if pending is not None and pending.other_seq and pending.other_seq not in trades:
+        raise InvalidCommandError(
+            f"trade {seq} is half of a mint or merge and must settle together with trade "
+            f"{pending.other_seq}"
+        )
+
+
+# ----- Batch ---------------------------------------------------------------------------------
+
+
+def check_batch(state: "Admission", command: Batch, now_ms: int) -> None:
+    """Raise for a batch that is malformed, empty or too large."""
+    if type(command.commands) is not tuple or type(command.atomic) is not bool:
+        raise InvalidCommandError("commands must be a tuple and atomic must be True or False")
+    for inner in command.commands:
+        if type(inner) not in BATCH_KINDS:
+            names = ", ".join(kind.__name__ for kind in BATCH_KINDS)
+            raise InvalidCommandError(f"commands may contain {names}; got {show(inner)}")
+        if type(inner.now_ms) is not int or not 0 <= inner.now_ms <= TIME_MAX:
+            raise InvalidCommandError(
+                f"now_ms of a command in a batch must be an integer from 0 to {TIME_MAX}; "
+                f"got {show(inner.now_ms)}"
+            )
+    if not 1 <= len(command.commands) <= state.limits.batch_max:
+        raise BatchTooLargeError(
+            f"a batch must have 1 to {state.limits.batch_max} commands; got {len(command.commands)}"
+        )

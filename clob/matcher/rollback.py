@@ -1,6 +1,6 @@
-"""How the steps of a batch are taken back, each the reverse of what the desk did; last step first.
+"""Reverse steps of an atomic batch: each undoes one change, the last change first.
 
-Every function takes the thing and what was done to it, as the desk writes them down.
+Every reverse function takes the changed object and a saved value, as recorded in ``undo``.
 """
 
 from collections.abc import Callable
@@ -12,109 +12,81 @@ from clob.order import Side
 
 if TYPE_CHECKING:
     from clob.book import Book
-    from clob.matcher.engine import Engine
     from clob.matcher.entities import MarketState, OrderEntry
 
 Step = tuple[Callable[[Any, Any], None], Any, Any]
-"""What takes a step back, and what it is called with."""
+"""A reverse function and its two arguments."""
 
 
-def take_back(steps: list[Step]) -> None:
-    """Take back all steps, the last first."""
-    for reverse, thing, what in reversed(steps):
-        reverse(thing, what)
+def roll_back(steps: list[Step]) -> None:
+    """Run all reverse steps, the last first."""
+    for reverse, target, saved in reversed(steps):
+        reverse(target, saved)
 
 
-def restore(thing: Any, saved: Any) -> None:
-    """Let an order or an account be as it was."""
-    thing.restore(saved)
+def restore(target: Any, saved: Any) -> None:
+    """Restore an order, account or market from its saved values."""
+    target.restore(saved)
 
 
-def forget(desk: "Engine", entry: "OrderEntry") -> None:
-    """Know an order by its names no more."""
-    del desk.entries[entry.order.id]
-    if entry.order_hash is not None:
-        del desk.used[entry.order_hash]
-    if entry.client_id is not None:
-        del desk.clients[entry.trader.maker, entry.client_id]
-
-
-def unlink(desk: "Engine", entry: "OrderEntry") -> None:
-    """Take an order that came to rest out of the lists."""
-    desk.unlink(entry)
-
-
-def link(desk: "Engine", entry: "OrderEntry") -> None:
-    """Put an order back where it was in the lists."""
-    desk.link(entry)
-
-
-def unfinish(desk: "Engine", last: "OrderEntry | None") -> None:
-    """Let another order be the one that finished last."""
-    desk.finished_last = last
-    desk.num_finished -= 1
-    if last is not None:
-        last.later = None
-    else:
-        desk.finished_first = None
-
-
-def unhold(venue: "MarketState", seq: int) -> None:
-    """Let a trade wait no more for its settlement."""
-    del venue.pending[seq]
+def remove_pending(market_state: "MarketState", seq: int) -> None:
+    """Remove a trade from the pending ones."""
+    del market_state.pending[seq]
 
 
 # ----- books ---------------------------------------------------------------------------------
 
 
-def keep_books(steps: list[Step], venue: "MarketState") -> None:
-    """Keep the books of a market as they are, before a step that has no reverse.
+def save_books(steps: list[Step], market_state: "MarketState") -> None:
+    """Record copies of a market's books, before a change without a reverse of its own.
 
-    O(resting orders). What only rests or only leaves is reversed instead, in constant time.
+    O(resting orders). An order that only rests or only leaves is reversed in constant time instead.
     """
-    steps.append((restore, venue, venue.saved()))
+    steps.append((restore, market_state, market_state.save()))
 
 
 def before_submit(
-    steps: list[Step], venue: "MarketState", book: "Book", entry: "OrderEntry"
+    steps: list[Step], market_state: "MarketState", book: "Book", entry: "OrderEntry"
 ) -> None:
-    """Note what takes back a submission that is about to be made."""
+    """Record the reverse of a submission that is about to reach the book."""
     buys, limit = entry.order.side is Side.BUY, entry.order.price
-    if venue.complementary and not entry.is_yes and type(limit) is int:
+    if market_state.complementary and not entry.is_yes and type(limit) is int:
         buys, limit = not buys, 100 - limit
     best = book.best_ask if buys else book.best_bid
-    # A limit that is no integer the book will refuse.
+    # The book rejects a limit that is not an integer.
     if best is None or type(limit) is not int or not (best <= limit if buys else best >= limit):
-        steps.append((withdraw, entry, venue.turn.seq))
+        steps.append((_withdraw, entry, market_state.seq_book.seq))
     else:
-        keep_books(steps, venue)
+        save_books(steps, market_state)
 
 
-def withdraw(entry: "OrderEntry", seq: int) -> None:
-    """Take an order out that came to rest, if it did."""
-    venue, book = _place_of(entry)
+def _withdraw(entry: "OrderEntry", seq: int) -> None:
+    """Take an order out of its book if it rests there."""
+    market_state, book = _place_of(entry)
     if entry.order.id in book:
         book.cancel(entry.order.id)
-    venue.turn.seq = seq
+    market_state.seq_book.seq = seq
 
 
 def before_cancel(steps: list[Step], book: "Book", entry: "OrderEntry") -> None:
-    """Note what takes back that an order is about to leave: its place, and the number."""
-    steps.append((put_back, entry, (book.behind(entry.order.id), entry.trader.venue.turn.seq)))
+    """Record the place in the queue of an order that is about to leave."""
+    place = (book.behind(entry.order.id), entry.maker_state.market_state.seq_book.seq)
+    steps.append((_put_back, entry, place))
 
 
-def put_back(entry: "OrderEntry", place: tuple[str | int | None, int]) -> None:
-    """Let an order stand where it stood."""
+def _put_back(entry: "OrderEntry", place: tuple[str | int | None, int]) -> None:
+    """Rest an order at its former place in the queue."""
     behind, seq = place
-    venue, book = _place_of(entry)
+    market_state, book = _place_of(entry)
     order = entry.order
     if entry.remaining != order.size:
         order = resized(order, entry.remaining)
     book.rest(complementary.on_grid(entry, order), 0, behind)
-    venue.turn.seq = seq
+    market_state.seq_book.seq = seq
 
 
 def _place_of(entry: "OrderEntry") -> "tuple[MarketState, Book]":
-    """Give the market and the book of an order."""
-    venue = entry.trader.venue
-    return venue, venue.yes_book if entry.is_yes or venue.complementary else venue.no_book
+    """Return the market and the book of an order."""
+    market_state = entry.maker_state.market_state
+    is_in_yes = entry.is_yes or market_state.complementary
+    return market_state, market_state.yes_book if is_in_yes else market_state.no_book

@@ -1,9 +1,8 @@
-"""The whole state of a desk as canonical bytes, and back: equal bytes mean equal futures.
+"""The whole state of an engine as canonical bytes: engines with equal bytes behave the same.
 
-The layout of each Struct in :mod:`clob.matcher.state_records` is derived from its definition as in
-:mod:`clob.codec.layout`; the sequence is that of :func:`snapshot`. What can be computed from the
-rest, like reserves, is left out. The last 32 bytes are the BLAKE2b hash of all before, which is
-the state hash.
+A snapshot is a magic number with the version, the Structs of :mod:`clob.matcher.state_records` in
+the sequence of :func:`_pieces`, and the BLAKE2b hash of all of it, which is the state hash. Values
+that follow from others, like reserves, are left out.
 """
 
 import hashlib
@@ -17,19 +16,19 @@ import msgspec
 from clob.codec import read, write
 from clob.errors import ClobError, InvalidSnapshotError
 from clob.events import MatchType, RemovalReason
-from clob.matcher import admin, order_index
+from clob.matcher import order_index, rejections
 from clob.matcher.state_records import (
     AccountState,
     FinishedState,
-    HalfState,
+    MarketSnapshot,
     NonceState,
     OrderSnapshot,
     OutcomeState,
+    PairState,
     PendingState,
     SnapshotHeader,
     SpentState,
     Text,
-    VenueState,
 )
 from clob.units import TIME_MAX, UINT256_MAX
 
@@ -37,19 +36,19 @@ if TYPE_CHECKING:
     from clob.matcher.engine import Engine
     from clob.matcher.entities import MarketState, OrderEntry
 
-MAGIC = b"CLOBSNAP\x01"
-"""What a snapshot begins with: eight letters and the version."""
+MAGIC = b"CLOBSNAP\x02"
+"""The first bytes of a snapshot: eight letters and the version."""
 
 HASH_BYTES = 32
 
-WHOLE = HalfState(MatchType.DIRECT, 0)
-"""What a trade is that is no half of anything."""
+NOT_PAIRED = PairState(MatchType.DIRECT, 0)
+"""The state of a trade that is not half of a mint or merge."""
 
 ORDER_BYTES_MIN = 20
-"""No order takes less: a bound on how many there can be, whatever is announced."""
+"""The smallest size of an order; bounds the number of orders a snapshot can contain."""
 
 CHUNK_PIECES = 10_000
-"""How many pieces are joined at a time."""
+"""Number of pieces joined at a time."""
 
 T = TypeVar("T")
 
@@ -57,68 +56,70 @@ T = TypeVar("T")
 # ----- writing -------------------------------------------------------------------------------
 
 
-def state_hash(desk: "Engine") -> bytes:
-    """Hash the whole state, BLAKE2b of 32 bytes. O(everything)."""
+def state_hash(engine: "Engine") -> bytes:
+    """Return the hash of the whole state, BLAKE2b of 32 bytes. O(state)."""
     seal = hashlib.blake2b(digest_size=HASH_BYTES)
-    for chunk in _chunks(desk):
+    for chunk in _chunks(engine):
         seal.update(chunk)
     return seal.digest()
 
 
-def snapshot(desk: "Engine") -> bytes:
-    """Write the whole state."""
+def snapshot(engine: "Engine") -> bytes:
+    """Return the whole state as bytes. O(state)."""
     seal, chunks = hashlib.blake2b(digest_size=HASH_BYTES), []
-    for chunk in _chunks(desk):
+    for chunk in _chunks(engine):
         seal.update(chunk)
         chunks.append(chunk)
     return b"".join([*chunks, seal.digest()])
 
 
-def _chunks(desk: "Engine") -> Iterator[bytes]:
-    """Write everything, many pieces at a time: one by one they would be kept twice in the end."""
-    pieces = _pieces(desk)
+def _chunks(engine: "Engine") -> Iterator[bytes]:
+    """Yield the state in chunks: joining single pieces at the end would need twice the memory."""
+    pieces = _pieces(engine)
     while chunk := b"".join(islice(pieces, CHUNK_PIECES)):
         yield chunk
 
 
-def _pieces(desk: "Engine") -> Iterator[bytes]:
-    """Write everything in sequence, the hash at the end excepted."""
+def _pieces(engine: "Engine") -> Iterator[bytes]:
+    """Yield everything in sequence, except the hash at the end."""
     accounts = [
         AccountState(
             wallet, asset, account.balance < 0, *divmod(abs(account.balance), UINT256_MAX + 1)
         )
-        for (wallet, asset), account in sorted(desk.accounts.items())
+        for (wallet, asset), account in sorted(engine.accounts.items())
         if account.balance
     ]
     spent = sorted(
-        (order_hash, *terms) for order_hash, terms in desk.used.items() if type(terms) is tuple
+        (order_hash, *terms)
+        for order_hash, terms in engine.used_hashes.items()
+        if type(terms) is tuple
     )
     head = SnapshotHeader(
-        now_ms=desk.now_ms,
-        number=desk.number,
-        limits=desk.limits,
-        markets=len(desk.venues),
-        finished=desk.num_finished,
-        nonces=len(desk.nonces),
+        now_ms=engine.now_ms,
+        number=engine.number,
+        limits=engine.limits,
+        markets=len(engine.markets),
+        finished=engine.num_finished,
+        nonces=len(engine.nonces),
         accounts=len(accounts),
         spent=len(spent),
     )
     yield MAGIC + write(head)
     makers: dict[str, int] = {}
-    for venue in desk.venues.values():
-        yield from _venue_pieces(venue, desk, makers)
-    for entry in order_index.readable(desk):
+    for market_state in engine.markets.values():
+        yield from _market_pieces(market_state, engine, makers)
+    for entry in order_index.finished_orders(engine):
         removal = entry.removal or RemovalReason.CANCELLED
-        yield write(FinishedState(entry.trader.venue.market.id, entry.is_yes, removal))
+        yield write(FinishedState(entry.maker_state.market_state.market.id, entry.is_yes, removal))
         yield _order_piece(entry, makers)
-    yield from (write(NonceState(*nonce)) for nonce in sorted(desk.nonces.items()))
+    yield from (write(NonceState(*nonce)) for nonce in sorted(engine.nonces.items()))
     yield from map(write, accounts)
     yield from (write(SpentState(*hash_and_terms)) for hash_and_terms in spent)
 
 
 def _order_piece(entry: "OrderEntry", makers: dict[str, int]) -> bytes:
-    """Write an order; the first of a maker is followed by the name."""
-    maker = entry.trader.maker
+    """Return the bytes of an order; the first one of a maker is followed by the maker's name."""
+    maker = entry.maker_state.maker
     place = makers.get(maker)
     if place is not None:
         return write(entry.state(place))
@@ -126,41 +127,43 @@ def _order_piece(entry: "OrderEntry", makers: dict[str, int]) -> bytes:
     return write(entry.state(place)) + write(Text(maker))
 
 
-def _venue_pieces(venue: "MarketState", desk: "Engine", makers: dict[str, int]) -> Iterator[bytes]:
-    """Write a market: its orders in the sequence of their queues, its trades that wait."""
-    ids = (venue.yes_book.ids(), venue.no_book.ids())
-    counts = (len(ids[0]), len(ids[1]), len(venue.pending))
-    yield write(VenueState(venue.market, venue.turn.seq, *counts))
-    entries = desk.entries
+def _market_pieces(
+    market_state: "MarketState", engine: "Engine", makers: dict[str, int]
+) -> Iterator[bytes]:
+    """Yield a market: its orders in the sequence of their queues, then its pending trades."""
+    ids = (market_state.yes_book.ids(), market_state.no_book.ids())
+    counts = (len(ids[0]), len(ids[1]), len(market_state.pending))
+    yield write(MarketSnapshot(market_state.market, market_state.seq_book.seq, *counts))
+    entries = engine.entries
     for side in ids:
         for order_id in side:
-            if venue.complementary:
+            if market_state.complementary:
                 yield write(OutcomeState(entries[order_id].is_yes))
             yield _order_piece(entries[order_id], makers)
-    for seq, held in venue.pending.items():
+    for seq, pending in market_state.pending.items():
         yield write(
             PendingState(
                 seq=seq,
-                token=held.seller_pays.asset,
-                buyer_pays=held.buyer_pays.wallet,
-                buyer_receives=held.buyer_receives.wallet,
-                seller_pays=held.seller_pays.wallet,
-                seller_receives=held.seller_receives.wallet,
-                paid=held.paid,
-                size=held.size,
-                buyer_fee=held.buyer_fee,
-                seller_fee=held.seller_fee,
+                token=pending.seller_pays.asset,
+                buyer_pays=pending.buyer_pays.wallet,
+                buyer_receives=pending.buyer_receives.wallet,
+                seller_pays=pending.seller_pays.wallet,
+                seller_receives=pending.seller_receives.wallet,
+                paid=pending.paid,
+                size=pending.size,
+                buyer_fee=pending.buyer_fee,
+                seller_fee=pending.seller_fee,
             )
         )
-        if venue.complementary:
-            yield write(HalfState(held.match_type, held.other))
+        if market_state.complementary:
+            yield write(PairState(pending.match_type, pending.other_seq))
 
 
 # ----- reading -------------------------------------------------------------------------------
 
 
 class StructReader:
-    """Reads one Struct after the other."""
+    """Reads Structs one after the other."""
 
     def __init__(self, state: bytes) -> None:
         self.state = state
@@ -168,20 +171,20 @@ class StructReader:
         self.makers: list[str] = []
 
     def maker(self, place: int) -> str:
-        """Give a maker by its place; the name of a new one comes next."""
+        """Return a maker by index; the name of a new one is read next."""
         if place == len(self.makers):
             self.makers.append(self.take(Text).text)
         return self.makers[place]
 
     def take(self, kind: type[T]) -> T:
-        """Read the next one."""
+        """Read one Struct."""
         value: T
         value, self.offset = read(kind, self.state, self.offset)
         return value
 
     def orders(self, count: int) -> Iterator[tuple[OrderSnapshot, str]]:
-        """Read so many orders, each with its maker."""
-        # As ``take``, ``check_counts`` and ``maker``, for there may be a million of them.
+        """Yield ``count`` orders, each with its maker."""
+        # Inlines ``take``, ``check_counts`` and ``maker``: there may be a million orders.
         state, offset, makers = self.state, self.offset, self.makers
         for _ in range(count):
             order, offset = read(OrderSnapshot, state, offset)
@@ -195,134 +198,145 @@ class StructReader:
         self.offset = offset
 
     def several(self, kind: type[T], count: int) -> Iterator[T]:
-        """Read as many as that."""
+        """Yield ``count`` Structs."""
         return (self.take(kind) for _ in range(count))
 
 
-def restore(desk: "Engine", state: bytes) -> None:
-    """Bring an empty desk into a state.
+def restore(engine: "Engine", state: bytes) -> None:
+    """Load a snapshot into an empty engine.
 
     Raises:
-        InvalidSnapshotError: the bytes are no snapshot of this version, or a damaged one.
+        InvalidSnapshotError: the bytes are not a snapshot of this version, or are damaged.
     """
     if type(state) is not bytes or not state.startswith(MAGIC[:-1]):
-        raise InvalidSnapshotError("a snapshot begins with CLOBSNAP; these bytes do not")
+        raise InvalidSnapshotError("a snapshot must be bytes that begin with CLOBSNAP")
     if state[len(MAGIC) - 1 : len(MAGIC)] != MAGIC[-1:]:
-        raise InvalidSnapshotError(f"a snapshot of version {MAGIC[-1]} is needed")
+        found = state[len(MAGIC) - 1] if len(state) >= len(MAGIC) else "missing"
+        raise InvalidSnapshotError(f"unsupported snapshot version {found} (expected {MAGIC[-1]})")
     body = memoryview(state)[:-HASH_BYTES]
     if hashlib.blake2b(body, digest_size=HASH_BYTES).digest() != state[-HASH_BYTES:]:
-        raise InvalidSnapshotError("the hash at the end is not that of the bytes before it")
+        raise InvalidSnapshotError("the snapshot is damaged: its hash does not match")
     try:
-        _restore(desk, StructReader(state))
+        _restore(engine, StructReader(state))
     except (ClobError, LookupError, OverflowError, ValueError) as error:
-        raise InvalidSnapshotError(f"the snapshot contradicts itself: {error!r}") from error
+        raise InvalidSnapshotError(f"the snapshot is inconsistent: {error!r}") from error
 
 
-def _restore(desk: "Engine", reader: StructReader) -> None:
-    """Read everything in the sequence in which it was written."""
+def _restore(engine: "Engine", reader: StructReader) -> None:
+    """Read everything in the sequence of :func:`_pieces`."""
     head = reader.take(SnapshotHeader)
-    admin.check_limits(head.limits)
-    desk.adopt_limits(head.limits)
+    rejections.check_limits(head.limits)
+    engine.set_limits(head.limits)
     resting: list[OrderEntry] = []
     for _ in range(head.markets):
-        resting += _restore_venue(desk, reader)
+        resting += _restore_market(engine, reader)
     resting.sort(key=attrgetter("number"))
     for entry in resting:
-        desk.rest(entry)
+        engine.rest(entry)
     for _ in range(head.finished):
         where = reader.take(FinishedState)
-        venue = desk.venues[where.market]
+        market_state = engine.markets[where.market]
         state = reader.take(OrderSnapshot)
-        check_token(venue, where.is_yes)
+        check_token(market_state, where.is_yes)
         check_counts(state.number, state.accepted_ms)
-        entry = desk.entry_from(venue, state, where.is_yes, reader.maker(state.maker))
-        desk.finish(entry, where.removal)
+        entry = engine.entry_from(market_state, state, where.is_yes, reader.maker(state.maker))
+        engine.finish(entry, where.removal)
     for nonce in reader.several(NonceState, head.nonces):
-        desk.nonces[nonce.maker] = nonce.nonce
+        engine.nonces[nonce.maker] = nonce.nonce
     for account in reader.several(AccountState, head.accounts):
         balance = account.high * (UINT256_MAX + 1) + account.low
-        named = desk.account(account.wallet, account.asset)
-        named.balance = -balance if account.owes else balance
+        opened = engine.account(account.wallet, account.asset)
+        opened.balance = -balance if account.owes else balance
     for spent in reader.several(SpentState, head.spent):
-        desk.keep(*msgspec.structs.astuple(spent))
+        engine.add_spent(*msgspec.structs.astuple(spent))
     check_counts(head.number, head.now_ms)
     left = len(reader.state) - HASH_BYTES - reader.offset
     if left:
-        raise ValueError(f"{left} bytes follow the end")
-    desk.now_ms, desk.number = head.now_ms, head.number
+        raise ValueError(f"{left} bytes after the end")
+    engine.now_ms, engine.number = head.now_ms, head.number
 
 
 def check_counts(number: int, time_ms: int) -> None:
-    """Refuse a number or a time beyond 63 bits, which no matcher reaches."""
+    """Raise for a number or a time above 63 bits."""
     if number > TIME_MAX or time_ms > TIME_MAX:
-        raise ValueError(f"a number or a time is beyond {TIME_MAX}")
+        raise ValueError(f"number and time must be at most {TIME_MAX}")
 
 
-def check_token(venue: "MarketState", is_yes: bool) -> None:
-    """Refuse an order for a token that has no name yet."""
-    if not is_yes and venue.no is None:
-        raise ValueError(f"market {venue.market.id!r} has an order for a NO that is not named")
+def check_token(market_state: "MarketState", is_yes: bool) -> None:
+    """Raise for an order for NO in a market without a NO token."""
+    if not is_yes and market_state.no is None:
+        raise ValueError(f"market {market_state.market.id!r} has an order for NO but no NO token")
 
 
-def _restore_venue(desk: "Engine", reader: StructReader) -> "list[OrderEntry]":
-    """Read a market and put its orders into their queues."""
-    state = reader.take(VenueState)
-    room = len(reader.state) // ORDER_BYTES_MIN
-    admin.check_market(state.market)
-    admin.check_tokens(desk, state.market)
-    if state.market.id in desk.venues:
-        raise ValueError(f"market {state.market.id!r} is there twice")
-    venue = desk.open_venue(state.market, min(state.yes, room), min(state.no, room))
+def _restore_market(engine: "Engine", reader: StructReader) -> "list[OrderEntry]":
+    """Read a market and rest its orders in their books."""
+    state = reader.take(MarketSnapshot)
+    orders_max = len(reader.state) // ORDER_BYTES_MIN
+    rejections.check_market(state.market)
+    rejections.check_tokens(engine, state.market)
+    if state.market.id in engine.markets:
+        raise ValueError(f"market {state.market.id!r} appears twice")
+    market_state = engine.open_market(
+        state.market, min(state.yes, orders_max), min(state.no, orders_max)
+    )
     entries: list[OrderEntry] = []
-    if venue.complementary:
+    if market_state.complementary:
         for _ in range(state.yes):
             is_yes = reader.take(OutcomeState).is_yes
-            entries += desk.queue_up(venue.yes_book, venue, reader.orders(1), is_yes)
+            entries += engine.restore_book(
+                market_state.yes_book, market_state, reader.orders(1), is_yes
+            )
     else:
-        entries += desk.queue_up(venue.yes_book, venue, reader.orders(state.yes), True)
+        entries += engine.restore_book(
+            market_state.yes_book, market_state, reader.orders(state.yes), True
+        )
     if state.no:
-        check_token(venue, False)
-    entries += desk.queue_up(venue.no_book, venue, reader.orders(state.no), False)
-    venue.turn.seq = state.seq
+        check_token(market_state, False)
+    entries += engine.restore_book(
+        market_state.no_book, market_state, reader.orders(state.no), False
+    )
+    market_state.seq_book.seq = state.seq
     for _ in range(state.pending):
-        _restore_pending(desk, venue, reader)
-    check_halves(venue)
+        _restore_pending(engine, market_state, reader)
+    check_pairs(market_state)
     return entries
 
 
-def _restore_pending(desk: "Engine", venue: "MarketState", reader: StructReader) -> None:
-    """Read a trade and let it wait for its settlement."""
-    state, half = reader.take(PendingState), WHOLE
-    if venue.complementary:
-        half = reader.take(HalfState)
-    collateral, token = venue.market.collateral, state.token
+def _restore_pending(engine: "Engine", market_state: "MarketState", reader: StructReader) -> None:
+    """Read a pending trade."""
+    state, pair = reader.take(PendingState), NOT_PAIRED
+    if market_state.complementary:
+        pair = reader.take(PairState)
+    collateral, token = market_state.market.collateral, state.token
     buyer, seller = (
         (state.buyer_pays, state.buyer_receives),
         (state.seller_pays, state.seller_receives),
     )
     amounts = (state.paid, state.size, state.buyer_fee, state.seller_fee)
-    if half.match_type is MatchType.MINT:
-        accounts = desk.beside_nobody(
-            desk.account(buyer[0], collateral), desk.account(buyer[1], token), True
+    if pair.match_type is MatchType.MINT:
+        accounts = engine.paired_accounts(
+            engine.account(buyer[0], collateral), engine.account(buyer[1], token), True
         )
-    elif half.match_type is MatchType.MERGE:
-        accounts = desk.beside_nobody(
-            desk.account(seller[0], token), desk.account(seller[1], collateral), False
+    elif pair.match_type is MatchType.MERGE:
+        accounts = engine.paired_accounts(
+            engine.account(seller[0], token), engine.account(seller[1], collateral), False
         )
     else:
         accounts = (
-            desk.account(buyer[0], collateral),
-            desk.account(buyer[1], token),
-            desk.account(seller[0], token),
-            desk.account(seller[1], collateral),
+            engine.account(buyer[0], collateral),
+            engine.account(buyer[1], token),
+            engine.account(seller[0], token),
+            engine.account(seller[1], collateral),
         )
-    desk.hold(venue, state.seq, accounts, amounts)
-    desk.bind(venue, state.seq, half.match_type, half.other)
+    engine.add_pending(market_state, state.seq, accounts, amounts)
+    engine.link_pair(market_state, state.seq, pair.match_type, pair.other_seq)
 
 
-def check_halves(venue: "MarketState") -> None:
-    """Refuse half of a mint or a merge that waits without the other."""
-    for seq, held in venue.pending.items():
-        direct = held.match_type is MatchType.DIRECT
-        if direct != (held.other == 0) or (held.other and venue.pending[held.other].other != seq):
-            raise ValueError(f"trade {seq} and its other half {held.other} contradict each other")
+def check_pairs(market_state: "MarketState") -> None:
+    """Raise if half of a mint or merge is pending without the other."""
+    for seq, pending in market_state.pending.items():
+        direct = pending.match_type is MatchType.DIRECT
+        if direct != (pending.other_seq == 0) or (
+            pending.other_seq and market_state.pending[pending.other_seq].other_seq != seq
+        ):
+            raise ValueError(f"trade {seq} and its other half {pending.other_seq} are inconsistent")

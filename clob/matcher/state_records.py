@@ -1,4 +1,4 @@
-"""The Structs that a snapshot is made of; their definitions are its layout, see the codec.
+"""The Structs of a snapshot; their definitions are its binary layout (:mod:`clob.codec.layout`).
 
 Integers of the layout are unsigned and below 2**256.
 """
@@ -11,7 +11,7 @@ from clob.order import SelfTrade, Side, TimeInForce
 
 
 class SnapshotHeader(msgspec.Struct, frozen=True, gc=False):
-    """What a desk is, and how many of each follow."""
+    """Time, limits and counters of a matcher, and how many records of each kind follow."""
 
     now_ms: int
     number: int
@@ -24,15 +24,15 @@ class SnapshotHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
-    """The name of a maker, behind the first order of it; orders name the place in that sequence."""
+    """The name of a maker, after its first order; orders refer to makers by index."""
 
     text: str
 
 
-class VenueState(msgspec.Struct, frozen=True, gc=False):
-    """A market, and how many orders rest in either book and how many trades wait.
+class MarketSnapshot(msgspec.Struct, frozen=True, gc=False):
+    """A market with the number of resting orders per book and of pending trades.
 
-    Those of a complementary market all stand in the book of YES.
+    All orders of a complementary market are in the book of YES.
     """
 
     market: Market
@@ -43,7 +43,7 @@ class VenueState(msgspec.Struct, frozen=True, gc=False):
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
-    """What an order said when it was submitted, where it says something else now."""
+    """Terms of an order as submitted, if they changed since."""
 
     price: int
     size: int
@@ -51,7 +51,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
 
 
 class OrderSnapshot(msgspec.Struct, frozen=True, gc=False):
-    """An order without its market and token, which are those of the book it stands in."""
+    """An order without its market and token, which follow from its book."""
 
     id: str | int
     maker: int
@@ -72,11 +72,11 @@ class OrderSnapshot(msgspec.Struct, frozen=True, gc=False):
     accepted_ms: int
     client_id: str | None
     order_hash: bytes | None
-    given: "Terms | None"
+    submitted: "Terms | None"
 
 
 class FinishedState(msgspec.Struct, frozen=True, gc=False):
-    """Where a finished order was, and why it left; its ``OrderSnapshot`` follows."""
+    """Market, token and removal reason of a finished order; its ``OrderSnapshot`` follows."""
 
     market: str
     is_yes: bool
@@ -84,7 +84,7 @@ class FinishedState(msgspec.Struct, frozen=True, gc=False):
 
 
 class PendingState(msgspec.Struct, frozen=True, gc=False):
-    """A trade that waits to be settled, by the wallets of its accounts."""
+    """A trade that waits for settlement, with the wallets of its accounts."""
 
     seq: int
     token: str
@@ -98,15 +98,18 @@ class PendingState(msgspec.Struct, frozen=True, gc=False):
     seller_fee: int
 
 
-class HalfState(msgspec.Struct, frozen=True, gc=False):
-    """Behind a trade that waits in a complementary market: what it is, and its other half or 0."""
+class PairState(msgspec.Struct, frozen=True, gc=False):
+    """Type of a pending trade of a complementary market, and the ``seq`` of its other half or 0.
+
+    Follows each ``PendingState`` of such a market.
+    """
 
     match_type: MatchType
-    other: int
+    other_seq: int
 
 
 class OutcomeState(msgspec.Struct, frozen=True, gc=False):
-    """In front of an order in a complementary market: which token it is for."""
+    """Token of an order in a complementary market; precedes its ``OrderSnapshot``."""
 
     is_yes: bool
 
@@ -119,9 +122,9 @@ class NonceState(msgspec.Struct, frozen=True, gc=False):
 
 
 class AccountState(msgspec.Struct, frozen=True, gc=False):
-    """What a wallet has of an asset, or owes where a settlement took more than it had.
+    """Balance of a wallet in an asset; negative if a settlement took more than it had.
 
-    Sums of many amounts may be longer than an integer of the layout, hence two words.
+    The sum of many amounts may exceed 256 bits, hence two words.
     """
 
     wallet: str
@@ -132,7 +135,7 @@ class AccountState(msgspec.Struct, frozen=True, gc=False):
 
 
 class SpentState(msgspec.Struct, frozen=True, gc=False):
-    """The hash of a signed order whose details are gone."""
+    """The hash of a signed order whose entry was evicted."""
 
     order_hash: bytes
     maker: str

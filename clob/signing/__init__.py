@@ -1,6 +1,6 @@
-"""Signed orders: who signed what for which exchange, and what it means to the engine.
+"""Signed orders: EIP-712 hashing, verification, and conversion to engine orders.
 
-Imported by name; ``import clob`` brings in none of it.
+Not imported by ``import clob``.
 """
 
 from clob.signing.amounts import PriceSize, amounts_of, price_and_size

@@ -1,16 +1,10 @@
-"""Keccak-256, as Ethereum has it, and the addresses that are made of it; in plain Python."""
+"""Keccak-256 and checksummed addresses (EIP-55), in plain Python."""
 
 from Crypto.Hash import keccak
 
 
 def keccak256(data: bytes) -> bytes:
-    """Hash bytes with Keccak-256, the hash before NIST changed its padding.
-
-    Args:
-        data: any number of bytes.
-
-    Returns:
-        32 bytes.
+    """Return the 32-byte Keccak-256 hash: SHA-3 before NIST changed its padding.
 
     >>> keccak256(b"").hex()[:16]
     'c5d2460186f7233c'
@@ -19,10 +13,7 @@ def keccak256(data: bytes) -> bytes:
 
 
 def checksummed(raw: bytes) -> str:
-    """Write an address with the capital letters of EIP-55.
-
-    Args:
-        raw: the 20 bytes of it.
+    """Return the checksummed (EIP-55) text of an address of 20 bytes.
 
     >>> checksummed(bytes.fromhex("5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"))
     '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed'

@@ -1,7 +1,7 @@
-/* Hashes, hex and signatures in C, without Python and without the GIL: what _secp_c.pyx stands on.
+/* Keccak, hex and signature checks in plain C, without the GIL; used by _secp_c.pyx.
  *
- * The curve is libsecp256k1's, through the addresses of three of its functions. Every signature is
- * public and so is every digest, so nothing here needs to take the same time for all of them.
+ * Recovery calls three functions of libsecp256k1 by address. Signatures and digests are public, so
+ * nothing here needs constant time.
  */
 #ifndef CLOB_SECP_H
 #define CLOB_SECP_H
@@ -67,7 +67,7 @@ static void keccak_permute(uint64_t state[25]) {
     }
 }
 
-/* Lanes are little-endian; the module is not built where words are not. */
+/* Lanes are little-endian; the module is built on little-endian machines only. */
 static inline void keccak_absorb(uint64_t state[25], const uint8_t *block) {
     for (int i = 0; i < KECCAK_RATE / 8; i++) {
         uint64_t lane;
@@ -91,13 +91,13 @@ static void keccak256(const uint8_t *data, size_t length, uint8_t hash[32]) {
 
 /* ----- hex and addresses --------------------------------------------------------------------- */
 
-/* The value of a hex digit, 16 where it is none. */
+/* The value of a hex digit, or 16. */
 static inline unsigned hex_value(uint8_t digit) {
     unsigned number = digit - '0', letter = (digit | 0x20) - 'a';
     return number < 10 ? number : letter < 6 ? letter + 10 : 16;
 }
 
-/* Reads so many bytes of hex; 0 where there is another character. */
+/* Reads count bytes of hex; returns 0 if a character is not a hex digit. */
 static inline int hex_read(const uint8_t *digits, size_t count, uint8_t *bytes) {
     unsigned wrong = 0;
     for (size_t i = 0; i < count; i++) {
@@ -108,7 +108,7 @@ static inline int hex_read(const uint8_t *digits, size_t count, uint8_t *bytes) 
     return wrong < 16;
 }
 
-/* Writes an address of 20 bytes as 42 characters, with the capital letters of EIP-55. */
+/* Writes an address of 20 bytes as 42 characters, checksummed (EIP-55). */
 static void address_write(const uint8_t bytes[20], uint8_t text[42]) {
     uint8_t hash[32];
     for (int i = 0; i < 20; i++) {
@@ -126,17 +126,17 @@ static void address_write(const uint8_t bytes[20], uint8_t text[42]) {
 
 /* ----- signatures ---------------------------------------------------------------------------- */
 
-/* As clob.signing.errors.Verdict has them. */
+/* The numbers of clob.signing.errors.Verdict. */
 enum {
     VERDICT_VALID, VERDICT_INVALID_FIELD, VERDICT_UNSUPPORTED_TYPE, VERDICT_CONTRACT_WALLET,
     VERDICT_MALFORMED, VERDICT_INVALID_V, VERDICT_INVALID_R_OR_S, VERDICT_HIGH_S,
     VERDICT_NOT_RECOVERABLE, VERDICT_WRONG_SIGNER, VERDICT_NOT_AUTHORISED
 };
 
-/* As clob.signing._secp_py has them. */
-enum { RULE_EIP712 = 1, RULE_PERSONAL = 2, RULE_ASK = 4, RULE_CONTRACT = 8 };
+/* The bits of clob.signing._secp_py. */
+enum { RULE_EIP712 = 1, RULE_PERSONAL = 2, RULE_NEEDS_PROXY = 4, RULE_CONTRACT_ONLY = 8 };
 
-/* Of libsecp256k1: a signature is 65 opaque bytes there, and a public key 64. */
+/* libsecp256k1 keeps a signature in 65 opaque bytes and a public key in 64. */
 typedef int (*secp_parse_t)(const void *, uint8_t *, const uint8_t *, int);
 typedef int (*secp_recover_t)(const void *, uint8_t *, const uint8_t *, const uint8_t *);
 typedef int (*secp_serialize_t)(const void *, uint8_t *, size_t *, const uint8_t *, unsigned);
@@ -171,7 +171,7 @@ static inline int scalar_fits(const uint8_t scalar[32]) {
     return memcmp(scalar, zero, 32) > 0 && memcmp(scalar, curve_order, 32) < 0;
 }
 
-/* Looks at r, s and v, and makes v the parity. */
+/* Checks r, s and v, and replaces v by the parity. */
 static int signature_check(uint8_t signature[65]) {
     uint8_t v = signature[64];
     if (v == 27 || v == 28) v -= 27;
@@ -182,7 +182,7 @@ static int signature_check(uint8_t signature[65]) {
     return VERDICT_VALID;
 }
 
-/* The address whose key made a signature that was looked at. */
+/* Recovers the address from a signature that signature_check accepted. */
 static int signature_recover(
     const uint8_t digest[32], const uint8_t signature[65], uint8_t address[20]) {
     uint8_t parsed[65], key[64], text[65], hash[32];
@@ -196,7 +196,7 @@ static int signature_recover(
     return VERDICT_VALID;
 }
 
-/* ----- signed things ------------------------------------------------------------------------- */
+/* ----- signed structs ------------------------------------------------------------------------ */
 
 static void digest_of_struct(
     const uint8_t separator[32], const uint8_t struct_hash[32], uint8_t digest[32]) {
@@ -212,17 +212,17 @@ static void digest_personal(const uint8_t digest[32], uint8_t personal[32]) {
     keccak256(text, sizeof(text), personal);
 }
 
-/* A signature to be judged: all that it takes, copied. */
+/* The input of one verification, copied from Python, and its verdict. */
 typedef struct {
-    uint8_t *words;       /* the type hash and the words of the fields; only the hash if nested, */
-    size_t num_bytes;     /* and this is 0 then; only what is signed where is_digest */
+    uint8_t *words;       /* type hash and words of the fields, num_bytes long; or the struct hash */
+    size_t num_bytes;     /* if num_bytes is 0; or the digest if is_digest */
     uint8_t signature[65];
     uint8_t signer[20], owner[20];
     uint8_t rule, verdict, is_digest;
 } Case;
 
-/* Says whether the signer signed one of the digests that the rule allows. */
-static void case_judge(Case *it, const uint8_t separator[32]) {
+/* Checks whether the signer signed one of the digests that the rule allows. */
+static void case_verify(Case *it, const uint8_t separator[32]) {
     uint8_t hash[32], digest[32], address[20];
     int wanted[2] = {it->rule & RULE_EIP712, it->rule & RULE_PERSONAL};
     it->verdict = (uint8_t)signature_check(it->signature);
@@ -238,17 +238,17 @@ static void case_judge(Case *it, const uint8_t separator[32]) {
         if (i) digest_personal(digest, digest);
         if (!wanted[i] || signature_recover(digest, it->signature, address)) continue;
         if (memcmp(address, it->signer, 20) == 0) {
-            int asks = it->rule & RULE_ASK || memcmp(it->signer, it->owner, 20) != 0;
-            it->verdict = asks ? VERDICT_NOT_AUTHORISED : VERDICT_VALID;
+            int unauthorised = it->rule & RULE_NEEDS_PROXY || memcmp(it->signer, it->owner, 20) != 0;
+            it->verdict = unauthorised ? VERDICT_NOT_AUTHORISED : VERDICT_VALID;
             return;
         }
         it->verdict = VERDICT_WRONG_SIGNER;
     }
 }
 
-static inline void cases_judge(Case *cases, size_t count, const uint8_t separator[32]) {
+static inline void cases_verify(Case *cases, size_t count, const uint8_t separator[32]) {
     for (size_t i = 0; i < count; i++)
-        if (cases[i].verdict == VERDICT_VALID) case_judge(&cases[i], separator);
+        if (cases[i].verdict == VERDICT_VALID) case_verify(&cases[i], separator);
 }
 
 #endif

@@ -1,10 +1,9 @@
 # cython: language_level=3, cdivision=True, embedsignature=True, embedsignature.format=python
-"""Signatures, compiled: what `_secp_py.py` says, done fast. The twin has the full documentation.
+"""The compiled backend of signatures: the same behaviour as ``_secp_py.py``, which documents it.
 
-The curve is libsecp256k1's as coincurve brings it, called by address and without the GIL. A plan is
-a schema as C reads it. What is not plain here is given to the twin, or to the reader of the field,
-which raises: nothing here words an error. Plans live as long as the process, like the types they
-are of.
+Recovery calls the libsecp256k1 of coincurve by address, without the GIL. A ``Plan`` is a schema in
+C; plans live as long as the process. Unusual values are passed to the Python twin or to the reader
+of the field, which also raise all errors.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -21,7 +20,7 @@ from clob.order import Side
 from clob.signing import _secp_py, fields
 from clob.signing.errors import InvalidFieldError, Verdict
 
-# ----- words of C ----------------------------------------------------------------------------
+# ----- C helpers -----------------------------------------------------------------------------
 
 cdef extern from "_secp.h" nogil:
     """
@@ -32,7 +31,7 @@ cdef extern from "_secp.h" nogil:
     #error "the compiled backend is for little-endian machines"
     #endif
 
-    /* An integer as 32 bytes, the highest first; 0 where it has no such form. Raises nothing. */
+    /* Writes an integer as 32 bytes, big-endian; returns 0 if it does not fit. Never raises. */
     static inline int long_write(PyObject *value, uint8_t to[32]) {
         int overflow;
         long long small = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -55,13 +54,13 @@ cdef extern from "_secp.h" nogil:
     #endif
     }
 
-    /* The offset of a slot of a Struct type, or -1 where there is no such slot. */
+    /* The offset of a slot of a Struct type, or -1 if the type has no such slot. */
     static inline Py_ssize_t slot_offset(PyObject *descriptor) {
         if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
         return ((PyMemberDescrObject *)descriptor)->d_member->offset;
     }
 
-    /* The characters of a text that is all ASCII, else NULL. */
+    /* The characters of an ASCII text, else NULL. */
     static inline const uint8_t *text_ascii(PyObject *text, Py_ssize_t *length) {
         if (!PyUnicode_CheckExact(text) || !PyUnicode_IS_COMPACT_ASCII(text)) return NULL;
         *length = PyUnicode_GET_LENGTH(text);
@@ -74,8 +73,8 @@ cdef extern from "_secp.h" nogil:
         return text;
     }
 
-    /* The integer that 1 to 77 decimal digits are, all of which fit 256 bits; else NULL. The text
-       ends with a zero byte, as CPython keeps it. Raises nothing but a want of memory. */
+    /* The integer of 1 to 77 decimal digits, which fits 256 bits; else NULL. The text ends with a
+       zero byte, as in CPython. Raises only MemoryError. */
     static inline PyObject *long_of_digits(const uint8_t *digits, Py_ssize_t count) {
         if (count < 1 || count > 77) return NULL;
         uint64_t value = 0;
@@ -104,7 +103,7 @@ cdef extern from "_secp.h" nogil:
         VERDICT_CONTRACT_WALLET
         VERDICT_MALFORMED
         RULE_EIP712
-        RULE_CONTRACT
+        RULE_CONTRACT_ONLY
 
     void keccak "keccak256"(const uint8_t* data, size_t length, uint8_t* hash)
     int hex_read(const uint8_t* digits, size_t count, uint8_t* bytes)
@@ -113,7 +112,7 @@ cdef extern from "_secp.h" nogil:
     int signature_recover(const uint8_t* digest, const uint8_t* signature, uint8_t* address)
     void digest_of_struct(const uint8_t* separator, const uint8_t* struct_hash, uint8_t* digest)
     void digest_personal(const uint8_t* digest, uint8_t* personal)
-    void cases_judge(Case* cases, size_t count, const uint8_t* separator)
+    void cases_verify(Case* cases, size_t count, const uint8_t* separator)
 
 cdef extern from *:
     bint long_write(PyObject* value, uint8_t* to)
@@ -149,14 +148,14 @@ BACKEND = "libsecp256k1"
 
 
 def connect():
-    # Raises AttributeError where coincurve's library is another one than this was made for.
+    # Raises AttributeError if the library of coincurve is incompatible.
     def address(name):
         return int(ffi.cast("uintptr_t", ffi.addressof(lib, name)))
 
     signature = ffi.sizeof("secp256k1_ecdsa_recoverable_signature")
     key = ffi.sizeof("secp256k1_pubkey")
     if (signature, key) != (65, 64):
-        raise ImportError(f"libsecp256k1 keeps signatures in {signature} bytes and keys in {key}")
+        raise ImportError(f"libsecp256k1 must keep signatures in 65 bytes and keys in 64; got {signature}, {key}")
     secp_connect(
         int(ffi.cast("uintptr_t", lib.secp256k1_context_static)),
         address("secp256k1_ecdsa_recoverable_signature_parse_compact"),
@@ -170,8 +169,8 @@ connect()
 # ----- plans ---------------------------------------------------------------------------------
 
 cdef enum:
-    # How a field is read from JSON, and written as a word.
-    READ_OTHERWISE = 0
+    # How a field is read from JSON, and encoded as a word.
+    READ_BY_READER = 0
     READ_INTEGER = 1
     READ_ADDRESS = 2
     READ_SIDE = 3
@@ -186,10 +185,10 @@ cdef enum:
     WORD_TEXT = 5
     WORD_SALT = 6
 
-    SAFE_DIGITS = 16            # of the largest integer that every JSON reader keeps
+    SAFE_DIGITS = 16            # digits of the largest integer that every JSON reader keeps
     FIELDS_MAX = 32
     WORDS_BYTES = 32 * (FIELDS_MAX + 1)
-    CHUNK = 1024                # cases that are judged without the GIL at a time
+    CHUNK = 1024                # verifications per release of the GIL
 
 cdef dict READS = {
     fields.uint: READ_INTEGER,
@@ -214,40 +213,40 @@ cdef str EMPTY = ""
 
 cdef struct Form:
     PyObject* name              # in JSON
-    Py_ssize_t offset           # where an instance has it
+    Py_ssize_t offset           # offset in an instance
     PyObject* reader            # the Python function
-    PyObject* default           # NULL where there is none
+    PyObject* default           # or NULL
     int read
     int word
-    int same_as                 # the place of the field it takes its value from, or -1
+    int same_as                 # index of the field to copy the value from, or -1
 
 
 cdef class Plan:
     cdef Form forms[FIELDS_MAX]
     cdef uint8_t type_hash[32]
     cdef int count
-    cdef int signer             # the places of the fields that say who signs, whose it is,
+    cdef int signer             # indices of the fields signer, owner
     cdef int owner
-    cdef int kind               # and how it is signed; -1 where only EIP-712 will do
-    cdef object names           # of the arguments, as the type is called with them
+    cdef int kind               # and signature type; -1 if only EIP-712 is allowed
+    cdef object names           # argument names of the constructor
 
 
-# A type whose schema is not plain has None, and is the twin's.
+# None for a type whose schema only the twin supports.
 cdef dict PLANS = {}
 
 
-cdef PyObject* kept(object thing) except NULL:
-    # A reference that is never given back.
-    Py_INCREF(thing)
-    return <PyObject*>thing
+cdef PyObject* immortal(object value) except NULL:
+    # A reference that is never released.
+    Py_INCREF(value)
+    return <PyObject*>value
 
 
 cdef Plan plan_of(PyObject* kind):
-    cdef PyObject* found = dict_get(<PyObject*>PLANS, kind)
-    if found == NULL:
+    cdef PyObject* plan = dict_get(<PyObject*>PLANS, kind)
+    if plan == NULL:
         PLANS[<object>kind] = make_plan(<object>kind)
-        found = dict_get(<PyObject*>PLANS, kind)
-    return <Plan>found
+        plan = dict_get(<PyObject*>PLANS, kind)
+    return <Plan>plan
 
 
 cdef Plan make_plan(object kind):
@@ -273,27 +272,27 @@ cdef Plan make_plan(object kind):
     plan.names = (*attributes, "signature")
     for place, field in enumerate(schema.fields):
         form = &plan.forms[place]
-        form.name, form.reader = kept(field.name), kept(field.read)
+        form.name, form.reader = immortal(field.name), immortal(field.read)
         descriptor = getattr(kind, field.attribute)
         form.offset = slot_offset(<PyObject*>descriptor)
-        form.read, form.word = READS.get(field.read, READ_OTHERWISE), WORDS[field.type]
+        form.read, form.word = READS.get(field.read, READ_BY_READER), WORDS[field.type]
         if form.read == READ_SALT and form.word == WORD_INTEGER:
             form.word = WORD_SALT
         form.same_as = attributes.index(field.same_as) if field.same_as else -1
         default = defaults[field.attribute]
         if not field.required and default is not msgspec.NODEFAULT:
-            form.default = kept(default)
+            form.default = immortal(default)
     return plan if offsets_right(plan, kind, attributes) else None
 
 
 cdef bint offsets_right(Plan plan, object kind, list attributes) except -1:
-    # Reading a field at its place takes a fifth of an attribute lookup. Whether it may be done is
-    # tried on an instance whose every field is an object of its own.
+    # Reading a field by offset takes a fifth of an attribute lookup. An instance with a distinct
+    # object in every field proves the offsets first.
     cdef object trial, value
     cdef int place
     try:
         trial = kind(**{each.name: object() for each in msgspec.structs.fields(kind)})
-    except Exception:  # a class may look at its values as it is made
+    except Exception:  # a class may check its values in __post_init__
         return False
     for place in range(plan.count):
         value = getattr(trial, attributes[place])
@@ -305,11 +304,11 @@ cdef bint offsets_right(Plan plan, object kind, list attributes) except -1:
 cdef inline PyObject* slot(object instance, const Form* form) noexcept:
     return (<PyObject**>(<char*><PyObject*>instance + form.offset))[0]
 
-# ----- words ---------------------------------------------------------------------------------
+# ----- encoding as words -----------------------------------------------------------------------
 
 
 cdef bint write_word(int kind, PyObject* value, uint8_t* to) except -1:
-    # False where the value is none of the type, or where only the twin knows.
+    # False if the value does not have the type, or only the twin can decide.
     cdef Py_ssize_t length = 0
     cdef const uint8_t* text
     if kind == WORD_ADDRESS:
@@ -357,7 +356,7 @@ cdef inline bint small_word(const uint8_t* word) noexcept:
 
 
 cdef inline bint is_plain_word(const uint8_t* text, Py_ssize_t length) noexcept:
-    # Neither decimal digits nor 0x and something: a salt that stands for its hash.
+    # Neither decimal digits nor 0x...: a salt whose number is its hash.
     cdef Py_ssize_t place = 0
     while place < length and 48 <= text[place] <= 57:
         place += 1
@@ -380,16 +379,16 @@ cdef bint write_salt(PyObject* value, uint8_t* to) except -1:
         fits = long_write(number, to)
         decref(number)
         return fits
-    cdef object stands_for
+    cdef object salt_value
     try:
-        stands_for = fields.salt_number(<object>value)
+        salt_value = fields.salt_number(<object>value)
     except UnicodeEncodeError:
         return False
-    return long_write(<PyObject*>stands_for, to)
+    return long_write(<PyObject*>salt_value, to)
 
 
 cdef inline bint write_field(Plan plan, int place, object value, uint8_t* to) except -1:
-    # False where the value does not fit. A reference is held, since not every class is frozen.
+    # False if the value does not fit. Holds a reference, since not every class is frozen.
     cdef PyObject* inner = slot(value, &plan.forms[place])
     if inner == NULL:
         return False
@@ -401,7 +400,7 @@ cdef inline bint write_field(Plan plan, int place, object value, uint8_t* to) ex
 
 
 cdef bint write_words(Plan plan, object value, uint8_t* to) except -1:
-    # False where a value does not fit.
+    # False if a value does not fit.
     cdef int place
     memcpy(to, plan.type_hash, 32)
     for place in range(plan.count):
@@ -419,7 +418,7 @@ cdef bytes bytes_of(const uint8_t* at, Py_ssize_t length):
 
 cdef const uint8_t* word_at(bytes raw) except NULL:
     if PyBytes_GET_SIZE(raw) != 32:
-        raise ValueError("32 bytes are needed")
+        raise ValueError("value must have 32 bytes")
     return <const uint8_t*>PyBytes_AS_STRING(raw)
 
 
@@ -432,8 +431,8 @@ def keccak256(data not None):
 
 def checksummed(bytes raw not None):
     if PyBytes_GET_SIZE(raw) != 20:
-        raise ValueError("an address has 20 bytes")
-    return taken(text_of_address(<const uint8_t*>PyBytes_AS_STRING(raw)))
+        raise ValueError("address must have 20 bytes")
+    return owned(text_of_address(<const uint8_t*>PyBytes_AS_STRING(raw)))
 
 
 def hash_struct(value):
@@ -481,8 +480,8 @@ def recover(bytes digest not None, signature):
 
 
 cdef int prepare(object value, bytes rules, const uint8_t* digest, Case* it) except -1:
-    # Copies what a case takes; its verdict is set where there is nothing left to judge. With a
-    # digest only the fields are looked at that say who signs, whose it is, and how.
+    # Copy the input of a verification; set the verdict if it is already decided. With a digest,
+    # only signer, owner and signature type are read.
     cdef Plan plan = plan_of(type_of(<PyObject*>value))
     cdef uint8_t kind[32]
     it.verdict = VERDICT_INVALID_FIELD
@@ -514,7 +513,7 @@ cdef int prepare(object value, bytes rules, const uint8_t* digest, Case* it) exc
 
 
 cdef int prepare_slowly(object value, bytes rules, const uint8_t* digest, Case* it) except -1:
-    # As the twin does it, with its hash.
+    # With the functions of the twin.
     cdef bytes hashed, signer, owner
     cdef object rule
     try:
@@ -539,7 +538,7 @@ cdef int prepare_signature(object value, Case* it) except -1:
     cdef object signature
     if not it.rule:
         it.verdict = VERDICT_UNSUPPORTED_TYPE
-    elif it.rule & RULE_CONTRACT:
+    elif it.rule & RULE_CONTRACT_ONLY:
         it.verdict = VERDICT_CONTRACT_WALLET
     else:
         signature = value.signature
@@ -549,8 +548,8 @@ cdef int prepare_signature(object value, Case* it) except -1:
     return 0
 
 
-def judge(value, bytes separator not None, bytes rules not None, bytes digest=None):
-    # The GIL is kept: handing it over and back takes longer than a recovery where others want it.
+def verdict_of(value, bytes separator not None, bytes rules not None, bytes digest=None):
+    # Keeps the GIL: under contention, releasing it takes longer than a recovery.
     cdef uint8_t words[WORDS_BYTES]
     cdef Case it
     cdef const uint8_t* known = NULL
@@ -558,11 +557,11 @@ def judge(value, bytes separator not None, bytes rules not None, bytes digest=No
         known = word_at(digest)
     it.words = words
     prepare(value, rules, known, &it)
-    cases_judge(&it, 1, word_at(separator))
+    cases_verify(&it, 1, word_at(separator))
     return it.verdict
 
 
-def judge_all(values, bytes separator not None, bytes rules not None, digests=None):
+def verdicts_of(values, bytes separator not None, bytes rules not None, digests=None):
     cdef list all_values = list(values)
     cdef list all_digests = None if digests is None else list(digests)
     cdef Py_ssize_t count = len(all_values), done = 0, here, place
@@ -576,7 +575,7 @@ def judge_all(values, bytes separator not None, bytes rules not None, digests=No
         if cases == NULL or words == NULL:
             raise MemoryError
         if all_digests is not None and len(all_digests) != count:
-            raise ValueError("as many digests as values are needed")
+            raise ValueError("digests must be as many as values")
         while done < count:
             here = min(CHUNK, count - done)
             for place in range(here):
@@ -585,7 +584,7 @@ def judge_all(values, bytes separator not None, bytes rules not None, digests=No
                     digest = word_at(all_digests[done + place])
                 prepare(all_values[done + place], rules, digest, &cases[place])
             with nogil:
-                cases_judge(cases, here, domain)
+                cases_verify(cases, here, domain)
             for place in range(here):
                 verdicts[done + place] = cases[place].verdict
             done += here
@@ -597,22 +596,22 @@ def judge_all(values, bytes separator not None, bytes rules not None, digests=No
 # ----- reading -------------------------------------------------------------------------------
 
 
-cdef object taken(PyObject* new):
-    # An object from a reference that is ours; raises where there is none.
+cdef object owned(PyObject* new):
+    # Convert an owned reference to an object; raises if it is NULL.
     if new == NULL:
         raise MemoryError
-    cdef object thing = <object>new
+    cdef object value = <object>new
     decref(new)
-    return thing
+    return value
 
 
 cdef PyObject* read_value(const Form* form, PyObject* value) except NULL:
-    # A new reference. What is not plain is the reader's, which raises or knows better.
+    # A new reference. Unusual values are passed to the reader of the field, which may raise.
     cdef Py_ssize_t length = 0
     cdef const uint8_t* text
     cdef uint8_t word[32]
     cdef PyObject* read = NULL
-    cdef object otherwise
+    cdef object by_reader
     if form.read == READ_INTEGER or form.read == READ_SALT:
         if is_integer(value):
             if long_write(value, word):
@@ -636,13 +635,13 @@ cdef PyObject* read_value(const Form* form, PyObject* value) except NULL:
             return value
     if read != NULL:
         return read
-    otherwise = (<object>form.reader)(<object>form.name, <object>value)
-    Py_INCREF(otherwise)
-    return <PyObject*>otherwise
+    by_reader = (<object>form.reader)(<object>form.name, <object>value)
+    Py_INCREF(by_reader)
+    return <PyObject*>by_reader
 
 
 cdef PyObject* read_salt(PyObject* value) except? NULL:
-    # NULL where the reader has to tell a number from a text, or to refuse it.
+    # NULL if the reader must decide between number and text, or raise.
     cdef Py_ssize_t length = 0
     cdef const uint8_t* text = text_ascii(value, &length)
     cdef PyObject* number = NULL
@@ -657,7 +656,7 @@ cdef PyObject* read_salt(PyObject* value) except? NULL:
 
 
 cdef PyObject* read_address(PyObject* value) except? NULL:
-    # NULL where it is none, or not as EIP-55 writes it.
+    # NULL if it is malformed or has a wrong checksum.
     cdef Py_ssize_t length = 0, place
     cdef const uint8_t* text = text_ascii(value, &length)
     cdef uint8_t raw[20]
@@ -701,7 +700,7 @@ def read(cls, data):
         if read_all(plan, <PyObject*>data, values, &count):
             made = called(<PyObject*>cls, values, 0, <PyObject*>plan.names)
             if made != NULL:
-                return taken(made)
+                return owned(made)
             forget()
         return _secp_py.read(cls, data)
     finally:
@@ -710,11 +709,11 @@ def read(cls, data):
 
 
 cdef bint read_all(Plan plan, PyObject* data, PyObject** values, int* count) except -1:
-    # New references, as many as count says. False where the twin has to say what is wrong.
+    # Fills values with count new references. False if the twin must raise the error.
     cdef const Form* form
     cdef PyObject* given
-    cdef PyObject* address = NULL       # the last one, as it came and as it was read: the signer
-    cdef PyObject* address_read = NULL  # is mostly the maker, and EIP-55 is a hash
+    cdef PyObject* address = NULL       # the last address, as received and as read: the signer is
+    cdef PyObject* address_read = NULL  # usually the maker, and the checksum costs a hash
     while count[0] < plan.count:
         form = &plan.forms[count[0]]
         given = dict_get(data, form.name)

@@ -1,33 +1,29 @@
-"""Signatures in plain Python: read, hash, recover and judge. The compiled twin does the same.
+"""Signatures in plain Python: read, hash, recover and verify. The compiled twin behaves equally.
 
-A recovery is one of two: through coincurve's public interface, or, where there is no coincurve,
-through eth_keys, which is in plain Python and a hundred times slower.
+Recovery uses coincurve, or eth_keys if coincurve is not installed, which is plain Python and a
+hundred times slower.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from clob.book.validation import show
 from clob.signing._keccak_py import checksummed, keccak256
 from clob.signing.errors import InvalidFieldError, InvalidSignatureError, Verdict
-from clob.signing.fields import at
-from clob.signing.schema import address_bytes
-
-if TYPE_CHECKING:
-    from clob.signing.signed_struct import Signed
+from clob.signing.fields import at, received
+from clob.signing.schema import SignedValue, address_bytes
 
 __all__ = [
     "BACKEND",
     "checksummed",
     "digest_of",
     "hash_struct",
-    "judge",
-    "judge_all",
     "keccak256",
     "personal_digest",
     "read",
     "recover",
+    "verdict_of",
+    "verdicts_of",
 ]
 
 ORDER_OF_CURVE: Final = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -35,7 +31,7 @@ SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
 PARITY: Final = {0: 0, 1: 1, 27: 0, 28: 1}
 
 KNOWN: Final = (
-    # digest, signature and who signed: both parities, published by the authors of two clients.
+    # Digest, signature and signer, with both parities, as published by the authors of two clients.
     (
         "02ca1d1aa31103804173ad1acd70066cb6c1258a4be6dada055111f9a7ea4e55",
         "0x302cd9abd0b5fcaa202a344437ec0b6660da984e24ae9ad915a592a90facf5a5"
@@ -50,36 +46,36 @@ KNOWN: Final = (
     ),
 )
 OFF_CURVE: Final = (5).to_bytes(32)
-"""An r that is the x of no point of the curve."""
+"""An r that is not the x of a point on the curve."""
 
 EIP712: Final = 1
 PERSONAL: Final = 2
-ASK: Final = 4
-CONTRACT: Final = 8
-"""What a rule for a signature type consists of: which digests may be signed, whether somebody is to
-be asked even where the signer is the maker, and whether only a contract can tell."""
+NEEDS_PROXY: Final = 4
+CONTRACT_ONLY: Final = 8
+"""Bits of the rule of a signature type: the digests that may be signed, whether the signer needs an
+authorisation even if it is the maker, and whether only a contract can verify."""
 
 Recover = Callable[[bytes, bytes], bytes | None]
-"""Takes a digest and r, s, parity (65 bytes), and gives the 64 bytes of the public key, or None."""
+"""``recover(digest, r_s_parity)`` returns the 64 bytes of the public key, or None."""
 
 
-def by_coincurve() -> Recover:
-    """Recover through coincurve's public interface."""
-    from coincurve import PublicKey  # noqa: PLC0415 - where it is missing, the other one does it
+def coincurve_recover() -> Recover:
+    """Return recovery by coincurve."""
+    from coincurve import PublicKey  # noqa: PLC0415 - optional
 
     def recover_key(digest: bytes, compact: bytes) -> bytes | None:
         try:
             key = PublicKey.from_signature_and_message(compact, digest, hasher=None)
-        except Exception:  # it raises a bare Exception where there is no such key
+        except Exception:  # coincurve raises a bare Exception if there is no key
             return None
         return key.format(compressed=False)[1:]
 
     return recover_key
 
 
-def by_eth_keys() -> Recover:
-    """Recover in plain Python."""
-    from eth_keys.exceptions import BadSignature  # noqa: PLC0415 - the last resort
+def eth_keys_recover() -> Recover:
+    """Return recovery by eth_keys."""
+    from eth_keys.exceptions import BadSignature  # noqa: PLC0415 - only without coincurve
     from eth_keys.main import KeyAPI  # noqa: PLC0415
 
     api = KeyAPI("eth_keys.backends.NativeECCBackend")
@@ -93,20 +89,20 @@ def by_eth_keys() -> Recover:
     return recover_key
 
 
-def choose() -> tuple[str, Recover]:
-    """Take the faster of the two that is there and knows the known signatures."""
-    for name, make in (("coincurve", by_coincurve), ("eth_keys", by_eth_keys)):
+def choose_recover() -> tuple[str, Recover]:
+    """Return the first installed library that recovers the known signatures."""
+    for name, load in (("coincurve", coincurve_recover), ("eth_keys", eth_keys_recover)):
         try:
-            found = make()
+            candidate = load()
         except ImportError:
             continue
-        if all(knows(found, *known) for known in KNOWN):
-            return name, found
-    raise ImportError("clob.signing: neither coincurve nor eth_keys recovers known signatures")
+        if all(recovers(candidate, *known) for known in KNOWN):
+            return name, candidate
+    raise ImportError("clob.signing: neither coincurve nor eth_keys recovers the known signatures")
 
 
-def knows(recover: Recover, digest: str, signature: str, signer: str) -> bool:
-    """Say whether somebody recovers a known signature, and nothing where r is off the curve."""
+def recovers(recover: Recover, digest: str, signature: str, signer: str) -> bool:
+    """Return whether a function recovers a known signature and rejects an r off the curve."""
     raw, compact = bytes.fromhex(digest), compact_of(signature)
     if isinstance(compact, Verdict) or recover(raw, OFF_CURVE + compact[32:]) is not None:
         return False
@@ -118,10 +114,10 @@ def knows(recover: Recover, digest: str, signature: str, signer: str) -> bool:
 
 
 def compact_of(signature: object) -> bytes | Verdict:
-    """Take a signature apart: r, s and parity in 65 bytes, or what is wrong with it (decision 15).
+    """Return r, s and parity of a signature in 65 bytes, or the failed check (decision 15).
 
     Args:
-        signature: 0x and 130 hex digits, with v of 0, 1, 27 or 28 and a low s.
+        signature: 0x and 130 hex digits; v is 0, 1, 27 or 28, and s is low.
     """
     if type(signature) is not str or not SIGNATURE.fullmatch(signature):
         return Verdict.MALFORMED
@@ -137,16 +133,11 @@ def compact_of(signature: object) -> bytes | Verdict:
     return raw[:64] + bytes([parity])
 
 
-BACKEND, recover_key = choose()
+BACKEND, recover_key = choose_recover()
 
 
 def recover(digest: bytes, signature: object) -> bytes | Verdict:
-    """Give the 20 bytes of the address that signed a digest, or what is wrong.
-
-    Args:
-        digest: the 32 bytes that were signed.
-        signature: 0x and 130 hex digits.
-    """
+    """Return the 20 bytes of the address that signed a digest of 32 bytes, or the failed check."""
     compact = compact_of(signature)
     if isinstance(compact, Verdict):
         return compact
@@ -154,18 +145,18 @@ def recover(digest: bytes, signature: object) -> bytes | Verdict:
     return Verdict.NOT_RECOVERABLE if key is None else keccak256(key)[12:]
 
 
-# ----- signed things -------------------------------------------------------------------------
+# ----- signed structs ------------------------------------------------------------------------
 
 
-def read(cls: type["Signed"], data: object) -> Any:
-    """Build a signed thing from what a JSON reader gives; see ``Signed.from_json``."""
+def read(cls: type[Any], data: object) -> Any:
+    """Build a signed struct from a JSON object; see ``Signed.from_json``."""
     if not isinstance(data, Mapping):
-        raise InvalidFieldError(f"{cls.SCHEMA.name} must be an object, not {show(data)}")
+        raise InvalidFieldError(f"{cls.SCHEMA.name} must be a JSON object; got {received(data)}")
     values: dict[str, Any] = {}
     for field in cls.SCHEMA.fields:
-        given = data.get(field.name)
-        if given is not None:
-            values[field.attribute] = field.read(field.name, given)
+        value = data.get(field.name)
+        if value is not None:
+            values[field.attribute] = field.read(field.name, value)
         elif field.same_as:
             values[field.attribute] = values[field.same_as]
         elif field.required:
@@ -174,14 +165,14 @@ def read(cls: type["Signed"], data: object) -> Any:
     if signature is not None:
         if type(signature) is not str:
             raise InvalidSignatureError(
-                f"signature must be a text, not {show(signature)}", Verdict.MALFORMED
+                f"signature must be a string; got {received(signature)}", Verdict.MALFORMED
             )
         values["signature"] = signature
     return cls(**values)
 
 
-def hash_struct(value: "Signed") -> bytes:
-    """Hash the struct of a signed thing, 32 bytes.
+def hash_struct(value: SignedValue) -> bytes:
+    """Return the 32-byte hash of a signed struct.
 
     Raises:
         InvalidFieldError: a value does not fit its type.
@@ -189,8 +180,8 @@ def hash_struct(value: "Signed") -> bytes:
     return value.SCHEMA.hash_of(value)
 
 
-def digest_of(value: "Signed", separator: bytes) -> bytes:
-    """Give what EIP-712 has signed: the hash of domain and struct, 32 bytes.
+def digest_of(value: SignedValue, separator: bytes) -> bytes:
+    """Return the 32-byte EIP-712 digest of a domain and a struct.
 
     Raises:
         InvalidFieldError: a value does not fit its type.
@@ -199,19 +190,21 @@ def digest_of(value: "Signed", separator: bytes) -> bytes:
 
 
 def personal_digest(digest: bytes) -> bytes:
-    """Give what personal_sign has signed over the 32 bytes of a digest (decision 12)."""
+    """Return the digest of personal_sign for a digest of 32 bytes (decision 12)."""
     return keccak256(b"\x19Ethereum Signed Message:\n32" + digest)
 
 
-def judge(value: "Signed", separator: bytes, rules: bytes, digest: bytes | None = None) -> int:
-    """Check a signature and say what came of it, as a number of :class:`Verdict`.
+def verdict_of(
+    value: SignedValue, separator: bytes, rules: bytes, digest: bytes | None = None
+) -> int:
+    """Verify a signature; return the number of a :class:`Verdict`.
 
     Args:
-        value: what was signed.
-        separator: the domain's, 32 bytes.
-        rules: for each signature type what may be signed, a byte each, 0 where it is not known.
-        digest: what :func:`digest_of` gives, 32 bytes, where it is known; nothing is hashed then,
-            and the fields are not looked at that do not say who signs, whose it is, and how.
+        value: the signed struct.
+        separator: domain separator, 32 bytes.
+        rules: one byte per signature type, 0 if unsupported.
+        digest: the result of :func:`digest_of` if known. Then nothing is hashed, and only owner,
+            signer and signature type are read.
     """
     try:
         if digest is None:
@@ -223,19 +216,19 @@ def judge(value: "Signed", separator: bytes, rules: bytes, digest: bytes | None 
         return Verdict.INVALID_FIELD
     if not rule:
         return Verdict.UNSUPPORTED_TYPE
-    if rule & CONTRACT:
+    if rule & CONTRACT_ONLY:
         return Verdict.CONTRACT_WALLET
     compact = compact_of(value.signature)
     if isinstance(compact, Verdict):
         return compact
-    return judge_signer(digest, compact, rule, signer, owner)
+    return verdict_of_signer(digest, compact, rule, signer, owner)
 
 
-def rule_of(value: "Signed", rules: bytes) -> int:
-    """Give the rule for the signature type of a value; see :func:`judge`.
+def rule_of(value: SignedValue, rules: bytes) -> int:
+    """Return the rule of the signature type of a value; see :func:`verdict_of`.
 
     Raises:
-        InvalidFieldError: the value of its signature type does not fit.
+        InvalidFieldError: the signature type does not fit its field.
     """
     schema = value.SCHEMA
     for field in schema.fields:
@@ -245,29 +238,31 @@ def rule_of(value: "Signed", rules: bytes) -> int:
     return EIP712
 
 
-def judge_signer(digest: bytes, compact: bytes, rule: int, signer: bytes, owner: bytes) -> Verdict:
-    """Say whether the signer signed one of the digests that the rule allows."""
+def verdict_of_signer(
+    digest: bytes, compact: bytes, rule: int, signer: bytes, owner: bytes
+) -> Verdict:
+    """Check whether the signer signed one of the digests that the rule allows."""
     digests = [digest] if rule & EIP712 else []
     if rule & PERSONAL:
         digests.append(personal_digest(digest))
-    found = None
+    recovered = None
     for each in digests:
         key = recover_key(each, compact)
-        found = found or key
+        recovered = recovered or key
         if key is not None and keccak256(key)[12:] == signer:
-            asks = rule & ASK or signer != owner
-            return Verdict.NOT_AUTHORISED if asks else Verdict.VALID
-    return Verdict.NOT_RECOVERABLE if found is None else Verdict.WRONG_SIGNER
+            unauthorised = rule & NEEDS_PROXY or signer != owner
+            return Verdict.NOT_AUTHORISED if unauthorised else Verdict.VALID
+    return Verdict.NOT_RECOVERABLE if recovered is None else Verdict.WRONG_SIGNER
 
 
-def judge_all(
-    values: Sequence["Signed"],
+def verdicts_of(
+    values: Sequence[SignedValue],
     separator: bytes,
     rules: bytes,
     digests: Sequence[bytes] | None = None,
 ) -> bytes:
-    """Check many signatures; a number of :class:`Verdict` for each. As many digests, or none."""
+    """Verify many signatures; return one :class:`Verdict` byte each."""
     if digests is None:
-        return bytes([judge(value, separator, rules) for value in values])
+        return bytes([verdict_of(value, separator, rules) for value in values])
     pairs = zip(values, digests, strict=True)
-    return bytes([judge(value, separator, rules, digest) for value, digest in pairs])
+    return bytes([verdict_of(value, separator, rules, digest) for value, digest in pairs])

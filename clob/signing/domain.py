@@ -1,4 +1,4 @@
-"""The domain of EIP-712: for which exchange, on which chain, a signature is made."""
+"""The EIP-712 domain of an exchange: name, version, chain and contract."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,11 +13,11 @@ from clob.units import UINT256_MAX
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What a signature is bound to beside the struct: nobody can use it elsewhere.
+    """An EIP-712 domain. A signature is valid for its domain only.
 
     Raises:
-        InvalidDomainError: name or version is no text, the chain id no integer from 0 to
-            2**256 - 1, or the contract no address.
+        InvalidDomainError: name or version is not a ``str``, the chain id is not an integer from 0
+            to 2**256 - 1, or the contract is not an address.
 
     >>> domain = Domain("clob", "1", 31337, "0x5FbDB2315678afecb367f032d93F642f64180aa3")
     >>> domain.separator.hex()[:16]
@@ -25,25 +25,24 @@ class Domain:
     """
 
     name: str
-    """The name of the exchange."""
+    """Name of the exchange."""
     version: str
-    """Its version, a text."""
+    """Version of the exchange, as text."""
     chain_id: int
-    """The chain it settles on."""
+    """Id of its chain."""
     verifying_contract: str | None = None
-    """Its contract there, as EIP-55 writes it; None leaves it out of the type, as a service
-    without a contract does."""
+    """Its contract, checksummed (EIP-55); None omits the field, for services without a contract."""
     separator: bytes = field(init=False, repr=False, compare=False)
-    """The hash of all of it, 32 bytes, computed once."""
+    """The EIP-712 domain separator, 32 bytes, computed once."""
 
     def __post_init__(self) -> None:
         for name in ("name", "version"):
             value = getattr(self, name)
             if type(value) is not str or not fields.encodable(value):
-                raise InvalidDomainError(f"{name} must be a text, not {show(value)}")
+                raise InvalidDomainError(f"{name} must be a str; got {show(value)}")
         if type(self.chain_id) is not int or not 0 <= self.chain_id <= UINT256_MAX:
             raise InvalidDomainError(
-                f"chain_id must be an integer from 0 to 2**256 - 1, not {show(self.chain_id)}"
+                f"chain_id must be an integer from 0 to 2**256 - 1; got {show(self.chain_id)}"
             )
         if self.verifying_contract is not None:
             try:
@@ -54,26 +53,26 @@ class Domain:
         object.__setattr__(self, "separator", separator_of(self))
 
     def __str__(self) -> str:
-        """Write it as a sentence would."""
+        """Return the domain as a phrase for messages."""
         contract = self.verifying_contract or "none"
         return f"{self.name!r} version {self.version!r}, chain {self.chain_id}, contract {contract}"
 
     @property
     def types(self) -> list[dict[str, str]]:
-        """Its fields, as ``eth_signTypedData`` has them."""
+        """The fields of the domain for ``eth_signTypedData``."""
         named = MEMBERS if self.verifying_contract is not None else MEMBERS[:-1]
         return [{"name": name, "type": kind} for name, kind in named]
 
     def to_json(self) -> dict[str, str | int]:
-        """Write it as wallets take it: ``name, version, chainId, verifyingContract``."""
-        written: dict[str, str | int] = {
+        """Return the domain for wallets: ``name, version, chainId, verifyingContract``."""
+        data: dict[str, str | int] = {
             "name": self.name,
             "version": self.version,
             "chainId": self.chain_id,
         }
         if self.verifying_contract is not None:
-            written["verifyingContract"] = self.verifying_contract
-        return written
+            data["verifyingContract"] = self.verifying_contract
+        return data
 
 
 MEMBERS: Final = (
@@ -85,7 +84,7 @@ MEMBERS: Final = (
 
 
 def separator_of(domain: Domain) -> bytes:
-    """Hash a domain."""
+    """Return the EIP-712 domain separator, 32 bytes."""
     members = ",".join(f"{each['type']} {each['name']}" for each in domain.types)
     words = [
         keccak256(f"EIP712Domain({members})".encode()),

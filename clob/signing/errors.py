@@ -1,6 +1,6 @@
-"""What a signed order can be refused for before the engine sees it, in order of precedence.
+"""Errors of signed orders, in order of precedence.
 
-Amounts, prices, sides and fee rates are refused by the engine's own classes, in :mod:`clob.errors`.
+Invalid amounts, prices, sides and fee rates raise the classes of :mod:`clob.errors`.
 """
 
 import enum
@@ -9,16 +9,16 @@ from clob.errors import ClobError, RejectedError
 
 
 class Verdict(enum.IntEnum):
-    """What came of checking a signature, in the sequence of the checks; 0 is good."""
+    """Result of checking a signature, in the order of the checks; 0 is valid."""
 
     VALID = 0
-    """The signer signed it, and may."""
+    """The signer signed, and may sign for the maker."""
     INVALID_FIELD = 1
-    """A field does not fit the struct that is signed, so that there is nothing to check."""
+    """A field does not fit the signed struct, so there is no hash to check."""
     UNSUPPORTED_TYPE = 2
-    """The profile does not know the signature type."""
+    """The profile does not define the signature type."""
     CONTRACT_WALLET = 3
-    """Only a contract wallet could tell, and nobody who asks it was given."""
+    """Only a contract wallet can verify this, and no ``contracts`` function was passed."""
     MALFORMED = 4
     """The signature is not 0x and 130 hex digits."""
     INVALID_V = 5
@@ -26,23 +26,23 @@ class Verdict(enum.IntEnum):
     INVALID_R_OR_S = 6
     """r or s is 0, or not below the order of the curve."""
     HIGH_S = 7
-    """s is above half the order of the curve; the same signature with a low s would do."""
+    """s is above half the order of the curve; the equivalent signature with a low s is valid."""
     NOT_RECOVERABLE = 8
-    """No key can have made it: r is no point of the curve."""
+    """No public key can be recovered: r is not on the curve."""
     WRONG_SIGNER = 9
-    """Somebody else signed, or something else was signed."""
+    """Another key signed, or other data was signed."""
     NOT_AUTHORISED = 10
     """The signer signed, but may not sign for the maker."""
 
 
 class InvalidDomainError(ClobError):
-    """A domain or a schema cannot be as it is described."""
+    """A domain or a schema is invalid."""
 
     code = "INVALID_DOMAIN"
 
 
 class InvalidKeyError(ClobError):
-    """It is no private key."""
+    """The value is not a private key."""
 
     code = "INVALID_KEY"
 
@@ -55,28 +55,28 @@ class InvalidFieldError(RejectedError):
 
 
 class InvalidAddressError(RejectedError):
-    """It is not 0x and 40 hex digits, or its capital letters are not those of EIP-55."""
+    """An address is not 0x and 40 hex digits, or its checksum (EIP-55) is wrong."""
 
     code = "INVALID_ADDRESS"
     number = 65
 
 
 class TakerNotSupportedError(RejectedError):
-    """The order is for a taker who is neither anybody nor the operator."""
+    """The taker is neither the zero address (anyone) nor the operator."""
 
     code = "TAKER_NOT_SUPPORTED"
     number = 66
 
 
 class TimestampOutOfWindowError(RejectedError):
-    """A signed request names a time too far from the clock."""
+    """The timestamp of a signed request is too far from the current time."""
 
     code = "TIMESTAMP_OUT_OF_WINDOW"
     number = 67
 
 
 class InvalidSignatureError(RejectedError):
-    """A signature is unusable, or is not the signer's."""
+    """A signature is malformed or not from the signer."""
 
     code = "INVALID_SIGNATURE"
     number = 68
@@ -90,21 +90,20 @@ class InvalidSignatureError(RejectedError):
         expected: str | None = None,
         recovered: str | None = None,
     ) -> None:
-        """Keep which check failed, and what it was held against."""
         super().__init__(message)
         self.path: str | None = "signature"
         self.verdict: Verdict = verdict
         """Which check failed."""
         self.digest: bytes | None = digest
-        """The order hash that should have been signed, 32 bytes; None if there is none."""
+        """The hash to sign, 32 bytes; None if there is no hash."""
         self.expected: str | None = expected
-        """The address that should have signed."""
+        """The expected signer."""
         self.recovered: str | None = recovered
-        """The address that did sign, had it been this that was signed; None if there is none."""
+        """The address recovered from signature and digest; None if recovery failed."""
 
 
 class SignerNotAuthorisedError(InvalidSignatureError):
-    """The signature is the signer's, but nobody said that he may sign for the maker."""
+    """The signature is valid, but the signer may not sign for the maker."""
 
     code = "SIGNER_NOT_AUTHORISED"
     number = 69

@@ -1,4 +1,4 @@
-"""What was signed, if not this: tries the mistakes that people make, and says which it was."""
+"""Explains a wrong signature: tries the usual mistakes of clients and names the one that fits."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -25,88 +25,88 @@ KNOWN_DOMAINS: Final[tuple[Domain, ...]] = (
     Domain(PREDICT_FUN, "1", 56, "0x8BC070BEdAB741406F4B1Eb65A72bee27894B689"),
     Domain(PREDICT_FUN, "1", 97, "0x2A6413639BD3d73a20ed8C95F634Ce198ABbd2d7"),
 )
-"""Published domains of exchanges with the same order struct; not all that there are."""
+"""Published domains of exchanges with the same order struct; not a complete list."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a signature turned out to be."""
+    """The result of :func:`explain`."""
 
     text: str
-    """A sentence for whoever signed."""
+    """A sentence for the signer."""
     found: bool
-    """If it is known what was signed."""
+    """Whether the signed data was identified."""
     domain: Domain | None = None
-    """For which exchange, if that is known."""
+    """Domain that was signed for, if identified."""
     digest: bytes | None = None
-    """What was signed, 32 bytes, if that is known."""
+    """Digest that was signed, 32 bytes, if identified."""
 
     def __str__(self) -> str:
-        """Write the sentence."""
+        """Return the sentence."""
         return self.text
 
 
 def explain(order: Signed, domains: Domain | Iterable[Domain]) -> Explanation:
-    """Find out what a signature was made for.
+    """Identify the data that a signature was made for.
 
-    It tries, for the domains given and for :data:`KNOWN_DOMAINS`: EIP-712 and personal_sign, also
-    over the hash as a text; the struct without a domain; and for the first domain the order with
-    another signature type, with the other side, with a salt that went through a float, and with
-    maker and signer exchanged. Dozens of recoveries: for the one who asks why, not for every order.
+    Tries EIP-712 and personal_sign (also of the hash as text) for the given domains and
+    :data:`KNOWN_DOMAINS`; the struct without a domain; and for the first domain the order with
+    another signature type or side, with a salt rounded by a float, and with maker and signer
+    exchanged. Costs dozens of recoveries: use it for diagnosis, not for every order.
 
     Args:
-        order: an order, or anything signed.
-        domains: the domain it should be for, or several, that one first.
-
-    Returns:
-        What it found, with a sentence to show.
+        order: an order or another signed struct.
+        domains: the expected domain, or several with the expected one first.
 
     Raises:
-        InvalidDomainError: there is no domain to begin with.
+        InvalidDomainError: ``domains`` is empty.
         InvalidFieldError: a value does not fit its type.
     """
-    given = [domains] if isinstance(domains, Domain) else list(domains)
-    if not given:
-        raise InvalidDomainError("explain needs the domain that the order should be for")
-    ours = given[0]
-    expected = {order.signer_address.lower(), order.owner_address.lower()}
+    expected_domains = [domains] if isinstance(domains, Domain) else list(domains)
+    if not expected_domains:
+        raise InvalidDomainError("domains must hold at least the expected domain; got none")
+    ours = expected_domains[0]
+    signers = {order.signer_address.lower(), order.owner_address.lower()}
     digest = secp.digest_of(order, ours.separator)
     first = secp.recover(digest, order.signature)
     if not isinstance(first, bytes):
         return Explanation(text=describe(Verdict(first), order.signature), found=False)
-    for how, domain, digest in guesses(order, given):
-        by = secp.recover(digest, order.signature)
-        if isinstance(by, bytes) and f"0x{by.hex()}" in expected:
-            signer = secp.checksummed(by)
+    for method, domain, digest in candidates(order, expected_domains):
+        address = secp.recover(digest, order.signature)
+        if isinstance(address, bytes) and f"0x{address.hex()}" in signers:
+            signer = secp.checksummed(address)
             return Explanation(
-                text=sentence(how, signer, domain, ours), found=True, domain=domain, digest=digest
+                text=sentence(method, signer, domain, ours),
+                found=True,
+                domain=domain,
+                digest=digest,
             )
     text = (
-        f"the signature is of nothing that was tried. As EIP-712 for {ours} it would be that of "
-        f"{secp.checksummed(first)}: a field has changed since, or another key signed"
+        f"the signature matches none of the known mistakes. As EIP-712 for {ours} it recovers to "
+        f"{secp.checksummed(first)}: a field changed after signing, or another key signed"
     )
-    if rounded(getattr(order, "salt", 0)):
-        text += ". The salt looks as if it went through a JavaScript number: send it as a text"
+    if looks_rounded(getattr(order, "salt", 0)):
+        text += ". The salt seems rounded by a JavaScript number: send it as a string"
     return Explanation(text=text, found=False)
 
 
-def sentence(how: str, signer: str, domain: Domain | None, ours: Domain) -> str:
-    """Say what was found."""
+def sentence(method: str, signer: str, domain: Domain | None, ours: Domain) -> str:
+    """Describe the signed data that was identified."""
     if domain is None:
-        return f"this is signed by {signer} {how}"
-    told = f"this is signed by {signer} for {domain}, {how}"
-    return told if domain == ours else f"{told}; here it must be for {ours}"
+        return f"signed by {signer} {method}"
+    text = f"signed by {signer} for {domain}, {method}"
+    return text if domain == ours else f"{text}; expected domain {ours}"
 
 
-def guesses(order: Signed, given: list[Domain]) -> Iterator[tuple[str, Domain | None, bytes]]:
-    """Give what may have been signed, the likeliest first: how, for what, and the digest."""
-    ours = given[0]
-    for domain in dict.fromkeys([*given, *KNOWN_DOMAINS]):
+def candidates(order: Signed, domains: list[Domain]) -> Iterator[tuple[str, Domain | None, bytes]]:
+    """Yield method, domain and digest of data that may have been signed, likeliest first."""
+    ours = domains[0]
+    for domain in dict.fromkeys([*domains, *KNOWN_DOMAINS]):
         digest = secp.digest_of(order, domain.separator)
         yield "by EIP-712", domain, digest
         yield "by personal_sign of its hash", domain, secp.personal_digest(digest)
-        yield "by personal_sign of its hash as a text", domain, personal_of_text(digest)
-    for how, changed in mistakes(order):
-        yield f"by EIP-712, but {how}", ours, secp.digest_of(changed, ours.separator)
+        yield "by personal_sign of its hash as text", domain, personal_of_text(digest)
+    for change, changed in variants(order):
+        yield f"by EIP-712, but {change}", ours, secp.digest_of(changed, ours.separator)
     struct = secp.hash_struct(order)
     yield "without any domain: the bare hash of the struct", None, struct
     yield (
@@ -117,15 +117,15 @@ def guesses(order: Signed, given: list[Domain]) -> Iterator[tuple[str, Domain | 
 
 
 def personal_of_text(digest: bytes) -> bytes:
-    """Give what personal_sign signs where it was given the hash as a text of 66 characters."""
+    """Return the digest of personal_sign for the hash as a text of 66 characters."""
     hashed: bytes = secp.keccak256(
         b"\x19Ethereum Signed Message:\n66" + f"0x{digest.hex()}".encode()
     )
     return hashed
 
 
-def mistakes(order: Signed) -> Iterator[tuple[str, Signed]]:
-    """Give the order as it may have been when it was signed, and what would have changed since."""
+def variants(order: Signed) -> Iterator[tuple[str, Signed]]:
+    """Yield the order with a field changed, and a description of the change."""
     schema, replace = order.SCHEMA, msgspec.structs.replace
     read_by = {field.read: field.attribute for field in schema.fields}
     if schema.signature_type is not None:
@@ -136,29 +136,26 @@ def mistakes(order: Signed) -> Iterator[tuple[str, Signed]]:
             yield f"with side {other.name}", replace(order, **{read_by[fields.side]: other})
     if fields.salt in read_by:
         attribute = read_by[fields.salt]
-        for salt in salts(getattr(order, attribute)):
+        for salt in salt_variants(getattr(order, attribute)):
             yield f"with salt {salt}", replace(order, **{attribute: salt})
     if schema.signer != schema.owner:
         swaps = {schema.owner: order.signer_address}, {schema.signer: order.owner_address}
-        yield f"with the signer as its {schema.owner}", replace(order, **swaps[0])
-        yield f"with the {schema.owner} as its signer", replace(order, **swaps[1])
+        yield f"with the signer as {schema.owner}", replace(order, **swaps[0])
+        yield f"with the {schema.owner} as signer", replace(order, **swaps[1])
 
 
-def rounded(salt: object) -> bool:
-    """Say whether a salt has no more digits than a float prints, and more bits than one holds."""
+def looks_rounded(salt: object) -> bool:
+    """Return whether a salt has more bits than a float holds, but only as many digits."""
     if not isinstance(salt, int | str):
         return False
     number = fields.salt_number(salt)
     return number >> 53 > 0 and len(str(number).rstrip("0")) <= 17
 
 
-def salts(given: object) -> list[int]:
-    """Give a salt as a float would have rounded it, and none."""
-    exact = fields.salt_number(given) if isinstance(given, int | str) else 0
+def salt_variants(salt: object) -> list[int]:
+    """Return a salt as a float would round it, and 0."""
+    exact = fields.salt_number(salt) if isinstance(salt, int | str) else 0
     lost = exact.bit_length() - 53
     if lost <= 0:
         return [0]
     return [(exact + (1 << lost >> 1)) >> lost << lost, exact >> lost << lost, 0]
-
-
-# MERGED clob.signing.explain: The domains of exchanges in the wild, to recognise an order that was signed for one of them.

@@ -1,6 +1,6 @@
-"""Reads the fields of a signed struct from JSON, strictly: what is not exactly right is refused.
+"""Strict readers for the JSON fields of signed structs.
 
-Numbers may be integers or decimal texts, as real clients send both; nothing goes through a float.
+Numbers may be integers or decimal strings, since clients send both; floats are rejected.
 """
 
 import re
@@ -15,10 +15,10 @@ from clob.signing.errors import InvalidAddressError, InvalidFieldError
 from clob.units import UINT256_MAX
 
 SAFE_INTEGER_MAX: Final = 2**53 - 1
-"""The largest integer that every JSON reader keeps; above it, texts."""
+"""The largest integer that every JSON reader keeps exactly; larger ones are strings."""
 
 SALT_TEXT_MAX: Final = 256
-"""The longest salt that is a text, in characters."""
+"""Maximum length of a salt that is a string."""
 
 DECIMAL = re.compile(r"[0-9]{1,78}")
 CANONICAL = re.compile(r"[1-9][0-9]{0,77}")
@@ -30,13 +30,20 @@ SIDES: Final = {"BUY": Side.BUY, "SELL": Side.SELL}
 
 
 def at(path: str, error: RejectedError) -> RejectedError:
-    """Say which field an error is about."""
+    """Set the field that an error is about, and return the error."""
     error.path = path
     return error
 
 
+def received(value: object) -> str:
+    """Return a rejected value for a message, with ``true``, ``false`` and ``null`` as in JSON."""
+    if value is None:
+        return "null"
+    return show(value) if type(value) is not bool else "true" if value else "false"
+
+
 def integer(value: object) -> int | None:
-    """Take an integer or a decimal text; None if it is neither, or below 0."""
+    """Return an integer or decimal string as int; None for other values or below 0."""
     if type(value) is int:
         return value if value >= 0 else None
     return int(value) if type(value) is str and DECIMAL.fullmatch(value) else None
@@ -46,14 +53,14 @@ def uint(path: str, value: object, largest: int = UINT256_MAX) -> int:
     """Read an unsigned integer.
 
     Raises:
-        InvalidFieldError: it is neither an integer nor 1 to 78 ASCII digits, or out of range.
+        InvalidFieldError: the value is not an integer or 1 to 78 ASCII digits, or out of range.
     """
     number = integer(value)
     if number is None or number > largest:
         limit = "2**256 - 1" if largest == UINT256_MAX else largest
         raise at(path, InvalidFieldError(
-            f"{path} must be an integer from 0 to {limit}, "
-            f"as a number or as decimal digits, not {show(value)}"
+            f"{path} must be an integer from 0 to {limit}, as number or decimal string; "
+            f"got {received(value)}"
         ))  # fmt: skip
     return number
 
@@ -68,41 +75,40 @@ def uint8(path: str, value: object) -> int:
 
 
 def amount(path: str, value: object) -> int:
-    """Read an amount in wei. That 0 is none is for the one who asks what price it means.
+    """Read an amount in wei. 0 passes here; ``price_and_size`` rejects it.
 
     Raises:
-        InvalidAmountError: it is neither an integer nor 1 to 78 ASCII digits, or below 0.
-        AmountTooLargeError: it is 2**256 or more.
+        InvalidAmountError: the value is not an integer or 1 to 78 ASCII digits, or below 0.
+        AmountTooLargeError: the value is 2**256 or more.
     """
     number = integer(value)
     if number is None:
         raise at(path, InvalidAmountError(
-            f"{path} must be an integer in wei, "
-            f"as a number or as decimal digits, not {show(value)}"
+            f"{path} must be an integer in wei, as number or decimal string; got {received(value)}"
         ))  # fmt: skip
     if number > UINT256_MAX:
         raise at(
-            path, AmountTooLargeError(f"{path} must be at most 2**256 - 1, not {show(number)}")
+            path, AmountTooLargeError(f"{path} must be at most 2**256 - 1; got {show(number)}")
         )
     return number
 
 
 def address(path: str, value: object) -> str:
-    """Read an address, and write it with the capital letters of EIP-55.
+    """Read an address and return it checksummed (EIP-55).
 
     Raises:
-        InvalidAddressError: it is not 0x and 40 hex digits, or has letters of both cases that are
-            not those of EIP-55.
+        InvalidAddressError: the value is not 0x and 40 hex digits, or is in mixed case with a wrong
+            checksum.
     """
     if type(value) is not str or not ADDRESS.fullmatch(value):
         raise at(path, InvalidAddressError(
-            f"{path} must be 0x and 40 hex digits, not {show(value)}"
+            f"{path} must be 0x and 40 hex digits; got {received(value)}"
         ))  # fmt: skip
     digits = value[2:]
     right = checksummed(bytes.fromhex(digits))
     if value != right and digits not in (digits.lower(), digits.upper()):
         raise at(path, InvalidAddressError(
-            f"{path} has capital letters that are not those of EIP-55: {value}; is it {right}?"
+            f"{path} must have a valid EIP-55 checksum ({right}); got {value}"
         ))  # fmt: skip
     return right
 
@@ -110,45 +116,44 @@ def address(path: str, value: object) -> str:
 def side(path: str, value: object) -> int:
     """Read a side: 0 or ``BUY``, 1 or ``SELL``.
 
-    Another number below 256 has a hash, too. That it is no side is for the one who asks what the
-    order means.
+    Other numbers below 256 pass, since they can be hashed; ``price_and_size`` rejects them.
 
     Raises:
-        InvalidSideError: it is nothing of this.
+        InvalidSideError: any other value.
     """
     if type(value) is str and value in SIDES:
         return SIDES[value]
     number = integer(value)
     if number is None or number > 255:
         raise at(
-            path, InvalidSideError(f'{path} must be 0 or "BUY", 1 or "SELL", not {show(value)}')
+            path, InvalidSideError(f'{path} must be 0 or "BUY", 1 or "SELL"; got {received(value)}')
         )
     return Side(number) if number in (0, 1) else number
 
 
 def salt(path: str, value: object) -> int | str:
-    """Read a salt and keep it as it came; :func:`salt_number` says which number it stands for.
+    """Read a salt in its original form; :func:`salt_number` converts it to a number.
 
-    Decimal digits of more than ``SAFE_INTEGER_MAX`` are the number, which is written as such digits
-    again. A smaller number stays what it was, a number or a text.
+    Decimal strings above ``SAFE_INTEGER_MAX`` become an integer, which is written as the same
+    string again. Other values stay unchanged.
 
     Raises:
-        InvalidFieldError: it is an integer out of range, no text, too long a text, or one that has
-            no UTF-8.
+        InvalidFieldError: an integer out of range, another type, or a string that is too long or
+            not valid UTF-8.
     """
     if type(value) is not str:
         return uint(path, value)
     if len(value) > SALT_TEXT_MAX or not encodable(value):
         raise at(path, InvalidFieldError(
-            f"{path} must be a number or a text of at most {SALT_TEXT_MAX} characters, "
-            f"not {show(value)}"
+            f"{path} must be a number or a string of at most {SALT_TEXT_MAX} characters; "
+            f"got {received(value)}"
         ))  # fmt: skip
     number = int(value) if CANONICAL.fullmatch(value) else 0
     return number if SAFE_INTEGER_MAX < number <= UINT256_MAX else value
 
 
 def encodable(text: str) -> bool:
-    """Say whether a text has UTF-8; half a surrogate pair has none."""
+    """Return whether a text can be encoded as UTF-8; a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -156,35 +161,32 @@ def encodable(text: str) -> bool:
     return True
 
 
-def salt_number(given: int | str) -> int:
-    """Give the number that a salt stands for in the signed struct (decision 11).
+def salt_number(salt: int | str) -> int:
+    """Return the number of a salt in the signed struct (decision 11).
 
-    A decimal or 0x-hex text within 256 bits is that number; any other text is the Keccak-256 of its
-    UTF-8.
-
-    Args:
-        given: the salt as it came.
+    A decimal or 0x-hex string within 256 bits is that number; any other string is the Keccak-256
+    of its UTF-8.
 
     >>> salt_number("479249096354"), salt_number("0xff"), salt_number("1700-x") > 2**240
     (479249096354, 255, True)
     """
-    if isinstance(given, int):
-        return given
-    if DECIMAL.fullmatch(given) and int(given) <= UINT256_MAX:
-        return int(given)
-    if HEX.fullmatch(given):
-        return int(given, 16)
-    return int.from_bytes(keccak256(given.encode()))
+    if isinstance(salt, int):
+        return salt
+    if DECIMAL.fullmatch(salt) and int(salt) <= UINT256_MAX:
+        return int(salt)
+    if HEX.fullmatch(salt):
+        return int(salt, 16)
+    return int.from_bytes(keccak256(salt.encode()))
 
 
 def text(path: str, value: object) -> str:
-    """Read a text.
+    """Read a string.
 
     Raises:
-        InvalidFieldError: it is none, or has no UTF-8.
+        InvalidFieldError: the value is not a string or not valid UTF-8.
     """
     if type(value) is not str or not encodable(value):
-        raise at(path, InvalidFieldError(f"{path} must be a text, not {show(value)}"))
+        raise at(path, InvalidFieldError(f"{path} must be a string; got {received(value)}"))
     return value
 
 
@@ -192,10 +194,10 @@ def flag(path: str, value: object) -> bool:
     """Read a boolean.
 
     Raises:
-        InvalidFieldError: it is neither true nor false.
+        InvalidFieldError: the value is neither true nor false.
     """
     if type(value) is not bool:
-        raise at(path, InvalidFieldError(f"{path} must be true or false, not {show(value)}"))
+        raise at(path, InvalidFieldError(f"{path} must be true or false; got {received(value)}"))
     return value
 
 
@@ -203,14 +205,14 @@ def word(path: str, value: object) -> bytes:
     """Read 32 bytes in hex.
 
     Raises:
-        InvalidFieldError: it is not 0x and 64 hex digits.
+        InvalidFieldError: the value is not 0x and 64 hex digits.
     """
     if type(value) is not str or not WORD.fullmatch(value):
         raise at(path, InvalidFieldError(
-            f"{path} must be 0x and 64 hex digits, not {show(value)}"
+            f"{path} must be 0x and 64 hex digits; got {received(value)}"
         ))  # fmt: skip
     return bytes.fromhex(value[2:])
 
 
 Reader = Callable[[str, object], object]
-"""Takes the path of a field and what came, and gives the value; it raises where it cannot."""
+"""``read(path, json_value)`` returns the value of a field, or raises a ``RejectedError``."""

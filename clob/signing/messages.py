@@ -1,4 +1,4 @@
-"""The other things that a maker signs: a cancel, a higher nonce, a delegate."""
+"""The other signed structs of a maker: cancel, nonce, delegate."""
 
 from typing import ClassVar, Final
 
@@ -11,7 +11,7 @@ from clob.signing.schema import Field, Schema, Written
 from clob.signing.signed_struct import Signed
 
 WINDOW_MS: Final = 60_000
-"""How far the time of a signed cancel may be from the clock, either way."""
+"""Maximum distance between the timestamp of a signed cancel and the current time."""
 
 MAKER = Field("maker", "address", "maker", fields.address, Written.AS_IT_IS)
 
@@ -23,10 +23,10 @@ CANCEL: Final = Schema(
         Field("timestamp", "uint256", "timestamp_ms", written=Written.NUMBER),
     ),
 )
-"""A cancel, as decision 26 has it."""
+"""A cancel (decision 26)."""
 
 SET_NONCE: Final = Schema("SetNonce", (MAKER, Field("nonce", "uint256", "nonce")))
-"""A higher nonce, as decision 18 has it."""
+"""A higher nonce (decision 18)."""
 
 SET_DELEGATE: Final = Schema(
     "SetDelegate",
@@ -37,65 +37,65 @@ SET_DELEGATE: Final = Schema(
         Field("nonce", "uint256", "nonce"),
     ),
 )
-"""A delegate allowed or dismissed, as decision 16 has it."""
+"""Allows or removes a delegate (decision 16)."""
 
 
 class SignedCancel(Signed, frozen=True, kw_only=True, gc=False):
-    """A maker's word that an order is to be cancelled."""
+    """A maker's signed request to cancel an order."""
 
     SCHEMA: ClassVar[Schema] = CANCEL
 
     order_id: str
-    """The order."""
+    """Id of the order."""
     maker: str
-    """Whose order it is, and who signs."""
+    """The maker of the order, who signs."""
     timestamp_ms: int
-    """When it was signed, Unix milliseconds; an old one cannot be used again."""
+    """Time of signing, Unix milliseconds; it prevents later reuse."""
 
     def to_command(self, now_ms: int, *, market: str = "", window_ms: int = WINDOW_MS) -> Cancel:
-        """Make it the command that does it. Whether it is signed is for ``verify``.
+        """Return the command. Does not verify the signature; see ``verify``.
 
         Args:
-            now_ms: the time of the command.
-            market: the market the order rests in; empty is wherever it rests.
-            window_ms: how far the time in it may be from ``now_ms``, either way.
+            now_ms: time of the command.
+            market: market of the order; empty is any.
+            window_ms: maximum distance of ``timestamp_ms`` from ``now_ms``.
 
         Raises:
-            TimestampOutOfWindowError: it is further away.
+            TimestampOutOfWindowError: the timestamp is outside the window.
         """
         if abs(now_ms - self.timestamp_ms) > window_ms:
             raise at("timestamp", TimestampOutOfWindowError(
-                f"timestamp must be within {window_ms} ms of {now_ms}, "
-                f"not {show(self.timestamp_ms)}"
+                f"timestamp must be within {window_ms} ms of {now_ms}; "
+                f"got {show(self.timestamp_ms)}"
             ))  # fmt: skip
         return Cancel(market=market, order_id=self.order_id, maker=self.maker, now_ms=now_ms)
 
 
 class SignedSetNonce(Signed, frozen=True, kw_only=True, gc=False):
-    """A maker's word that every order of a lower nonce is to be cancelled."""
+    """A maker's signed request to cancel all orders with a lower nonce."""
 
     SCHEMA: ClassVar[Schema] = SET_NONCE
 
     maker: str
-    """Whose nonce, and who signs."""
+    """The maker, who signs."""
     nonce: int
-    """The new one. It rises, so that nothing signed for an old one can be used again."""
+    """The new nonce. It only rises, so that orders with an old one stay invalid."""
 
     def to_command(self, now_ms: int) -> SetNonce:
-        """Make it the command that does it. Whether it is signed is for ``verify``."""
+        """Return the command. Does not verify the signature; see ``verify``."""
         return SetNonce(maker=self.maker, nonce=self.nonce, now_ms=now_ms)
 
 
 class SignedSetDelegate(Signed, frozen=True, kw_only=True, gc=False):
-    """A maker's word that somebody may sign for him, or may no longer."""
+    """A maker's signed request to allow or remove a delegate."""
 
     SCHEMA: ClassVar[Schema] = SET_DELEGATE
 
     maker: str
-    """Who allows it, and who signs."""
+    """The maker, who signs."""
     delegate: str
-    """Who may sign for him, or may no longer."""
+    """The wallet that may sign for the maker."""
     allowed: bool
-    """If he may."""
+    """Whether the delegate is allowed."""
     nonce: int
-    """A number that rises with each of the maker's, for whoever keeps the list to compare."""
+    """Rises with each request of the maker, so that older ones are rejected."""

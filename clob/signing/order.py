@@ -1,4 +1,4 @@
-"""The signed order: twelve fields of the CTF exchange, and the signature over them."""
+"""The signed order: the twelve fields of the CTF exchange, and a signature."""
 
 from typing import ClassVar, Final, Self
 
@@ -8,7 +8,7 @@ from clob.signing.schema import Field, Schema, Written
 from clob.signing.signed_struct import Signed
 
 ZERO_ADDRESS: Final = "0x0000000000000000000000000000000000000000"
-"""As a taker: anybody."""
+"""As taker: anyone."""
 
 ORDER: Final = Schema(
     "Order",
@@ -35,27 +35,27 @@ ORDER: Final = Schema(
     signer="signer",
     signature_type="signature_type",
 )  # fmt: skip
-"""The order of the CTF exchange, as its contract and its clients have it (decision 14)."""
+"""The order struct of the CTF exchange contract (decision 14)."""
 
 
 class SignedOrder(Signed, frozen=True, kw_only=True, gc=False):
-    """An order as its signer signed it. Building one checks nothing; ``verify`` does.
+    """A signed order. The constructor checks nothing; see ``verify``.
 
-    In JSON the fields have the names of the specification (:data:`ORDER`); addresses come out as
-    EIP-55 writes them.
+    JSON uses the field names of the specification (:data:`ORDER`); addresses read from JSON are
+    checksummed (EIP-55).
     """
 
     SCHEMA: ClassVar[Schema] = ORDER
 
     salt: int | str = 0
-    """What tells apart two orders that are otherwise alike, as it came (decision 11), but that
-    decimal digits of more than 2**53 - 1 are the number."""
+    """Distinguishes otherwise equal orders, in the form received (decision 11); decimal strings
+    above 2**53 - 1 become integers."""
     maker: str
-    """The wallet that owns what is traded."""
+    """The wallet that trades."""
     signer: str
-    """The wallet that signs: the maker, or one he allowed to."""
+    """The wallet that signs: the maker or its delegate."""
     taker: str = ZERO_ADDRESS
-    """Who may fill it; the zero address is anybody."""
+    """The wallet that may fill it; the zero address is anyone."""
     token_id: int
     """The outcome token."""
     maker_amount: int
@@ -63,15 +63,15 @@ class SignedOrder(Signed, frozen=True, kw_only=True, gc=False):
     taker_amount: int
     """Wei. A buy: tokens. A sell: collateral."""
     expiration_s: int = 0
-    """The last Unix second in which it may trade; 0 is never to expire."""
+    """The last Unix second in which it may trade; 0 never expires."""
     nonce: int = 0
-    """The maker's nonce: raising it takes out every order of a lower one."""
+    """The maker's nonce; raising it cancels every order with a lower one."""
     fee_rate_bps: int = 0
-    """The most it may be charged, in basis points."""
+    """Maximum fee rate, in basis points."""
     side: int = Side.BUY
     """Buy or sell, a :class:`~clob.Side`."""
     signature_type: int = 1
-    """How it is signed, a number that the profile knows (:class:`Profile`)."""
+    """How it is signed, as defined by the :class:`Profile`."""
 
     @classmethod
     def from_price_size(
@@ -90,29 +90,28 @@ class SignedOrder(Signed, frozen=True, kw_only=True, gc=False):
         fee_rate_bps: int = 0,
         signature_type: int = 1,
     ) -> Self:
-        """Make an order, not signed yet, from what one means: so many tokens at so many cents.
+        """Return an unsigned order from price and size.
 
         Args:
             side: buy or sell.
             price: cents, 1 to 99.
             size: tokens, in wei.
-            maker: the wallet that owns what is traded.
+            maker: the wallet that trades.
             token_id: the outcome token.
-            salt: what tells it apart from another order that is otherwise alike. Two orders with
-                the same fields are the same order, which is executed once.
+            salt: distinguishes otherwise equal orders. Orders with equal fields are one order,
+                which executes once.
             signer: the wallet that will sign; None is the maker.
-            taker: who may fill it; the zero address is anybody.
-            expiration_s: the last Unix second in which it may trade; 0 is never to expire.
+            taker: the wallet that may fill it; the zero address is anyone.
+            expiration_s: the last Unix second in which it may trade; 0 never expires.
             nonce: the maker's nonce.
-            fee_rate_bps: the most it may be charged, in basis points.
+            fee_rate_bps: maximum fee rate, in basis points.
             signature_type: how it will be signed.
 
         Raises:
             PriceOutOfRangeError: the price is not an integer from 1 to 99.
-            InvalidAmountError: the size is no positive integer, or so small that the collateral
-                would be 0.
-            AmountTooLargeError: the size is more than ``SIZE_MAX``.
-            InvalidAddressError: maker, signer or taker is no address.
+            InvalidAmountError: the size is not a positive integer, or its collateral is 0.
+            AmountTooLargeError: the size exceeds ``SIZE_MAX``.
+            InvalidAddressError: maker, signer or taker is not an address.
             InvalidFieldError: token, salt, expiration, nonce, fee rate or type is out of range.
         """
         maker_amount, taker_amount = amounts.amounts_of(side, price, size)

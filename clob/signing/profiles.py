@@ -1,38 +1,38 @@
-"""What the number of a signature type means, by profile."""
+"""The meaning of signature types, by profile (decision 13)."""
 
 import enum
 from typing import Final
 
-from clob.signing._secp_py import ASK, CONTRACT, EIP712, PERSONAL
+from clob.signing._secp_py import CONTRACT_ONLY, EIP712, NEEDS_PROXY, PERSONAL
 
 
 class Profile(enum.StrEnum):
-    """What a signature type means (decision 13)."""
+    """The meaning of signature types."""
 
     SPEC = "spec"
     """0: EIP-712 of the order, or personal_sign of its hash. 1: EIP-712."""
     CTF = "ctf"
-    """As the CTF exchange's contract: all are EIP-712. 0: the maker himself. 1 and 2: the owner of
-    the maker's proxy or safe. 3: the maker's contract alone."""
+    """As in the contract of the CTF exchange, always EIP-712. 0: signed by the maker. 1 and 2: by
+    the owner of the maker's proxy or safe. 3: verified by the maker's contract."""
 
 
 RULES: Final[dict[str, bytes]] = {
     Profile.SPEC: bytes([EIP712 | PERSONAL, EIP712]),
-    Profile.CTF: bytes([EIP712, EIP712 | ASK, EIP712 | ASK, CONTRACT]),
+    Profile.CTF: bytes([EIP712, EIP712 | NEEDS_PROXY, EIP712 | NEEDS_PROXY, CONTRACT_ONLY]),
 }
 
 
 def rules_of(profile: str) -> bytes:
-    """Give the rules of a profile: for each signature type what may be signed.
+    """Return the rules of a profile, one byte per signature type.
 
     Raises:
-        ValueError: there is no such profile.
+        ValueError: the profile is unknown.
     """
-    # A member is the text that it stands for, and making it one takes longer than looking it up.
+    # A member equals its text, and a lookup is faster than constructing the member.
     return RULES[profile] if profile in RULES else RULES[Profile(profile)]
 
 
 def types_of(profile: str) -> str:
-    """Name the signature types that a profile knows."""
+    """Return the signature types of a profile as text."""
     *others, last = map(str, range(len(rules_of(profile))))
     return f"{', '.join(others)} or {last}"

@@ -1,4 +1,4 @@
-"""The words of a refused signature: which check failed, and everything it was held against."""
+"""Errors for rejected signatures: the failed check, the digest and the addresses."""
 
 from clob.book.validation import show
 from clob.errors import RejectedError
@@ -12,93 +12,96 @@ from clob.signing.errors import (
     Verdict,
 )
 from clob.signing.profiles import Profile, types_of
-from clob.signing.signed_struct import Signed, plain
+from clob.signing.signed_struct import Signed, checksum_address
 
-UNASKED = (Verdict.UNSUPPORTED_TYPE, Verdict.NOT_AUTHORISED)
-"""Where a contract wallet is not asked."""
+WITHOUT_CONTRACT = (Verdict.UNSUPPORTED_TYPE, Verdict.NOT_AUTHORISED)
+"""Verdicts for which no contract wallet is called."""
 
 
 def describe(verdict: Verdict, signature: str) -> str:
-    """Say what is wrong with a signature, whatever it is of."""
+    """Describe a malformed signature."""
     match verdict:
         case Verdict.MALFORMED:
-            return f"the signature must be 0x and 130 hex digits, not {show(signature)}"
+            return f"signature must be 0x and 130 hex digits; got {show(signature)}"
         case Verdict.INVALID_V:
-            return f"v, the last byte, must be 0, 1, 27 or 28, not {int(signature[130:], 16)}"
+            return f"v, the last byte, must be 0, 1, 27 or 28; got {int(signature[130:], 16)}"
         case Verdict.INVALID_R_OR_S:
-            return "r and s must be above 0 and below the order of the curve"
+            return "r and s of the signature must be above 0 and below the order of the curve"
         case Verdict.HIGH_S:
             return (
-                "s must be at most half the order of the curve; the same signature with a low s is "
+                "s must be at most half the order of the curve; the equivalent signature is "
                 f"{with_low_s(signature)}"
             )
         case _:
-            return "no key makes this signature: r is no point of the curve"
+            return "no key can have made this signature: r is not on the curve"
 
 
 def with_low_s(signature: str) -> str:
-    """Give the other signature by the same key of the same digest."""
+    """Return the equivalent signature by the same key with a low s."""
     s, parity = int(signature[66:130], 16), PARITY[int(signature[130:], 16)]
     return f"{signature[:66]}{ORDER_OF_CURVE - s:064x}{28 - parity:02x}"
 
 
-def refusal(
+def rejection(
     order: Signed,
     domain: Domain,
     known: bytes | None,
     profile: str,
     verdict: Verdict,
     *,
-    asked: bool,
+    calls_contracts: bool,
 ) -> RejectedError:
-    """Give the error for a signature that was not accepted.
+    """Return the error for a rejected signature.
 
     Args:
-        order: what was to be signed.
-        domain: for which exchange.
-        known: the order's hash, if it is known already.
-        profile: what the signature types mean.
+        order: the signed struct.
+        domain: the expected domain.
+        known: the order hash, if already computed.
+        profile: the meaning of signature types.
         verdict: the check that failed.
-        asked: contract wallets are asked here.
+        calls_contracts: contract wallets were called.
     """
     try:
         digest = known
-        if digest is None or verdict is Verdict.INVALID_FIELD:  # hashing says which one it is
+        if digest is None or verdict is Verdict.INVALID_FIELD:  # hashing raises for that field
             digest = secp.digest_of(order, domain.separator)
-        signer, owner = plain(order.signer_address), plain(order.owner_address)
-    except InvalidFieldError as error:
-        return error
+        signer, owner = (
+            checksum_address(order.signer_address),
+            checksum_address(order.owner_address),
+        )
+    except InvalidFieldError as field_error:
+        return field_error
     except (TypeError, ValueError):
-        return InvalidFieldError("the signer or the owner is no address")
+        return InvalidFieldError("signer and owner must be addresses")
     kind = 1 if order.signature_kind is None else order.signature_kind
-    found = secp.recover(digest, order.signature)
-    recovered = secp.checksummed(found) if isinstance(found, bytes) else None
+    address = secp.recover(digest, order.signature)
+    recovered = secp.checksummed(address) if isinstance(address, bytes) else None
     match verdict:
         case Verdict.UNSUPPORTED_TYPE:
-            what = f"signatureType must be {types_of(profile)} in profile {profile}, not {kind}"
+            text = f"signatureType must be {types_of(profile)} in profile {profile}; got {kind}"
         case Verdict.CONTRACT_WALLET:
-            tells = "it does not accept this signature" if asked else "it is not asked here"
-            what = f"only the contract wallet {signer} can tell, and {tells}"
+            reason = "rejects it" if calls_contracts else "is not called here"
+            text = f"only the contract wallet {signer} can verify this signature, and it {reason}"
         case Verdict.NOT_AUTHORISED:
-            what = (
-                f"the signature is that of {signer}, who may not sign for "
+            text = (
+                f"the signature is by {signer}, which may not sign for "
                 f"the {order.SCHEMA.owner} {owner}"
             )
         case Verdict.WRONG_SIGNER:
-            who = recovered or "nobody"
-            what = f"the signature is not that of {signer}: as EIP-712 it is that of {who}"
+            signed_by = recovered or "no address"
+            text = f"the signature must be by {signer}; as EIP-712 it is by {signed_by}"
         case _:
-            what = describe(verdict, order.signature)
-    if asked and profile == Profile.SPEC and verdict not in UNASKED:
-        what = f"{what}; nor does a contract wallet {signer} accept it"
-    right = verdict is Verdict.NOT_AUTHORISED
-    refused = (SignerNotAuthorisedError if right else InvalidSignatureError)(
-        f"{what}; to be signed is 0x{digest.hex()}, for {domain}, signatureType {kind}",
+            text = describe(verdict, order.signature)
+    if calls_contracts and profile == Profile.SPEC and verdict not in WITHOUT_CONTRACT:
+        text = f"{text}; the contract wallet {signer} rejects it as well"
+    unauthorised = verdict is Verdict.NOT_AUTHORISED
+    error = (SignerNotAuthorisedError if unauthorised else InvalidSignatureError)(
+        f"{text}; the digest to sign is 0x{digest.hex()}, for {domain}, signatureType {kind}",
         verdict,
         digest=digest,
         expected=signer,
         recovered=recovered,
     )
     if verdict is Verdict.UNSUPPORTED_TYPE:
-        refused.path = "signatureType"
-    return refused
+        error.path = "signatureType"
+    return error

@@ -1,11 +1,11 @@
-"""A signed struct as data: its fields, their types, what they are called here and in JSON.
+"""Schemas of signed structs: fields, types, and names in Python and JSON.
 
-The verifier knows none of them. An order with other fields is another :class:`Schema`.
+Hashing and verification work on any :class:`Schema`; an order with other fields is another schema.
 """
 
 import enum
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
@@ -18,51 +18,50 @@ from clob.units import UINT256_MAX
 
 
 class Written(enum.Enum):
-    """How a value is written to JSON."""
+    """The JSON form of a value."""
 
     AS_IT_IS = enum.auto()
-    """As it is, an integer as ``NUMBER``."""
+    """Unchanged; an integer as ``NUMBER``."""
     TEXT = enum.auto()
-    """An integer, as decimal digits."""
+    """An integer as decimal string."""
     NUMBER = enum.auto()
-    """An integer, as a number where every reader keeps it, else as decimal digits."""
+    """An integer as number up to 2**53 - 1, else as decimal string."""
     HEX = enum.auto()
-    """Bytes, as 0x and hex digits."""
+    """Bytes as 0x and hex digits."""
 
 
 class Field(msgspec.Struct, frozen=True):
     """A field of a signed struct."""
 
     name: str
-    """What it is called in the struct that is signed, and in JSON."""
+    """Name in the signed struct and in JSON."""
     type: str
-    """Its type in Solidity, or the name of another schema of a nested struct."""
+    """Type in Solidity, or the name of the schema of a nested struct."""
     attribute: str
-    """What it is called here."""
+    """Name of the Python attribute."""
     read: Reader = fields.uint
-    """Reads it from JSON."""
+    """Reads the value from JSON."""
     written: Written = Written.TEXT
-    """How it is written to JSON."""
+    """JSON form of the value."""
     required: bool = True
-    """If it must be there in JSON; else its class has a default."""
+    """Whether JSON must contain it; otherwise the class has a default."""
     same_as: str | None = None
-    """The attribute that it takes its value from where it is not there."""
+    """Attribute to copy the value from if JSON does not contain it."""
 
 
 class Schema:
-    """The type of a struct that is signed.
+    """The type of a signed struct.
 
     Args:
-        name: its name in EIP-712, ``Order`` for example.
-        members: its fields, in their sequence.
-        nested: the schemas of the structs within it.
-        owner: the attribute with the address it is of.
-        signer: the attribute with the address that signs; None is the owner's.
-        signature_type: the attribute with the number of the way it is signed; None where EIP-712
-            is the only one.
+        name: EIP-712 name, for example ``Order``.
+        members: fields, in order.
+        nested: schemas of nested structs.
+        owner: attribute with the address of the owner.
+        signer: attribute with the address that signs; None is the owner.
+        signature_type: attribute with the signature type; None if only EIP-712 is allowed.
 
     Raises:
-        InvalidDomainError: a field is of a type that is not known.
+        InvalidDomainError: the type of a field is unknown.
 
     >>> Schema("SetNonce", (Field("maker", "address", "maker", fields.address),
     ...                     Field("nonce", "uint256", "nonce"))).type_string
@@ -90,36 +89,36 @@ class Schema:
         self.nested: Final[dict[str, Schema]] = within
         for field in members:
             if field.type not in within and field.type not in WORDS:
-                raise InvalidDomainError(f"{name}.{field.name} is of unknown type {field.type!r}")
+                raise InvalidDomainError(
+                    f"type of {name}.{field.name} must be a Solidity type or nested struct; "
+                    f"got {field.type!r}"
+                )
         own = [self, *(within[key] for key in sorted(within))]
         self.type_string: Final[str] = "".join(schema.own_type for schema in own)
         self.type_hash: Final[bytes] = keccak256(self.type_string.encode())
 
     def __repr__(self) -> str:
-        """Write it as its type."""
+        """Return the EIP-712 type string."""
         return f"<Schema {self.type_string}>"
 
     @property
     def own_type(self) -> str:
-        """The type of this struct alone, without those within it."""
+        """EIP-712 type of this struct, without nested structs."""
         return f"{self.name}({','.join(f'{field.type} {field.name}' for field in self.fields)})"
 
     @property
     def types(self) -> dict[str, list[dict[str, str]]]:
-        """The fields by struct, as ``eth_signTypedData`` has them."""
+        """Fields by struct, for ``eth_signTypedData``."""
         return {
             schema.name: [{"name": field.name, "type": field.type} for field in schema.fields]
             for schema in (self, *self.nested.values())
         }
 
     def hash_of(self, value: object) -> bytes:
-        """Hash a struct as EIP-712 has it (``hashStruct``).
+        """Return the 32-byte EIP-712 ``hashStruct`` of a value.
 
         Args:
-            value: an object with the attributes that the fields name.
-
-        Returns:
-            32 bytes.
+            value: an object with the attributes of the fields.
 
         Raises:
             InvalidFieldError: a value does not fit its type.
@@ -127,19 +126,21 @@ class Schema:
         try:
             values = [getattr(value, field.attribute) for field in self.fields]
         except AttributeError:
-            raise InvalidFieldError(f"{show(value)} is no {self.name}") from None
+            raise InvalidFieldError(
+                f"value must have the fields of {self.name}; got {show(value)}"
+            ) from None
         words = map(self.word_of, self.fields, values)
         return keccak256(self.type_hash + b"".join(words))
 
     def to_json(self, value: object) -> dict[str, object]:
-        """Write a struct as JSON has it."""
+        """Return a struct as JSON values."""
         return {
             field.name: self.written(field, getattr(value, field.attribute))
             for field in self.fields
         }
 
     def written(self, field: Field, value: Any) -> object:
-        """Write a value of a field as JSON has it."""
+        """Return the value of a field as a JSON value."""
         if field.type in self.nested:
             return self.nested[field.type].to_json(value)
         match field.written:
@@ -153,7 +154,7 @@ class Schema:
                 return str(int(value))
 
     def word_of(self, field: Field, value: object) -> bytes:
-        """Write a value of a field as the 32 bytes that stand for it in the hash.
+        """Encode the value of a field as its 32 bytes in the hash.
 
         Raises:
             InvalidFieldError: the value does not fit the type.
@@ -166,58 +167,76 @@ class Schema:
             return WORDS[field.type](value)
         except (TypeError, ValueError, OverflowError, AttributeError):
             raise at(field.name, InvalidFieldError(
-                f"{field.name} must fit {field.type}, which {show(value)} does not"
+                f"{field.name} must fit {field.type}; got {show(value)}"
             )) from None  # fmt: skip
 
 
-# ----- words ---------------------------------------------------------------------------------
+class SignedValue(Protocol):
+    """A signed struct as the backends see it; see ``clob.signing.Signed``."""
+
+    SCHEMA: ClassVar[Schema]
+
+    @property
+    def signature(self) -> str:
+        """Signature, 0x and 130 hex digits."""
+
+    @property
+    def owner_address(self) -> str:
+        """Address of the owner."""
+
+    @property
+    def signer_address(self) -> str:
+        """Address that must sign."""
+
+
+# ----- encoding as words -----------------------------------------------------------------------
 
 
 def uint_word(value: Any, largest: int = UINT256_MAX) -> bytes:
-    """Write an unsigned integer."""
+    """Encode an unsigned integer."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
         raise ValueError(value)
     return int(value).to_bytes(32)
 
 
 def uint8_word(value: Any) -> bytes:
-    """Write an unsigned integer below 256."""
+    """Encode an unsigned integer below 256."""
     return uint_word(value, 255)
 
 
 def bool_word(value: Any) -> bytes:
-    """Write a boolean."""
+    """Encode a boolean."""
     if not isinstance(value, bool):
         raise TypeError(value)
     return int(value).to_bytes(32)
 
 
 def address_word(value: Any) -> bytes:
-    """Write an address, whatever its capital letters."""
+    """Encode an address; the checksum is not verified."""
     return address_bytes(value).rjust(32, b"\0")
 
 
 def address_bytes(value: Any) -> bytes:
-    """Give the 20 bytes of an address, whatever its capital letters."""
+    """Return the 20 bytes of an address; the checksum is not verified."""
     if not fields.ADDRESS.fullmatch(value):
         raise ValueError(value)
     return bytes.fromhex(value[2:])
 
 
 def bytes32_word(value: Any) -> bytes:
-    """Write 32 bytes as they are."""
+    """Encode 32 bytes unchanged."""
     if not isinstance(value, bytes) or len(value) != 32:
         raise ValueError(value)
     return value
 
 
 def string_word(value: Any) -> bytes:
-    """Write a text as the hash of its UTF-8."""
+    """Encode a text as the hash of its UTF-8."""
     return keccak256(value.encode())
 
 
 def bytes_word(value: Any) -> bytes:
-    """Write any number of bytes as their hash."""
+    """Encode bytes as their hash."""
     if not isinstance(value, bytes):
         raise TypeError(value)
     return keccak256(value)
@@ -232,4 +251,4 @@ WORDS: Final[dict[str, Callable[[Any], bytes]]] = {
     "string": string_word,
     "bytes": bytes_word,
 }
-"""How a value of each type becomes the 32 bytes that stand for it."""
+"""Encoders of values as 32 bytes, by Solidity type."""

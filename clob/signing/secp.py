@@ -1,6 +1,6 @@
-"""Chooses who hashes and recovers: compiled over libsecp256k1, or plain Python.
+"""The backend for hashing and recovery: compiled with libsecp256k1, or plain Python.
 
-The choice is made by trying them on known signatures, and :data:`BACKEND` tells it.
+The compiled one is used if it recovers known signatures; :data:`BACKEND` names the choice.
 """
 
 import importlib
@@ -12,11 +12,11 @@ from clob.signing import _secp_py
 from clob.signing.errors import Verdict
 
 EMPTY_HASH: Final = "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470"
-"""The Keccak-256 of nothing."""
+"""Keccak-256 of the empty string."""
 
 
-def works(backend: Any) -> bool:
-    """Say whether a backend hashes and recovers rightly, and refuses what is no signature."""
+def is_correct(backend: Any) -> bool:
+    """Return whether a backend hashes and recovers correctly and rejects an invalid signature."""
     if not all(hasattr(backend, name) for name in _secp_py.__all__):
         return False
     if backend.keccak256(b"").hex() != EMPTY_HASH:
@@ -25,24 +25,24 @@ def works(backend: Any) -> bool:
         off_curve = f"0x{_secp_py.OFF_CURVE.hex()}{signature[66:]}"
         if backend.recover(bytes.fromhex(digest), off_curve) != Verdict.NOT_RECOVERABLE:
             return False
-        found = backend.recover(bytes.fromhex(digest), signature)
-        if not isinstance(found, bytes) or found.hex() != signer:
+        address = backend.recover(bytes.fromhex(digest), signature)
+        if not isinstance(address, bytes) or address.hex() != signer:
             return False
     return True
 
 
-def chosen() -> Any:
-    """Take the fastest backend that works."""
+def choose_backend() -> Any:
+    """Return the fastest backend that is correct."""
     if os.environ.get("CLOB_PURE_PYTHON") != "1":
         try:
             compiled = importlib.import_module("clob.signing._secp_c")
-            if works(compiled):
+            if is_correct(compiled):
                 return compiled
         except (ImportError, AttributeError):
-            pass  # no compiler; no coincurve, or not the one that this was made for
+            pass  # not built, or coincurve is missing or incompatible
     if _secp_py.BACKEND == "eth_keys":
         warnings.warn(
-            "clob: coincurve is not available; signatures are checked in plain Python, a hundred "
+            "clob: coincurve is not available; signatures are verified in plain Python, a hundred "
             "times slower",
             RuntimeWarning,
             stacklevel=2,
@@ -56,29 +56,33 @@ if TYPE_CHECKING:
         checksummed,
         digest_of,
         hash_struct,
-        judge,
-        judge_all,
         keccak256,
         personal_digest,
         read,
         recover,
+        verdict_of,
+        verdicts_of,
     )
 else:
-    backend = chosen()
+    backend = choose_backend()
     BACKEND = backend.BACKEND
     checksummed, keccak256, recover = backend.checksummed, backend.keccak256, backend.recover
     read, hash_struct, digest_of = backend.read, backend.hash_struct, backend.digest_of
-    personal_digest, judge, judge_all = backend.personal_digest, backend.judge, backend.judge_all
+    personal_digest, verdict_of, verdicts_of = (
+        backend.personal_digest,
+        backend.verdict_of,
+        backend.verdicts_of,
+    )
 
 __all__ = [
     "BACKEND",
     "checksummed",
     "digest_of",
     "hash_struct",
-    "judge",
-    "judge_all",
     "keccak256",
     "personal_digest",
     "read",
     "recover",
+    "verdict_of",
+    "verdicts_of",
 ]

@@ -1,4 +1,4 @@
-"""What all signed things have: a schema, a signature, and a way from JSON and back."""
+"""The base class of signed structs, and cached reading of addresses."""
 
 import functools
 from collections.abc import Mapping
@@ -11,99 +11,92 @@ from clob.signing import fields, secp
 from clob.signing.schema import Schema, address_bytes
 
 ADDRESS_CHARACTERS: Final = 42
-"""How long an address is as a text; nothing longer is remembered."""
+"""Length of an address as text; other lengths are not cached."""
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something that a wallet signs. A subclass names its ``SCHEMA`` and has its attributes."""
+    """A struct that a wallet signs. A subclass sets ``SCHEMA`` and defines its attributes."""
 
     SCHEMA: ClassVar[Schema]
-    """The struct that is signed."""
+    """The type of the signed struct."""
 
     signature: str = ""
-    """The signature, 0x and 130 hex digits (r, s, v), as it came; empty before it is signed."""
+    """Signature as received, 0x and 130 hex digits (r, s, v); empty if not signed."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read it from what a JSON reader gives, by the names in the schema.
+        """Read a parsed JSON object by the field names of the schema.
 
-        Numbers may be integers or decimal texts; a float is refused, since it may have lost what
-        was signed. Fields that the schema does not have are left alone. ``null`` is as good as
-        absent.
-
-        Args:
-            data: the object.
+        Numbers may be integers or decimal strings; floats are rejected, since they may have lost
+        digits. Unknown fields are ignored, and ``null`` counts as absent. Fields are read in the
+        order of the schema; the error names the first invalid one.
 
         Raises:
-            InvalidFieldError: it is no object; a field is missing, of the wrong type or out of
-                range. The fields are read in the sequence of the schema, so that the first one that
-                is wrong is the one that is named, by this error or the following ones.
-            InvalidAddressError: an address is none, or its capital letters are wrong.
-            InvalidAmountError: an amount is no integer, or below 0.
+            InvalidFieldError: ``data`` is not an object, or a field is missing, of the wrong type
+                or out of range.
+            InvalidAddressError: an address is malformed or has a wrong checksum.
+            InvalidAmountError: an amount is not an integer, or below 0.
             AmountTooLargeError: an amount is 2**256 or more.
-            InvalidSideError: the side is neither a word for one nor a number below 256.
-            InvalidSignatureError: the signature is no text. Whether it is one is for ``verify``.
+            InvalidSideError: the side is neither ``BUY`` or ``SELL`` nor a number below 256.
+            InvalidSignatureError: the signature is not a string; ``verify`` checks its content.
         """
         value: Self = secp.read(cls, data)
         return value
 
     def to_json(self) -> dict[str, object]:
-        """Write it as JSON has it: amounts as decimal digits, a salt as it came.
+        """Return the struct as JSON values: amounts as decimal strings, a salt as received.
 
-        An integer that a reader in JavaScript would round is written as digits, a salt, too.
+        Integers above 2**53 - 1 are written as decimal strings.
         """
         return {**self.SCHEMA.to_json(self), "signature": self.signature}
 
     @property
     def owner_address(self) -> str:
-        """Whose it is."""
+        """Address of the owner, the maker of an order."""
         address: str = getattr(self, self.SCHEMA.owner)
         return address
 
     @property
     def signer_address(self) -> str:
-        """Whose signature it must bear."""
+        """Address that must sign."""
         address: str = getattr(self, self.SCHEMA.signer)
         return address
 
     @property
     def signature_kind(self) -> int | None:
-        """Its signature type; None where EIP-712 is the only one."""
+        """Signature type; None if only EIP-712 is allowed."""
         attribute = self.SCHEMA.signature_type
         return None if attribute is None else getattr(self, attribute)
 
     def __str__(self) -> str:
-        """Write it in a line."""
+        """Return a short description."""
         return f"{self.SCHEMA.name} of {show(self.signer_address)}"
 
 
-def plain(address: str) -> str:
-    """Write an address as EIP-55 does, whatever its capital letters were.
+def checksum_address(address: str) -> str:
+    """Return an address checksummed (EIP-55); the case of the input is ignored.
 
     Raises:
-        TypeError, ValueError: it is no address.
+        TypeError, ValueError: the value is not an address.
     """
-    written: str = secp.checksummed(address_bytes(address))
-    return written
+    checksummed: str = secp.checksummed(address_bytes(address))
+    return checksummed
 
 
 def read_address(path: str, value: object) -> str:
-    """Read an address as :func:`fields.address` does, ten times as fast where it is right.
+    """Read an address as :func:`fields.address` does; valid ones are cached, ten times as fast.
 
     Raises:
-        InvalidAddressError: as there.
+        InvalidAddressError: as :func:`fields.address`.
     """
     fits = type(value) is str and len(value) == ADDRESS_CHARACTERS
-    right = spelled(value) if fits else None
+    right = cached_checksum(value) if fits else None
     return fields.address(path, value) if right is None else right
 
 
 @functools.lru_cache(4_096)
-def spelled(address: str) -> str | None:
-    """Write an address as EIP-55 does; None where it is none, or its capital letters are wrong.
-
-    The same addresses come again and again.
-    """
+def cached_checksum(address: str) -> str | None:
+    """Return an address checksummed (EIP-55); None if it is malformed or has a wrong checksum."""
     if not fields.ADDRESS.fullmatch(address):
         return None
     digits = address[2:]

@@ -1,4 +1,4 @@
-"""From a signed order to the engine's."""
+"""Converts a signed order to an order of the engine."""
 
 import functools
 from collections.abc import Container
@@ -16,12 +16,12 @@ from clob.signing.signed_struct import read_address
 from clob.units import FEE_RATE_MAX_BPS
 
 TOKENS_MAX: Final = 4_096
-"""Of how many tokens the digits are remembered."""
+"""Number of token ids whose decimal strings are cached."""
 
 
 @functools.lru_cache(TOKENS_MAX)
 def digits(token_id: int) -> str:
-    """Write the id of a token in decimal digits; the same ones come again and again."""
+    """Return a token id as decimal string, cached."""
     return str(token_id)
 
 
@@ -37,37 +37,39 @@ def to_order(
     self_trade: SelfTrade | None = None,
     smart_wallet: str = "",
 ) -> Order:
-    """Give the order that the engine matches. Whether it is signed is for ``verify``.
+    """Return the engine's order. Does not verify the signature; see ``verify``.
+
+    The arguments from ``time_in_force`` on are not covered by the signature.
 
     Args:
         order: the signed order.
-        id: what names it in the engine.
-        strict: refuse amounts that are not a whole number of cents exactly.
-        settles: the trades settle on a chain, where the contract forgives less (decision 3).
-        operators: who else than anybody may be its taker, as EIP-55 writes them (decision 19).
-        time_in_force: what becomes of the part that does not trade at once. Nobody signs it.
-        post_only: refused if it would trade at once. Nobody signs it.
-        self_trade: what happens where it meets its maker's own orders. Nobody signs it.
-        smart_wallet: the wallet that pays and receives the collateral. Nobody signs it.
+        id: id of the order in the engine.
+        strict: reject prices that are not exactly a whole cent.
+        settles: the trades settle on a chain, whose contract tolerates less (decision 3).
+        operators: addresses allowed as taker besides the zero address, checksummed (decision 19).
+        time_in_force: handling of the part that does not trade at once.
+        post_only: reject the order if it would trade at once.
+        self_trade: policy for resting orders of the same maker.
+        smart_wallet: the wallet that pays and receives the collateral.
 
     Raises:
-        InvalidAddressError: maker or taker is no address.
+        InvalidAddressError: maker or taker is not an address.
         InvalidFieldError: the token is out of range.
-        TakerNotSupportedError: it is for another taker than anybody and the operators.
-        InvalidFeeRateError: it names more than ``FEE_RATE_MAX_BPS``.
+        TakerNotSupportedError: the taker is neither the zero address nor an operator.
+        InvalidFeeRateError: the fee rate is negative or exceeds ``FEE_RATE_MAX_BPS``.
         InvalidSideError, InvalidAmountError, AmountTooLargeError, PriceOutOfRangeError: as
-            :func:`price_and_size` raises them.
+            :func:`price_and_size`.
     """
     maker = read_address("maker", order.maker)
     if order.taker != ZERO_ADDRESS:
         taker = read_address("taker", order.taker)
         if taker != ZERO_ADDRESS and taker not in operators:
             raise at("taker", TakerNotSupportedError(
-                f"taker must be {ZERO_ADDRESS} (anybody) or the operator, not {taker}"
+                f"taker must be {ZERO_ADDRESS} (anyone) or the operator; got {taker}"
             ))  # fmt: skip
     if not 0 <= order.fee_rate_bps <= FEE_RATE_MAX_BPS:
         raise at("feeRateBps", InvalidFeeRateError(
-            f"feeRateBps must be 0 to {FEE_RATE_MAX_BPS}, not {show(order.fee_rate_bps)}"
+            f"feeRateBps must be from 0 to {FEE_RATE_MAX_BPS}; got {show(order.fee_rate_bps)}"
         ))  # fmt: skip
     token_id = fields.uint("tokenId", order.token_id)
     price, size = price_and_size(

@@ -1,4 +1,4 @@
-"""Who signed, and may he: one signature or many, by the rules of a profile."""
+"""Verifies signatures of orders and other signed structs, one or many."""
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
@@ -8,29 +8,26 @@ from clob.signing import fields, secp
 from clob.signing.domain import Domain
 from clob.signing.errors import InvalidFieldError, InvalidSignatureError, Verdict
 from clob.signing.profiles import Profile, rules_of
-from clob.signing.rejections import describe, refusal
-from clob.signing.signed_struct import Signed, plain
+from clob.signing.rejections import describe, rejection
+from clob.signing.signed_struct import Signed, checksum_address
 
 Delegates = Callable[[str, str], bool]
-"""``delegates(maker, signer)`` says whether the signer may sign for the maker."""
+"""``delegates(maker, signer)`` returns whether the signer may sign for the maker."""
 
 Proxies = Callable[[str, str, int], bool]
-"""``proxies(maker, signer, signature_type)`` says whether the maker is the signer's proxy or safe,
-in profile ``ctf``."""
+"""``proxies(maker, signer, signature_type)`` returns whether the maker is a proxy or safe of the
+signer, in profile ``ctf``."""
 
 Contracts = Callable[[str, bytes, bytes], bool]
-"""``contracts(wallet, digest, signature)`` asks a contract wallet, as ERC-1271 has it."""
+"""``contracts(wallet, digest, signature)`` calls a contract wallet (ERC-1271 isValidSignature)."""
 
 
 def order_hash(order: Signed, domain: Domain) -> bytes:
-    """Give what is signed, EIP-712's hash of domain and struct. About 2 us.
+    """Return the order hash: the 32-byte EIP-712 digest of domain and struct. About 2 us.
 
     Args:
-        order: an order, or anything signed.
-        domain: for which exchange.
-
-    Returns:
-        32 bytes, which name the order.
+        order: an order or another signed struct.
+        domain: domain of the exchange.
 
     Raises:
         InvalidFieldError: a value does not fit its type.
@@ -40,13 +37,10 @@ def order_hash(order: Signed, domain: Domain) -> bytes:
 
 
 def personal_hash(digest: bytes) -> bytes:
-    """Give what personal_sign signs for a hash (EIP-191, decision 12).
-
-    Args:
-        digest: the 32 bytes of the hash.
+    """Return the digest that personal_sign signs for a hash of 32 bytes (EIP-191, decision 12).
 
     Raises:
-        InvalidFieldError: it has not 32 bytes.
+        InvalidFieldError: the hash does not have 32 bytes.
     """
     check_digest(digest)
     hashed: bytes = secp.personal_digest(digest)
@@ -54,66 +48,62 @@ def personal_hash(digest: bytes) -> bytes:
 
 
 def check_digest(digest: object) -> None:
-    """Refuse what is not 32 bytes."""
+    """Check that a digest is 32 bytes."""
     if type(digest) is not bytes or len(digest) != 32:
-        raise InvalidFieldError(f"digest must be 32 bytes, not {show(digest)}")
+        raise InvalidFieldError(f"digest must be 32 bytes; got {show(digest)}")
 
 
 def check_digests(digests: Sequence[object], count: int) -> None:
-    """Refuse what are not so many times 32 bytes."""
+    """Check that there are ``count`` digests of 32 bytes."""
     if len(digests) != count:
-        raise InvalidFieldError(f"digests must be as many as orders, {count}, not {len(digests)}")
+        raise InvalidFieldError(
+            f"digests must have one item per order, {count}; got {len(digests)}"
+        )
     for digest in digests:
         check_digest(digest)
 
 
 def recover(digest: bytes, signature: str) -> str:
-    """Give the address that signed a digest, whatever the digest is of.
+    """Return the address that signed a digest, checksummed (EIP-55).
 
     Args:
-        digest: the 32 bytes that were signed.
-        signature: 0x and 130 hex digits; v of 0, 1, 27 or 28, and a low s (decision 15).
-
-    Returns:
-        The address, as EIP-55 writes it.
+        digest: the signed 32 bytes.
+        signature: 0x and 130 hex digits; v is 0, 1, 27 or 28, and s is low (decision 15).
 
     Raises:
-        InvalidFieldError: the digest has not 32 bytes.
-        InvalidSignatureError: the signature is unusable.
+        InvalidFieldError: the digest does not have 32 bytes.
+        InvalidSignatureError: the signature is malformed.
     """
     check_digest(digest)
-    found = secp.recover(digest, signature)
-    if isinstance(found, bytes):
-        address: str = secp.checksummed(found)
+    result = secp.recover(digest, signature)
+    if isinstance(result, bytes):
+        address: str = secp.checksummed(result)
         return address
-    verdict = Verdict(found)
+    verdict = Verdict(result)
     raise InvalidSignatureError(describe(verdict, signature), verdict, digest=digest)
 
 
 def recover_signer(order: Signed, domain: Domain) -> str:
-    """Give the address that signed, which need not be the signer that the order names.
+    """Return the address that signed, checksummed (EIP-55); it may differ from ``order.signer``.
 
-    An order of type 0 may be signed in two ways; where neither gives the signer it names, the
-    answer is the one for EIP-712.
+    Orders of type 0 are signed by EIP-712 or personal_sign; if neither recovers to
+    ``order.signer``, the result is the address for EIP-712.
 
     Args:
-        order: an order, or anything signed.
-        domain: for which exchange.
-
-    Returns:
-        The address, as EIP-55 writes it.
+        order: an order or another signed struct.
+        domain: domain of the exchange.
 
     Raises:
         InvalidFieldError: a value does not fit its type.
-        InvalidSignatureError: the signature is unusable.
+        InvalidSignatureError: the signature is malformed.
     """
     digest = order_hash(order, domain)
     first = recover(digest, order.signature)
-    named = order.signer_address.lower()
-    if order.signature_kind != 0 or first.lower() == named:
+    signer = order.signer_address.lower()
+    if order.signature_kind != 0 or first.lower() == signer:
         return first
     second = recover(personal_hash(digest), order.signature)
-    return second if second.lower() == named else first
+    return second if second.lower() == signer else first
 
 
 def verify(
@@ -126,34 +116,40 @@ def verify(
     proxies: Proxies | None = None,
     contracts: Contracts | None = None,
 ) -> None:
-    """Check that the signer signed this for this domain, and that he may sign for the maker.
+    """Verify that the signer signed this struct for this domain and may sign for the maker.
 
     Args:
-        order: an order, or anything signed.
-        domain: for which exchange.
-        digest: the order's hash where it is known already, as :func:`order_hash` gave it; it saves
-            the hashing, and a wrong one is believed.
-        profile: what the signature types mean; a :class:`Profile` or its name.
-        delegates: says who may sign for whom, in profile ``spec``; without it, nobody for another.
-        proxies: says whose proxies and safes wallets are, in profile ``ctf``; without it, nobody's.
-        contracts: asks contract wallets; without it, none is believed.
+        order: an order or another signed struct.
+        domain: domain of the exchange.
+        digest: the result of :func:`order_hash` if known, which saves the hashing; it is not
+            checked.
+        profile: meaning of the signature types, a :class:`Profile` or its name.
+        delegates: signers allowed for a maker, in profile ``spec``; None allows the maker only.
+        proxies: proxies and safes of a signer, in profile ``ctf``; None has none.
+        contracts: calls contract wallets; None rejects their signatures.
 
     Raises:
-        InvalidFieldError: a value does not fit its type, or the digest has not 32 bytes.
-        InvalidSignatureError: the signature is unusable or somebody else's; its ``verdict`` says
-            which check failed, in the sequence of :class:`Verdict`.
-        SignerNotAuthorisedError: the signer signed, but may not sign for the maker.
+        InvalidFieldError: a value does not fit its type, or the digest does not have 32 bytes.
+        InvalidSignatureError: the signature is malformed or from another key; ``verdict`` is the
+            first check that failed, in the order of :class:`Verdict`.
+        SignerNotAuthorisedError: the signature is valid, but the signer may not sign for the maker.
 
-    Costs one recovery, about 45 us, or two where an order of type 0 is signed by personal_sign.
+    Costs one recovery, about 45 us, or two if an order of type 0 is signed by personal_sign.
     """
     if digest is not None:
         check_digest(digest)
-    verdict = secp.judge(order, domain.separator, rules_of(profile), digest)
+    verdict = secp.verdict_of(order, domain.separator, rules_of(profile), digest)
     if verdict:
-        verdict = ask(order, domain, digest, profile, verdict, delegates, proxies, contracts)
+        verdict = authorise(order, domain, digest, profile, verdict, delegates, proxies, contracts)
     if verdict:
-        asked = contracts is not None
-        raise refusal(order, domain, digest, profile, Verdict(verdict), asked=asked)
+        raise rejection(
+            order,
+            domain,
+            digest,
+            profile,
+            Verdict(verdict),
+            calls_contracts=contracts is not None,
+        )
 
 
 def verify_batch(
@@ -166,37 +162,38 @@ def verify_batch(
     proxies: Proxies | None = None,
     contracts: Contracts | None = None,
 ) -> bytes:
-    """Check many; a bad one raises nothing. The GIL is released, so that threads share the work.
+    """Verify many signatures without raising; the GIL is released, so threads can share the work.
 
     Args:
-        orders: orders, or anything signed, also mixed.
-        domain: for which exchange.
-        digests: their hashes where they are known already, one for each, as for :func:`verify`.
+        orders: orders or other signed structs, also mixed.
+        domain: domain of the exchange.
+        digests: their order hashes if known, one for each, as for :func:`verify`.
         profile: as for :func:`verify`.
         delegates: as for :func:`verify`.
         proxies: as for :func:`verify`.
         contracts: as for :func:`verify`.
 
     Returns:
-        A byte for each, a number of :class:`Verdict`: 0 where :func:`verify` would say nothing.
-        ``not any(verdicts)`` says that all are good.
+        One byte per order, the number of a :class:`Verdict`; 0 if :func:`verify` would accept it.
+        All are valid if ``not any(verdicts)``.
 
     Raises:
-        InvalidFieldError: a digest has not 32 bytes, or there are not as many as orders.
+        InvalidFieldError: a digest does not have 32 bytes, or their number is wrong.
     """
     if digests is not None:
         check_digests(digests, len(orders))
-    verdicts: bytes = secp.judge_all(orders, domain.separator, rules_of(profile), digests)
+    verdicts: bytes = secp.verdicts_of(orders, domain.separator, rules_of(profile), digests)
     if not any(verdicts) or (delegates is None and proxies is None and contracts is None):
         return verdicts
     known = repeat(None, len(orders)) if digests is None else digests
     return bytes(
-        verdict and ask(order, domain, digest, profile, verdict, delegates, proxies, contracts)
+        verdict
+        and authorise(order, domain, digest, profile, verdict, delegates, proxies, contracts)
         for order, digest, verdict in zip(orders, known, verdicts, strict=True)
     )
 
 
-def ask(
+def authorise(
     order: Signed,
     domain: Domain,
     digest: bytes | None,
@@ -206,10 +203,11 @@ def ask(
     proxies: Proxies | None,
     contracts: Contracts | None,
 ) -> int:
-    """Ask those who may still allow what the signature alone does not; give the verdict then."""
+    """Return the verdict after asking contracts, delegates and proxies about a failed one."""
     if verdict in (Verdict.INVALID_FIELD, Verdict.UNSUPPORTED_TYPE):
         return verdict
-    maker, signer = plain(order.owner_address), plain(order.signer_address)
+    maker = checksum_address(order.owner_address)
+    signer = checksum_address(order.signer_address)
     if verdict != Verdict.NOT_AUTHORISED:
         by_contract = profile == Profile.SPEC or verdict == Verdict.CONTRACT_WALLET
         if contracts is None or not by_contract:
@@ -217,8 +215,8 @@ def ask(
         signature = order.signature
         if type(signature) is not str or not fields.HEX_BYTES.fullmatch(signature):
             return verdict
-        asked = order_hash(order, domain) if digest is None else digest
-        if not contracts(signer, asked, bytes.fromhex(signature[2:])):
+        signed = order_hash(order, domain) if digest is None else digest
+        if not contracts(signer, signed, bytes.fromhex(signature[2:])):
             return verdict
         if signer == maker:
             return Verdict.VALID

@@ -1,4 +1,4 @@
-"""What a wallet is given to sign, and signing with a key at hand, for tests and bots."""
+"""Typed data for wallets, and signing with a private key for tests and bots."""
 
 import functools
 import re
@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from clob.errors import PackageMissingError
 from clob.signing import secp
 from clob.signing.domain import Domain
 from clob.signing.errors import InvalidKeyError
@@ -19,15 +20,15 @@ AnySigned = TypeVar("AnySigned", bound=Signed)
 
 
 def typed_data(order: Signed, domain: Domain) -> dict[str, Any]:
-    """Give what a wallet signs, as ``eth_signTypedData_v4`` and all libraries take it.
+    """Return the typed data that a wallet signs, for ``eth_signTypedData_v4``.
 
     Args:
-        order: an order, or anything signed; its signature is not looked at.
-        domain: for which exchange.
+        order: an order or another signed struct; its signature is ignored.
+        domain: domain of the exchange.
 
     Returns:
-        ``types, primaryType, domain, message``, ready for JSON: integers of 256 bits are decimal
-        digits, and a salt is the number it stands for.
+        ``types, primaryType, domain, message``, ready for JSON: ``uint256`` values are decimal
+        strings, and a salt is its number.
     """
     return {
         "types": {"EIP712Domain": domain.types, **order.SCHEMA.types},
@@ -38,8 +39,8 @@ def typed_data(order: Signed, domain: Domain) -> dict[str, Any]:
 
 
 def message(schema: Schema, value: object) -> dict[str, Any]:
-    """Write a struct as a wallet reads it."""
-    written: dict[str, Any] = {}
+    """Return the fields of a struct in the form that wallets read."""
+    data: dict[str, Any] = {}
     for field in schema.fields:
         inner = getattr(value, field.attribute)
         if field.type in schema.nested:
@@ -50,20 +51,26 @@ def message(schema: Schema, value: object) -> dict[str, Any]:
             inner = int(inner)
         elif isinstance(inner, bytes):
             inner = f"0x{inner.hex()}"
-        written[field.name] = inner
-    return written
+        data[field.name] = inner
+    return data
 
 
 @functools.cache
-def accounts() -> Any:
-    """Import eth-account, which takes half a second and is for those who sign.
+def load_eth_account() -> Any:
+    """Import eth-account on first use, which takes half a second.
 
-    With it comes py_ecc, which raises the recursion limit of the process to 100,000: then whatever
-    recurses in C, as the reader of JSON did until Python 3.12, can be made to overflow the stack.
+    Its dependency py_ecc raises the recursion limit of the process to 100,000, with which recursive
+    C code (the JSON parser before Python 3.12) can overflow the stack; the limit is restored.
     """
     limit = sys.getrecursionlimit()
     try:
         from eth_account import Account  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "eth_account":
+            raise
+        raise PackageMissingError(
+            "Signing needs eth-account, which is not installed: pip install 'clob[wallet]'"
+        ) from error
     finally:
         sys.setrecursionlimit(limit)
     return Account
@@ -82,28 +89,30 @@ def sign(
     by EIP-712.
 
     Args:
-        order: an order, or anything signed.
-        domain: for which exchange.
+        order: an order or another signed struct.
+        domain: domain of the exchange.
         key: 32 bytes, or 64 hex digits with or without 0x. It is not compared with the signer.
-        profile: what the signature types mean.
+        profile: meaning of the signature types.
 
     Returns:
-        The same with the signature.
+        A copy with the signature.
 
     Raises:
         InvalidFieldError: a value does not fit its type.
-        InvalidKeyError: it is no private key.
+        InvalidKeyError: the key is not a private key.
+        PackageMissingError: eth-account is not installed.
     """
     digest: bytes = secp.digest_of(order, domain.separator)
     if order.signature_kind == 0 and Profile(profile) is Profile.SPEC:
         digest = secp.personal_digest(digest)
+    account_type = load_eth_account()
     try:
         if isinstance(key, str) and not KEY.fullmatch(key):
-            raise ValueError("eth-account would pad it")
-        account = accounts().from_key(key)
-    except Exception:  # whatever it raises may hold the key
+            raise ValueError("eth-account pads short keys")
+        account = account_type.from_key(key)
+    except Exception:  # the original error may contain the key
         raise InvalidKeyError(
-            "a private key is 32 bytes, or 64 hex digits, above 0 and below the order of the curve"
+            "key must be 32 bytes or 64 hex digits, above 0 and below the order of the curve"
         ) from None
     signature = account.unsafe_sign_hash(digest).signature
     return msgspec.structs.replace(order, signature=f"0x{bytes(signature).hex()}")

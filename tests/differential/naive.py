@@ -1,7 +1,7 @@
-"""A naive model of the batch door, written from the description of ``Book.run`` alone.
+"""A naive model of the batch interface, written from the description of ``Book.run`` alone.
 
 One list of orders in order of arrival, searched from end to end each time. It shares no code
-with either book, not even the numbers of kinds, flags and refusals.
+with either book, not even the numbers of kinds, flags and rejections.
 """
 
 LIMIT, CANCEL, REDUCE, IOC, REPLACE, CLEAR, SEED = range(7)
@@ -39,7 +39,7 @@ class NaiveBook:
         self.fills = []
 
     def run(self, rows):
-        """Execute records given as tuples; return the status of each, and gather the fills.
+        """Execute records given as tuples; return the status of each, and collect the fills.
 
         Returns:
             The statuses, and the fills as ``(event, resting id, incoming id, size, price)``.
@@ -52,7 +52,7 @@ class NaiveBook:
         """List the orders: bids first, best price first, oldest first."""
         bids = [order for order in self.orders if order[1] == BUY]
         asks = [order for order in self.orders if order[1] != BUY]
-        # Sorting keeps the order of equals, which is the order of arrival.
+        # Sorting is stable, so orders of one price stay in order of arrival.
         bids.sort(key=lambda order: -order[2])
         asks.sort(key=lambda order: order[2])
         return [tuple(order) for order in bids + asks]
@@ -93,14 +93,14 @@ class NaiveBook:
 
     @staticmethod
     def contradict(kind, flags, policy):
-        """Say whether the flags are unknown, or cannot be together or with the kind."""
+        """Return whether flags are unknown, or contradict each other or the kind."""
         unknown = flags & ~(POST_ONLY | FOK | HARMLESS | 0b111 << 4)
         resting = flags & POST_ONLY or kind in (SEED, REPLACE)
         fleeting = flags & FOK or kind == IOC
         return unknown or policy > DECREMENT or (resting and fleeting)
 
     def enter(self, index, order, old, kind, flags, policy):
-        """Bring in a new order."""
+        """Submit a new order."""
         rests = kind != IOC and not flags & FOK
         if rests and old:
             return DUPLICATE_ORDER
@@ -141,7 +141,7 @@ class NaiveBook:
         return DONE
 
     def best_against(self, order):
-        """Find the resting order that an order would meet first, or None."""
+        """Return the resting order that an order would match first, or None."""
         _, side, limit, _, _ = order
         if side == BUY:
             reached = [other for other in self.orders if other[1] != BUY and other[2] <= limit]
@@ -150,14 +150,14 @@ class NaiveBook:
         return max(reached, key=lambda other: other[2], default=None)
 
     def fillable(self, order, policy):
-        """Try an order on a copy, and say whether all of it traded."""
+        """Return whether an order trades completely, tried on a copy."""
         trial = NaiveBook(self.lo, self.hi)
         trial.orders = [list(other) for other in self.orders]
         trial.match(0, list(order), policy)
         return sum(fill[3] for fill in trial.fills) == order[3]
 
     def match(self, index, order, policy):
-        """Meet one resting order after the other; what is left stays in ``order[3]``."""
+        """Match resting orders in sequence; the remainder stays in ``order[3]``."""
         while order[3]:
             other = self.best_against(order)
             if other is None:

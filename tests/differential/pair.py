@@ -1,11 +1,11 @@
-"""Two books under the same commands, and what is said where they differ."""
+"""Two books under the same commands, and a report of differences."""
 
 import os
 
 import numpy as np
 
 from clob import FillsFullError, RejectedError, RunRejectedError, Trade
-from clob.errors import REFUSALS
+from clob.errors import REJECTIONS
 from clob.records import FILL
 from tests.flow import Flow, Market, as_call, outcome
 
@@ -25,12 +25,12 @@ MARKETS = [
 
 
 def shortened(text):
-    """Leave the middle out of a long text."""
+    """Return a long text without its middle."""
     return text if len(text) < 4_000 else f"{text[:2_500]}\n...\n{text[-1_400:]}"
 
 
 def ran(book, events, fills, status):
-    """Run a batch; give what was raised, with its index and words, and the fills as a list."""
+    """Run a batch; return the error with index and text, and the fills as a list."""
     try:
         return None, book.run(events, fills, status).tolist()
     except (RunRejectedError, FillsFullError) as stop:
@@ -42,15 +42,15 @@ class Pair:
     """The book under test and the reference, kept in step."""
 
     def __init__(self, book_class, reference_class, market, seed, what):
-        """Make both, empty, and the flow they are to get."""
+        """Create both books, empty, and the flow of commands."""
         self.book, self.reference = market.make(book_class), market.make(reference_class)
         self.flow = Flow(f"{what} {market.name} {seed}", market, self.reference)
         self.about = f"{what}, market {market.name!r}, CLOB_DIFF_SEED={seed}"
-        self.done = self.refused = self.trades = 0
+        self.done = self.rejected = self.trades = 0
         self.next_hash = HASH_EVERY
 
     def fork(self, seed):
-        """Make a pair of forks that go another way."""
+        """Return a pair of forks with another flow."""
         pair = object.__new__(Pair)
         pair.__dict__ |= self.__dict__
         pair.book, pair.reference = self.book.fork(), self.reference.fork()
@@ -59,7 +59,7 @@ class Pair:
         return pair
 
     def story(self, what, got, expected):
-        """Say what differs, and how to see it again."""
+        """Describe a difference and how to reproduce it."""
         lines = [f"{self.about}, operation {self.done}: {what}"]
         if isinstance(got, list) and isinstance(expected, list):
             pairs = enumerate(zip(got, expected, strict=False))
@@ -70,12 +70,12 @@ class Pair:
         return shortened("\n".join([*lines, f"     got {got!r}", f"expected {expected!r}"]))
 
     def same(self, what, got, expected):
-        """Demand that both did the same."""
+        """Assert that both results are equal."""
         if got != expected:
             raise AssertionError(self.story(what, got, expected))
 
     def hash(self):
-        """Demand equal states now; where they differ, say in which orders."""
+        """Assert equal states; report the orders that differ."""
         self.same("seq", self.book.seq, self.reference.seq)
         if self.book.state_hash() != self.reference.state_hash():
             self.same("orders", self.book.orders(), self.reference.orders())
@@ -96,9 +96,9 @@ class Pair:
         call = call or self.flow.call()
         expected, got = outcome(call, self.reference), outcome(call, self.book)
         self.same(call, got, expected)
-        # Equal is not the same: True is 1, and a Side is a number.
+        # Compare types as well: True equals 1, and a Side equals a number.
         self.same(call, repr(got), repr(expected))
-        self.refused += isinstance(expected, tuple)
+        self.rejected += isinstance(expected, tuple)
         self.trades += sum(type(x) is Trade for x in expected) if isinstance(expected, list) else 0
         self.done += 1
         self.hash_in_time()
@@ -109,7 +109,7 @@ class Pair:
         """Run a batch on both, with and without status and room for the fills."""
         rng = self.flow.rng
         events = self.flow.records(count)
-        # To find out what fits, the twin copies itself; a deep book is asked that less often.
+        # The twin copies itself to predict; do that less often for a deep book.
         share = 60 / (100 + count + len(self.reference))
         with_status, with_room = rng.random() < 0.7, rng.random() < share
         room = rng.choice((0, 1, 2, 5, 40, 2 * count)) if with_room else None
@@ -119,15 +119,15 @@ class Pair:
                 break
             kind, index = stop[:2]
             self.done += index
-            # A buffer without room for one event would never do.
+            # The buffer must hold the fills of one event.
             room = None if kind == "FillsFullError" and index == 0 else room
             events = events[index + (kind == "RunRejectedError") :]
-            self.refused += kind == "RunRejectedError"
+            self.rejected += kind == "RunRejectedError"
         self.done += len(events)
         self.hash_in_time()
 
     def _run_both(self, events, room, with_status):
-        """Run what is left of a batch; give what stopped it."""
+        """Run the rest of a batch; return the error that stopped it."""
         results = []
         for book in (self.book, self.reference):
             fills = None if room is None else np.zeros(room, FILL)
@@ -146,12 +146,12 @@ class Pair:
         self.same(about + "how it ended", stop, expected_stop)
         self.same(about + "names", self._names(self.book, made), self._names(self.reference, made))
         self.trades += len(made)
-        self.refused += sum(map(bool, status or []))
+        self.rejected += sum(map(bool, status or []))
         return stop
 
     @staticmethod
     def _names(book, fills):
-        """Name the text ids in fills, those of departed orders too."""
+        """Return fills with text ids, also those of departed orders."""
         return [book.id_of(number) for fill in fills for number in fill[1:3] if number >= 2**63]
 
     # ----- batches against single calls -----
@@ -175,20 +175,20 @@ class Pair:
         self.same("fills against trades", named, told)
         if status.tolist() != numbers:
             index = int((status != numbers).argmax())
-            what = f"status of {events[index]!r}: {REFUSALS.get(numbers[index])}"
+            what = f"status of {events[index]!r}: {REJECTIONS.get(numbers[index])}"
             self.same(what, status.tolist(), numbers)
         self.done += count
-        self.refused += sum(map(bool, numbers))
+        self.rejected += sum(map(bool, numbers))
         self.trades += len(trades)
         self.hash_in_time()
 
     def _one(self, call):
-        """Make a call on the reference; give the number of its refusal, and its events."""
+        """Make a call on the reference; return the number of its rejection, and its events."""
         if call is None:
             return 0, []
         if isinstance(call, type):
             return call.number, []
         try:
             return 0, call(self.reference)
-        except RejectedError as refusal:
-            return refusal.number, []
+        except RejectedError as rejection:
+            return rejection.number, []

@@ -1,4 +1,4 @@
-"""``Book.advance`` against ``run``: however a stretch is cut, the same comes of it.
+"""``Book.advance`` against ``run``: any division into ranges leads to the same result.
 
 Method: the dirty records of the batch door, run whole by one book and in random stretches by
 another. Fills, statuses and the last state must be equal, and the rows of best prices those one
@@ -19,8 +19,8 @@ from tests.differential.test_dirty_fuzz import HI, LO, dirty_rows
 ROOM = 64
 
 
-def looked(book, lot_wei):
-    """Give the best prices of a book as a row of ``BEST`` does, without event and time."""
+def best_row(book, lot_wei):
+    """Return the best prices of a book as in ``BEST``, without event and time."""
     depth = book.depth(1)
     bid_level = next(iter(depth.bids), None)
     ask_level = next(iter(depth.asks), None)
@@ -33,48 +33,48 @@ def looked(book, lot_wei):
 
 
 def one_by_one(book, events, lot_wei):
-    """Run event by event; give fills, statuses and rows of best prices as lists."""
-    fills, bests, last = [], [], looked(book, lot_wei)
+    """Run event by event; return fills, statuses and rows of best prices as lists."""
+    fills, bests, last = [], [], best_row(book, lot_wei)
     status = np.zeros(len(events), np.uint8)
     for index in range(len(events)):
         part = slice(index, index + 1)
         fills += [
             (index, *fill[1:]) for fill in fills_of(book.run(events[part], None, status[part]))
         ]
-        top = looked(book, lot_wei)
+        top = best_row(book, lot_wei)
         if top != last:
             bests.append((index, int(events["ts_ns"][index]), *top, events["instrument"][index]))
             last = top
     return fills, status.tolist(), bests
 
 
-def in_stretches(book, events, rng, rooms=(ROOM, 9, 1)):
-    """Run in stretches of random bounds and room; give the same as ``one_by_one``."""
+def in_ranges(book, events, rng, rooms=(ROOM, 9, 1)):
+    """Run in ranges of random bounds and room; return the same as ``one_by_one``."""
     fills, bests, place = [], [], 0
     status = np.full(len(events), 77, np.uint8)
     while place < len(events):
         stop = rng.choice((None, min(len(events), place + rng.randrange(40))))
         buffer = np.zeros(ROOM, FILL)
         tape = np.zeros(rng.choice(rooms), BEST)
-        after, filled, told, met = book.advance(
+        after, fill_count, best_count, hit = book.advance(
             events, buffer, status=status, bests=tape, start=place, stop=stop
         )
         assert place <= after <= (len(events) if stop is None else stop)
-        fills += fills_of(buffer[:filled])
-        bests += tape[:told].tolist()
-        assert not met
+        fills += fills_of(buffer[:fill_count])
+        bests += tape[:best_count].tolist()
+        assert not hit
         place = after
     return fills, status.tolist(), bests
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_stretches_give_the_same(book_class, seed):
+def test_any_ranges_lead_to_the_same_result(book_class, seed):
     rng = random.Random(seed)
     lot_wei = rng.choice((1, 10, 2**33))
     events = np.array(dirty_rows(rng, 700, 40, 0.02), EVENT)
     whole, same = (book_class(LO, HI, "", lot_wei) for _ in range(2))
     expected = one_by_one(whole, events, lot_wei)
-    assert in_stretches(same, events, rng) == expected
+    assert in_ranges(same, events, rng) == expected
     assert same.state_hash() == whole.state_hash()
     assert len(expected[2]) > 50
     same.check()
@@ -82,29 +82,29 @@ def test_any_stretches_give_the_same(book_class, seed):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 160))
-def test_both_books_agree_at_length(seed):
+def test_both_books_agree_long(seed):
     found = []
     for name in ("python", "compiled"):
         rng = random.Random(seed)
         events = np.array(dirty_rows(rng, 3_000, 90, 0.02), EVENT)
         book = load(name)(LO, HI)
-        found.append((in_stretches(book, events, rng), book.state_hash()))
+        found.append((in_ranges(book, events, rng), book.state_hash()))
     assert found[0] == found[1]
 
 
-# ----- where it ends -------------------------------------------------------------------------
+# ----- the end of a range --------------------------------------------------------------------
 
 
 def advance(book, events, room=ROOM, **arguments):
-    """Advance with a buffer of that room; give where it ended and the fills."""
+    """Advance with a buffer of ``room`` fills; return the end index and the fills."""
     buffer = np.zeros(room, FILL)
-    after, filled, told, met = book.advance(events, buffer, **arguments)
-    assert told == 0
-    assert met in (True, False)
-    return after, fills_of(buffer[:filled])
+    after, fill_count, best_count, hit = book.advance(events, buffer, **arguments)
+    assert best_count == 0
+    assert hit in (True, False)
+    return after, fills_of(buffer[:fill_count])
 
 
-def test_it_ends_behind_a_fill_of_the_owner_watched(book_class):
+def test_a_range_ends_after_a_fill_of_the_watched_owner(book_class):
     events = batch(
         ask(1, 50, 5),
         ask(2, 50, 5, owner=9),
@@ -122,7 +122,7 @@ def test_it_ends_behind_a_fill_of_the_owner_watched(book_class):
     assert advance(book_class(), events, watch=8)[0] == 5
 
 
-def test_it_ends_behind_what_clears_the_book_of_the_owner_watched(book_class):
+def test_a_range_with_a_watched_owner_ends_after_a_clear(book_class):
     events = batch(
         ask(1, 50, 5, owner=9),
         row(Kind.CLEAR, 0, 0, 0, 0),
@@ -135,7 +135,7 @@ def test_it_ends_behind_what_clears_the_book_of_the_owner_watched(book_class):
     assert advance(book_class(), events) == (4, [])
 
 
-def test_fills_of_the_owner_watched_are_let_pass(book_class):
+def test_passes_reports_fills_of_the_watched_owner_without_ending(book_class):
     events = batch(
         ask(1, 50, 5, owner=9),
         bid(2, 50, 2),
@@ -151,12 +151,12 @@ def test_fills_of_the_owner_watched_are_let_pass(book_class):
     assert book.advance(events, passing, watch=9, passes=True, start=1) == (4, 2, 0, True)
     assert fills_of(passing[:2]) == fills
     assert book.advance(events, passing, watch=9, passes=True, start=4) == (6, 1, 0, True)
-    # A difference ends it all the same.
+    # A difference still ends the range.
     found = book_class().advance(events, passing, watch=9, passes=True, verify=True)
     assert found == (2, 1, 0, True)
 
 
-def test_it_ends_before_an_event_of_another_instrument(book_class):
+def test_a_range_ends_before_another_instrument(book_class):
     events = batch(*[bid(number, 40, 1) for number in range(1, 6)])
     events["instrument"] = (3, 3, 4, 3, 65_535)
     book = book_class()
@@ -168,7 +168,7 @@ def test_it_ends_before_an_event_of_another_instrument(book_class):
     assert len(book) == 4
 
 
-def test_kinds_and_numbers_are_written_for_what_was_done(book_class):
+def test_kinds_and_event_numbers_are_written_for_executed_events(book_class):
     events = batch(
         ask(1, 50, 5),
         row(Kind.CANCEL, 7, 0, 0, 0),
@@ -188,28 +188,28 @@ def test_kinds_and_numbers_are_written_for_what_was_done(book_class):
     assert bests["event"].tolist() == [2**62, 2**62 + 3, 0, 0]
 
 
-def test_nobody_is_not_watched(book_class):
+def test_watch_zero_watches_no_owner(book_class):
     assert advance(book_class(), batch(ask(1, 50, 5), bid(2, 50, 2), bid(3, 50, 1)))[0] == 3
 
 
-def test_an_incoming_order_of_the_owner_does_not_end_it(book_class):
+def test_an_incoming_order_of_the_watched_owner_does_not_end_a_range(book_class):
     events = batch(ask(1, 50, 5), bid(2, 50, 2, owner=9), bid(3, 40, 1))
     assert advance(book_class(), events, watch=9)[0] == 3
 
 
-def test_a_watched_order_is_seen_where_self_trade_is_prevented(book_class):
+def test_self_trade_prevention_of_a_watched_order(book_class):
     events = batch(ask(1, 50, 5, owner=9), bid(2, 50, 2, owner=8, policy=1), bid(3, 40, 1))
     assert advance(book_class(), events, watch=9)[0] == 2
 
 
-def test_it_ends_before_a_later_event(book_class):
+def test_a_range_ends_before_a_later_event(book_class):
     events = batch(*(bid(place, 40, 1, ts_ns=ts) for place, ts in enumerate((5, 5, 7, 6, 9))))
     for until_ns, after in ((4, 0), (5, 2), (6, 2), (7, 4), (8, 4), (9, 5), (2**63 - 1, 5)):
         book = book_class()
         assert advance(book, events, until_ns=until_ns)[0] == after == len(book)
 
 
-def test_it_ends_before_fills_that_do_not_fit(book_class):
+def test_a_range_ends_before_fills_that_do_not_fit(book_class):
     events = batch(ask(1, 50, 5), ask(2, 51, 5), bid(3, 60, 2), bid(4, 60, 5), bid(5, 30, 1))
     book = book_class()
     assert advance(book, events, room=2) == (3, [(2, 1, 3, 2, 50)])
@@ -217,7 +217,7 @@ def test_it_ends_before_fills_that_do_not_fit(book_class):
     assert advance(book, events, room=2, start=3)[0] == 5
 
 
-def test_no_room_for_best_prices_means_no_event(book_class):
+def test_a_range_ends_if_bests_is_full(book_class):
     events = batch(bid(1, 40, 5), bid(2, 41, 5))
     book, fills = book_class(), np.zeros(1, FILL)
     assert book.advance(events, fills, bests=np.zeros(0, BEST)) == (0, 0, 0, False)
@@ -226,14 +226,14 @@ def test_no_room_for_best_prices_means_no_event(book_class):
     assert rows.tolist() == [(0, 0, 5, 0, 40, 100, 0)]
 
 
-def test_a_level_larger_than_a_record_can_say(book_class):
+def test_a_level_larger_than_a_record_can_hold(book_class):
     events = batch(bid(1, 40, 2**63 - 1), bid(2, 40, 2**63 - 1), row(Kind.CANCEL, 1))
     rows = np.zeros(3, BEST)
     assert book_class().advance(events, np.zeros(0, FILL), bests=rows) == (3, 0, 1, False)
     assert rows[0].item() == (0, 0, 2**63 - 1, 0, 40, 100, 0)
 
 
-def test_without_status_a_refusal_is_raised(book_class):
+def test_without_a_status_a_rejection_is_raised(book_class):
     events = batch(ask(1, 50, 5), bid(2, 50, 2), row(Kind.CANCEL, 7), bid(3, 50, 1))
     with pytest.raises(RunRejectedError) as caught:
         book_class().advance(events, np.zeros(4, FILL))
@@ -242,7 +242,7 @@ def test_without_status_a_refusal_is_raised(book_class):
 
 
 def fill(order_id, size, price):
-    """Write a recorded fill."""
+    """Return a recorded fill."""
     return row(Kind.FILL, order_id, 1, price, size)
 
 
@@ -262,14 +262,14 @@ RECORDED = [fill(1, 5, 50), fill(2, 1, 51)]
         ([RECORDED[0], fill(2, 1, 52)], 3),
     ],
 )
-def test_it_ends_behind_fills_that_differ_from_the_recorded_ones(book_class, recorded, ends):
+def test_verify_ends_a_range_after_fills_that_differ(book_class, recorded, ends):
     orders = [ask(1, 50, 5), ask(2, 51, 5), bid(3, 60, 6)]
     events = batch(*orders, *recorded, bid(4, 30, 1))
     assert advance(book_class(), events, verify=True)[0] == ends
     assert advance(book_class(), events)[0] == len(events)
 
 
-def test_recorded_fills_behind_the_stretch_count(book_class):
+def test_recorded_fills_after_the_range_are_compared(book_class):
     events = batch(ask(1, 50, 5), bid(3, 60, 5), fill(1, 4, 50), fill(2, 1, 51))
     assert advance(book_class(), events, verify=True, stop=2)[1] == [(1, 1, 3, 5, 50)]
     fills = np.zeros(4, FILL)
@@ -277,14 +277,14 @@ def test_recorded_fills_behind_the_stretch_count(book_class):
     assert book_class().advance(events[:3], fills, verify=True, stop=1) == (1, 0, 0, False)
 
 
-def test_a_refused_event_with_recorded_fills_differs(book_class):
+def test_a_rejected_event_with_recorded_fills_differs(book_class):
     events = batch(ask(1, 50, 5), bid(1, 50, 5), fill(1, 5, 50), bid(3, 20, 5))
     status = np.zeros(4, np.uint8)
     assert advance(book_class(), events, verify=True, status=status) == (2, [])
     assert status.tolist()[1] == DuplicateOrderError.number
 
 
-def test_fills_that_differ_are_marked_and_do_not_end_it(book_class):
+def test_differs_marks_events_without_ending_the_range(book_class):
     events = batch(
         ask(1, 50, 5),
         ask(2, 51, 5),
@@ -303,13 +303,13 @@ def test_fills_that_differ_are_marked_and_do_not_end_it(book_class):
     marks = {"status": status, "differs": differs}
     assert book_class().advance(events, fills, **marks) == (12, 3, 0, False)
     assert differs.tolist() == [7, 7, 7, 7, 1, 7, 1, 1, 7, 7, 7, 7, 7]
-    # Where both are asked for, the first of them ends it.
+    # With both, the first of them ends the range.
     differs[:] = 0
     assert book_class().advance(events, fills, verify=True, **marks) == (5, 2, 0, True)
     assert np.flatnonzero(differs).tolist() == [4]
 
 
-def test_a_watched_fill_that_is_let_pass_is_marked_as_any(book_class):
+def test_a_passed_fill_of_the_watched_owner_is_marked_if_it_differs(book_class):
     events = batch(ask(1, 50, 5, owner=9), bid(2, 50, 2), fill(1, 2, 50), bid(3, 50, 1))
     differs = np.zeros(4, np.uint8)
     book, fills = book_class(), np.zeros(2, FILL)
@@ -345,14 +345,14 @@ SPANS = [
 
 
 @pytest.mark.parametrize("arguments", SPANS, ids=str)
-def test_wrong_numbers(book_class, arguments):
+def test_invalid_numbers_raise_value_error(book_class, arguments):
     book = book_class()
     with pytest.raises(ValueError, match=next(iter(arguments))):
         book.advance(batch(*[bid(1, 40, 1)] * 3), np.zeros(1, FILL), **arguments)
     assert len(book) == 0
 
 
-def test_wrong_arrays(book_class):
+def test_invalid_arrays_are_rejected(book_class):
     events, fills = batch(bid(1, 40, 1), bid(2, 40, 1), bid(3, 40, 1)), np.zeros(4, FILL)
     read_only = np.zeros(4, BEST)
     read_only.flags.writeable = False
@@ -376,7 +376,7 @@ def test_wrong_arrays(book_class):
             book.advance(*arguments[:2], status=arguments[2], bests=arguments[3])
         book.check()
         with pytest.raises(InvalidArrayError):
-            book_class.lend(*arguments[:2], status=arguments[2], bests=arguments[3])
+            book_class._lend(*arguments[:2], status=arguments[2], bests=arguments[3])
     status = np.zeros(3, np.uint8)
     for kinds in (np.zeros(2, np.uint8), np.zeros(3, np.int8), status, fills.view(np.uint8)):
         with pytest.raises(InvalidArrayError, match="kinds"):
@@ -386,9 +386,9 @@ def test_wrong_arrays(book_class):
     assert len(book) == 0
 
 
-def test_arrays_that_are_not_quite_plain(book_class):
+def test_unusual_arrays_are_accepted(book_class):
     class Subclass(np.ndarray):
-        """Says nothing untrue, but could."""
+        """A subclass without changes."""
 
     events = batch(ask(1, 50, 5), bid(2, 50, 2))
     other = np.dtype(

@@ -1,6 +1,6 @@
-"""The compiled Book against its plain-Python twin: the same commands, the same of everything.
+"""The compiled Book against its plain-Python twin: the same commands lead to the same results.
 
-Method: a seeded flow of all commands over several grids, valid ones and refused ones, goes into
+Method: a seeded flow of all commands over several grids, valid and rejected ones, goes into
 both. What each call returns or raises must be equal, words included, and every 1,000 operations
 the hash of the whole state. Three mixtures: mostly single calls, mostly batches, and batches into
 one book against single calls into the other.
@@ -29,7 +29,7 @@ def classes():
 
 
 def drive(classes, market, what, operations):
-    """Bring a pair of books through a number of operations."""
+    """Run a number of operations on a pair of books."""
     pair = Pair(*classes, market, SEED, what)
     rng = pair.flow.rng
     batches_per_call = {"calls": 0.004, "batches": 0.5, "batches against calls": 1}[what]
@@ -44,8 +44,8 @@ def drive(classes, market, what, operations):
     if operations < 2_000:
         return pair.about
     assert pair.trades > operations / 20, "this flow hardly trades"
-    assert operations / 20 < pair.refused < operations / 2, "most commands should be valid"
-    return f"{pair.about}: {pair.done} operations, {pair.refused} refused, {pair.trades} trades"
+    assert operations / 20 < pair.rejected < operations / 2, "most commands should be valid"
+    return f"{pair.about}: {pair.done} operations, {pair.rejected} rejected, {pair.trades} trades"
 
 
 markets = pytest.mark.parametrize("market", MARKETS, ids=lambda market: market.name)
@@ -54,11 +54,11 @@ mixtures = pytest.mark.parametrize("what", MIXTURES)
 
 @markets
 @mixtures
-def test_same(classes, market, what):
+def test_both_books_agree(classes, market, what):
     drive(classes, market, what, SHORT // TESTS)
 
 
-def test_order_of_the_rules(classes):
+def test_both_books_reject_by_the_same_rule(classes):
     pair = Pair(*classes, MARKETS[0], SEED, "broken calls")
     for _ in range(500):
         pair.step()
@@ -72,7 +72,7 @@ def test_order_of_the_rules(classes):
 @pytest.mark.long
 @markets
 @mixtures
-def test_same_at_length(classes, market, what, capsys):
+def test_both_books_agree_on_long_flows(classes, market, what, capsys):
     said = drive(classes, market, what, LONG // TESTS)
     with capsys.disabled():
         sys.stdout.write(f"\n{said}\n")

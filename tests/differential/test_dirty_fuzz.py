@@ -1,7 +1,7 @@
-"""The batch door under dirty input, against a naive model, and under load, against the twin.
+"""``run`` with dirty input against a naive model, and under load against the twin.
 
 Method: arrays of random records, most fields drawn from few good values and some hostile ones,
-so that every refusal comes up and orders still meet. A book starts without room, and grows. The
+so that every rejection occurs and orders still match. A book starts without room, and grows. The
 statuses, the fills and the live orders in the order of their queues must be the model's.
 """
 
@@ -25,7 +25,7 @@ TIMES = (0, 1, -1, -(2**63), 2**63 - 1)
 
 
 def dirty_rows(rng, count, ids, hostile):
-    """Draw records; ``hostile`` is how often a field of one is."""
+    """Draw records; ``hostile`` is the probability that a field is invalid."""
 
     def either(good, bad):
         return rng.choice(bad) if rng.random() < hostile else good
@@ -65,7 +65,7 @@ def owner(maker):
 
 
 def first_difference(got, expected):
-    """Name the first place where two lists differ."""
+    """Describe the first difference of two lists."""
     for place, (one, other) in enumerate(zip(got, expected, strict=False)):
         if one != other:
             return f"at {place}: {one} and not {other}"
@@ -112,14 +112,14 @@ def test_dirty_records(book_class, ids):
         fuzz(book_class, seed, 1_000, ids=ids)
 
 
-def test_every_refusal_comes_up(book_class):
+def test_every_rejection_occurs(book_class):
     counts = [fuzz(book_class, seed, 2_000) for seed in range(6)]
     seen = {number for number in range(256) if any(count[number] for count in counts)}
-    # Time, token and expiration are no matters of a record.
+    # Records have no time, token or expiration.
     assert seen == set(range(18)) - {1, 7, 11}
 
 
-def test_sizes_beyond_the_largest(book_class):
+def test_sizes_above_the_maximum(book_class):
     rows = [(0, 0, 0, 1, size, 0, LO, 0, 0, 0, 0) for size in (64, 63, 2**63 - 1)]
     compare(book_class(LO, HI, "", 2**90), NaiveBook(LO, HI, 2**90), rows, 2**90, "fixed")
 
@@ -134,7 +134,7 @@ def test_random_bytes(book_class):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         rows = np.frombuffer(rng.bytes(56 * 500), EVENT).copy()
-        # Bytes as they come are refused by their kind nearly always.
+        # Random bytes are almost always rejected by their kind.
         rows["kind"] %= 7
         rows["flags"] &= 0b1101110011
         rows["price"] = LO + rows["price"] % (HI - LO + 1)
@@ -143,7 +143,7 @@ def test_random_bytes(book_class):
 
 
 @pytest.mark.long
-def test_dirty_records_at_length(book_class):
+def test_dirty_records_long(book_class):
     for seed in range(1_000, 1_060):
         fuzz(book_class, seed, 3_000, ids=seed % 7 * 50 + 10, hostile=seed % 5 / 50)
 
@@ -154,7 +154,7 @@ def test_dirty_records_at_length(book_class):
 def seeds(rng, count, lo, hi):
     """Draw orders that do not cross: bids in the lower half of the grid, asks above."""
     events = np.zeros(count, EVENT)
-    # Random ids of 63 bits are all different, as good as surely; a double is refused alike.
+    # Random ids of 63 bits are practically distinct; duplicates are rejected by both.
     events["order_id"] = rng.integers(0, 2**63, count, np.uint64)
     events["size"] = rng.integers(1, 50, count)
     events["owner"] = rng.integers(0, 5, count)

@@ -1,4 +1,4 @@
-"""Forks: a copy and its original part ways, and neither notices what becomes of the other."""
+"""Forks: a copy and its original are independent."""
 
 import pytest
 
@@ -11,7 +11,7 @@ markets = pytest.mark.parametrize("market", MARKETS, ids=lambda market: market.n
 
 
 def grown(book_class, reference_class, market):
-    """Bring a pair of books to where they are worth forking."""
+    """Return a pair of books with many orders."""
     pair = Pair(book_class, reference_class, market, 5, "forks")
     for _ in range(2 * STEPS):
         pair.step()
@@ -20,7 +20,7 @@ def grown(book_class, reference_class, market):
 
 
 def step_all(pairs, steps):
-    """Let pairs take turns, so that any memory they share is written by all."""
+    """Run pairs alternately, so that shared memory would be written by all."""
     for _ in range(steps):
         for pair in pairs:
             pair.step()
@@ -31,7 +31,7 @@ def step_all(pairs, steps):
 
 
 @markets
-def test_forks_go_their_own_ways(book_class, market):
+def test_forks_are_independent(book_class, market):
     original = grown(book_class, load("python"), market)
     first = original.fork("first")
     step_all([original, first], STEPS)
@@ -49,7 +49,7 @@ def test_fork_outlives_its_original(book_class, market):
 
 
 @markets
-def test_original_is_as_it_was(book_class, market):
+def test_changing_a_fork_keeps_the_original(book_class, market):
     book = grown(book_class, book_class, market).book
     before, fork = book.state_bytes(), book.fork()
     assert fork.state_bytes() == before
@@ -64,7 +64,7 @@ def test_original_is_as_it_was(book_class, market):
 
 
 @markets
-def test_fork_is_as_it_was(book_class, market):
+def test_changing_the_original_keeps_a_fork(book_class, market):
     book = grown(book_class, book_class, market).book
     fork, before = book.fork(), book.state_bytes()
     book.clear()

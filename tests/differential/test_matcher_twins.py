@@ -18,7 +18,7 @@ import pytest
 
 from clob import Limits, RejectedError, Trade
 from tests import matchers
-from tests.books import told
+from tests.books import event_lines
 from tests.matcher_model.flow import EVERYTHING, Flow
 from tests.matcher_model.naive_pairs import NaiveOfBoth
 from tests.matcher_model.pair import Pair
@@ -58,7 +58,7 @@ def drive(world, seed, commands):
         if done % RESTART_EVERY == 0:
             pair.restart()
             flow.matcher = pair.compiled
-    return pair.witness.trades, sum(pair.refused.values())
+    return pair.witness.trades, sum(pair.rejected.values())
 
 
 def drive_all(world, commands):
@@ -98,7 +98,7 @@ def test_both_kinds_of_matcher_do_the_same_at_length(world):
 def lines(events):
     """Tell events as the naive matcher does, with their numbers, tokens and fees."""
     found = []
-    for event, line in zip(events, told(events), strict=True):
+    for event, line in zip(events, event_lines(events), strict=True):
         fees = f" fees {event.buyer_fee} {event.seller_fee}" if isinstance(event, Trade) else ""
         found.append(f"{event.seq} {event.market} {event.token} {line}{fees}")
     return found

@@ -1,7 +1,7 @@
-"""Random commands of every kind for a matcher, valid ones and refused ones, from one source.
+"""Random commands of every kind for a matcher, valid and rejected ones, from one source.
 
-The source is a ``random.Random`` that may be another one for each command, so that the same words
-serve a seeded stream of a million commands and the stories that hypothesis makes up.
+The source is a ``random.Random``, which may differ per command: seeded streams of a million
+commands and Hypothesis use the same methods.
 """
 
 import msgspec
@@ -60,11 +60,11 @@ EVERYTHING = {
     "set_limits": 3,
     "add_market": 1,
 }
-"""How often each kind of command comes, by the name of the method that draws it."""
+"""Weight of each kind of command, by the method that draws it."""
 
 
 class Flow:
-    """An endless stream of commands for one matcher, which is asked and never told."""
+    """An endless stream of commands for one matcher, which it reads and does not change."""
 
     def __init__(self, rng, world, matcher):
         self.rng, self.world, self.matcher = rng, world, matcher
@@ -72,7 +72,7 @@ class Flow:
         self.ids, self.sent = [], []
 
     def opening(self):
-        """Give the commands that set limits, open the markets and fund the wallets."""
+        """Return the commands that set limits, add the markets and fund the wallets."""
         yield self.set_limits()
         yield from (AddMarket(market=each, now_ms=self.now_ms) for each in self.world.markets)
         for wallet in sorted({*self.world.makers, *self.world.smart_wallets}):
@@ -82,7 +82,7 @@ class Flow:
                 )
 
     def command(self, weights=None):
-        """Draw a command of any kind; now and then one that is broken."""
+        """Draw a command of any kind, sometimes an invalid one."""
         return self.draw(self.weighted(weights or EVERYTHING))
 
     def draw(self, kind):
@@ -94,11 +94,11 @@ class Flow:
     # ----- pieces --------------------------------------------------------------------------
 
     def chance(self, share):
-        """Say yes as often as that."""
+        """Return True with this probability."""
         return self.rng.random() < share
 
     def weighted(self, weights):
-        """Draw a key of a dict as often as its value says."""
+        """Draw a key of a dict, weighted by its value."""
         place = self.rng.randrange(sum(weights.values()))
         for key, weight in weights.items():
             place -= weight
@@ -107,15 +107,15 @@ class Flow:
         raise AssertionError("the weights are positive")
 
     def odd(self):
-        """Say whether to do something odd."""
+        """Return whether to draw something unusual."""
         return self.chance(self.world.odd)
 
     def tick(self):
-        """Let time pass."""
+        """Advance the time."""
         self.now_ms += self.rng.choice((0, 0, 0, 1, 300)) if self.chance(0.97) else 3_000
 
     def market(self):
-        """Draw a market, one that is open if that is found quickly."""
+        """Draw a market, preferably an open one."""
         markets = self.matcher.markets or list(self.world.markets)
         found = self.rng.choice(markets)
         return found if found.mode is Mode.OPEN or self.odd() else self.rng.choice(markets)
@@ -129,7 +129,7 @@ class Flow:
         return self.rng.choice((*self.world.makers, *self.world.smart_wallets, "fees"))
 
     def assets(self):
-        """List the assets of the world's markets."""
+        """Return the assets of the world's markets."""
         named = {a for m in self.world.markets for a in (m.yes, m.no, m.collateral)}
         return sorted(named - {""})
 
@@ -142,13 +142,13 @@ class Flow:
         return min(max(self.world.middle + (away if passive else -away), 1), 99)
 
     def size(self, market):
-        """Draw a size that suits a market most of the time."""
+        """Draw a size that is mostly valid in a market."""
         lots = self.rng.randint(1, self.world.largest_lots) * (4 if self.odd() else 1)
         size = lots * market.lot_wei
         return size if size >= market.min_size or self.odd() else market.min_size
 
     def new_id(self):
-        """Draw an id for an order: a number or a text, now and then one that is taken."""
+        """Draw an order id, an int or a str, sometimes a used one."""
         if self.ids and self.odd():
             return self.rng.choice(self.ids)
         self.count += 1
@@ -157,7 +157,7 @@ class Flow:
         return order_id
 
     def known(self):
-        """Draw the record of an order that rests, if one is found quickly, or None."""
+        """Draw the record of a resting order, or None if none is found quickly."""
         if self.world.small:
             records = self.matcher.open_orders()
             partial = [record for record in records if record.filled]
@@ -180,7 +180,7 @@ class Flow:
         return None
 
     def about(self, record):
-        """Draw how a command names an order: its id, perhaps its market, perhaps its maker."""
+        """Draw the fields that identify an order: its id, perhaps its market and maker."""
         if record is None:
             maker = self.rng.choice((None, self.maker()))
             return {"order_id": self.rng.choice((0, "gone", *self.ids[-3:])), "maker": maker}
@@ -220,7 +220,7 @@ class Flow:
         )
 
     def submit(self):
-        """Draw a submission, now and then one that was sent before under another id."""
+        """Draw a submission, sometimes an earlier one under another id."""
         rng = self.rng
         if self.sent and self.odd():
             again = rng.choice(self.sent)
@@ -249,7 +249,7 @@ class Flow:
         return Cancel(now_ms=self.now_ms, **self.about(self.known()))
 
     def cancel_all(self):
-        """Draw a cancel of several orders."""
+        """Draw a ``CancelAll``."""
         maker = self.rng.choice((None, self.maker(), self.maker()))
         where = self.rng.choice((None, self.market().id))
         return CancelAll(maker=maker, market=where, now_ms=self.now_ms)
@@ -285,7 +285,7 @@ class Flow:
         )
 
     def batch(self):
-        """Draw a batch; an odd one is too large, empty, or holds what no batch may."""
+        """Draw a batch, sometimes one that is too large, empty or has invalid commands."""
         most = self.matcher.limits.batch_max + 1 if self.odd() else 4
         count = self.rng.randint(0 if self.odd() else 1, min(most, 22))
         weights = {"submit": 50, "cancel": 20, "replace": 12, "reduce": 8, "cancel_all": 1}
@@ -303,14 +303,14 @@ class Flow:
         return SetNonce(maker=maker, nonce=nonce, now_ms=self.now_ms)
 
     def expire(self):
-        """Sweep, now and then in the very second in which there is something to do, or after it."""
+        """Draw an ``Expire``, sometimes exactly at the next expiration or just after it."""
         due = self.matcher.next_expiry_s
         if due is not None and due < self.now_ms // 1_000 + 60 and self.chance(0.6):
             self.now_ms = max(self.now_ms, due * 1_000 + self.rng.choice((0, 999, 1_000)))
         return Expire(now_ms=self.now_ms)
 
     def add_market(self):
-        """Draw a market that is new, or not quite."""
+        """Draw a new market, sometimes one that conflicts with another."""
         model = self.rng.choice(self.world.markets)
         name = model.id if self.odd() else f"{model.id}{len(self.matcher.markets)}"
         no = f"{name}-no" if model.no else ""
@@ -333,7 +333,7 @@ class Flow:
         return SetMarket(market=changed, now_ms=self.now_ms)
 
     def name_no(self):
-        """Draw the NO of a market that has none yet, now and then one that it may not have."""
+        """Draw the NO token of a market without one, sometimes an invalid one."""
         markets = self.matcher.markets or list(self.world.markets)
         before = self.rng.choice([m for m in markets if not m.no] or markets)
         no = self.rng.choice(self.assets()) if self.odd() else f"{before.id}-no"
@@ -350,7 +350,7 @@ class Flow:
         return SetLimits(limits=self.rng.choice(self.world.limits), now_ms=self.now_ms)
 
     def set_balance(self):
-        """Draw a balance, every other time where it concerns an order."""
+        """Draw a balance, half the time one that an order uses."""
         wallet, asset, wealth = self.wallet(), self.rng.choice(self.assets()), self.world.wealth
         record = self.known() if self.chance(0.5) else None
         if record is not None:
@@ -365,7 +365,7 @@ class Flow:
         return SetBalance(wallet=wallet, asset=asset, amount=amount, now_ms=self.now_ms)
 
     def waiting(self):
-        """Draw a market, if possible one with trades that wait, and some of their numbers."""
+        """Draw a market, preferably with pending trades, and some of their numbers."""
         markets = [m for m in self.matcher.markets if m.settles] or [self.market()]
         where = self.rng.choice(markets).id
         try:

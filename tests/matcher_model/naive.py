@@ -1,9 +1,8 @@
 """A naive matcher, written from the specification and the decisions alone: an oracle.
 
 One list of resting orders, the oldest first, searched from end to end each time; what is reserved
-is summed up whenever somebody asks. It shares nothing with the matcher but the values themselves.
-It takes commands whose fields are of the right type, and answers in lines of text, or with the
-code of a refusal.
+is summed up for each check. It shares only the value types with the matcher. It expects commands
+whose fields have the right type, and returns lines of text or the code of a rejection.
 """
 
 from clob import Funds, Mode, SelfTrade, Side, TimeInForce
@@ -13,16 +12,16 @@ CANCELS_INCOMING = (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH)
 
 
 class No(Exception):  # noqa: N818 - it is what it says
-    """A refusal, with its code."""
+    """A rejection, with its code."""
 
 
 def best_first(order):
-    """Give what sorts the orders of a side."""
+    """Return the sort key of an order of a side."""
     return -order["price"] if order["side"] is Side.BUY else order["price"]
 
 
 def trades_of(steps):
-    """Give the sizes of the trades among the steps of a plan."""
+    """Return the sizes of the trades among the steps of a plan."""
     return [size for what, _, size in steps if what == "trade"]
 
 
@@ -37,12 +36,12 @@ class Naive:
         self.orders_max, self.trades_max = 500, 1_000
 
     def apply(self, command):
-        """Execute a command; give the lines of what happened, or a code."""
+        """Execute a command; return its events as lines, or a code."""
         self.now_ms, self.lines = command.now_ms, []
         try:
             getattr(self, type(command).__name__.lower())(command)
-        except No as refusal:
-            return str(refusal)
+        except No as rejection:
+            return str(rejection)
         return self.lines
 
     def tell(self, order, line):
@@ -61,28 +60,28 @@ class Naive:
         }  # fmt: skip
         body = c.market, *(getattr(o, name) for name in o.__struct_fields__ if name != "id")
         rests = o.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
-        self.refuse(c.deadline_ms is not None and c.deadline_ms < self.now_ms, "DEADLINE_PASSED")
+        self.reject_if(c.deadline_ms is not None and c.deadline_ms < self.now_ms, "DEADLINE_PASSED")
         named = [token for token in (market.yes, market.no) if token]
-        self.refuse(o.token not in named, "TOKEN_NOT_IN_MARKET")
-        self.refuse(o.size < market.min_size, "AMOUNT_TOO_SMALL")
-        self.refuse(self.late(order), "ORDER_EXPIRED")
-        self.refuse(c.order_hash in self.used, "ORDER_ALREADY_USED")
+        self.reject_if(o.token not in named, "TOKEN_NOT_IN_MARKET")
+        self.reject_if(o.size < market.min_size, "AMOUNT_TOO_SMALL")
+        self.reject_if(self.late(order), "ORDER_EXPIRED")
+        self.reject_if(c.order_hash in self.used, "ORDER_ALREADY_USED")
         named = self.names.get((o.maker, c.client_id))
         if named is not None:
             raise No("ORDER_ALREADY_USED" if named == body else "CLIENT_ID_CONFLICT")
-        self.refuse(o.id in self.orders, "DUPLICATE_ORDER")
-        self.refuse(self.modes[c.market] is not Mode.OPEN, "MARKET_NOT_OPEN")
-        self.refuse(o.nonce < self.nonces.get(o.maker, 0), "NONCE_TOO_LOW")
+        self.reject_if(o.id in self.orders, "DUPLICATE_ORDER")
+        self.reject_if(self.modes[c.market] is not Mode.OPEN, "MARKET_NOT_OPEN")
+        self.reject_if(o.nonce < self.nonces.get(o.maker, 0), "NONCE_TOO_LOW")
         mine = [r for r in self.resting if (r["maker"], r["market"]) == (o.maker, c.market)]
-        self.refuse(rests and len(mine) >= self.orders_max, "TOO_MANY_ORDERS")
-        self.refuse_uncovered(order, o.size, o.price)
+        self.reject_if(rests and len(mine) >= self.orders_max, "TOO_MANY_ORDERS")
+        self.reject_uncovered(order, o.size, o.price)
         policy = market.self_trade if o.self_trade is None else o.self_trade
         steps, *ends = self.plan(order, o.price, o.size, policy)
-        self.refuse(o.post_only and self.would_trade(order, o.price), "POST_ONLY_WOULD_CROSS")
+        self.reject_if(o.post_only and self.would_trade(order, o.price), "POST_ONLY_WOULD_CROSS")
         traded = sum(trades_of(steps))
         fok = o.time_in_force is TimeInForce.FOK
-        self.refuse(fok and traded < o.size, "FOK_NOT_FILLABLE")
-        self.refuse(len(trades_of(steps)) > self.trades_max, "TOO_MANY_TRADES")
+        self.reject_if(fok and traded < o.size, "FOK_NOT_FILLABLE")
+        self.reject_if(len(trades_of(steps)) > self.trades_max, "TOO_MANY_TRADES")
         self.orders[o.id] = order
         if c.order_hash is not None:
             self.used.add(c.order_hash)
@@ -90,7 +89,7 @@ class Naive:
             self.names[o.maker, c.client_id] = body
         self.carry_out(order, steps, *ends, rests)
 
-    def refuse(self, wrong, code):
+    def reject_if(self, wrong, code):
         if wrong:
             raise No(code)
 
@@ -108,7 +107,7 @@ class Naive:
         return any(not self.late(r) for r in self.against(order, price))
 
     def plan(self, order, price, left, policy):
-        """Say what an order does to each it meets, what is left, and if its own took the last."""
+        """Return the steps of an order, its remainder, and whether self-trade ended it."""
         steps, own = [], False
         for r in self.against(order, price):
             if not left:
@@ -190,7 +189,7 @@ class Naive:
                 self.balances[wallet, asset] = self.balances.get((wallet, asset), 0) + change
 
     def holds(self, order, left, price):
-        """Say which account an order holds from, and how much; nothing without accounts."""
+        """Return the account and amount that an order reserves; nothing without accounts."""
         market = self.markets[order["market"]]
         if market.funds is not Funds.ACCOUNTS:
             return None, 0
@@ -207,22 +206,22 @@ class Naive:
             sum(amount for asset, payer, _, amount, _ in waiting if (payer, asset) == key),
         )
 
-    def refuse_uncovered(self, order, size, price, own=0):
-        """Refuse an order that needs more than is available, its own reserve counted as free."""
+    def reject_uncovered(self, order, size, price, own=0):
+        """Reject an order that needs more than is available, its own reserve counted as free."""
         key, needed = self.holds(order, size, price)
         if key is not None:
             balance, reserved, unsettled = self.account(key)
-            self.refuse(needed > balance - reserved - unsettled + own, "INSUFFICIENT_BALANCE")
+            self.reject_if(needed > balance - reserved - unsettled + own, "INSUFFICIENT_BALANCE")
 
     # ----- orders that are there -----------------------------------------------------------
 
     def find(self, c, mode_max):
         order = self.orders.get(c.order_id)
-        self.refuse(order is None or c.market not in ("", order["market"]), "UNKNOWN_ORDER")
-        self.refuse(c.maker is not None and c.maker != order["maker"], "NOT_THE_MAKER")
-        self.refuse(order not in self.resting, "ORDER_NOT_OPEN")
+        self.reject_if(order is None or c.market not in ("", order["market"]), "UNKNOWN_ORDER")
+        self.reject_if(c.maker is not None and c.maker != order["maker"], "NOT_THE_MAKER")
+        self.reject_if(order not in self.resting, "ORDER_NOT_OPEN")
         asked = c.maker is not None or mode_max is Mode.OPEN
-        self.refuse(asked and self.modes[order["market"]] > mode_max, "MARKET_NOT_OPEN")
+        self.reject_if(asked and self.modes[order["market"]] > mode_max, "MARKET_NOT_OPEN")
         return order
 
     def cancel(self, c):
@@ -230,58 +229,58 @@ class Naive:
         self.remove(order, "admin" if c.maker is None else "cancelled")
 
     def cancelall(self, c):
-        """Cancel what a maker or the operator may; where it is not named, pass over the others."""
+        """Cancel orders; without a market, skip markets that do not allow it."""
         closed = [m for m in self.modes if c.maker is not None and self.modes[m] > Mode.CANCEL_ONLY]
-        self.refuse(c.market in closed, "MARKET_NOT_OPEN")
+        self.reject_if(c.market in closed, "MARKET_NOT_OPEN")
         here = [r for r in self.accepted() if c.market in (None, r["market"])]
         mine = [r for r in here if c.maker in (None, r["maker"]) and r["market"] not in closed]
         self.remove_all(mine, "admin" if c.maker is None else "cancelled")
 
     def reduce(self, c):
-        self.refuse_lot(c)
+        self.reject_bad_lot(c)
         order = self.find(c, Mode.CANCEL_ONLY)
-        self.refuse(c.size >= order["left"], "SIZE_NOT_REDUCED")
+        self.reject_if(c.size >= order["left"], "SIZE_NOT_REDUCED")
         order["left"] = c.size
         self.tell(order, f"reduced {order['id']} {c.size}")
 
-    def refuse_lot(self, c):
+    def reject_bad_lot(self, c):
         order = self.orders.get(c.order_id)
         lot = self.markets[order["market"]].lot_wei if order else 1
-        self.refuse(c.size <= 0 or c.size % lot, "INVALID_AMOUNT")
+        self.reject_if(c.size <= 0 or c.size % lot, "INVALID_AMOUNT")
         return order
 
     def replace(self, c):
-        known = self.refuse_lot(c)
+        known = self.reject_bad_lot(c)
         if known is not None:
-            self.refuse(c.size < self.markets[known["market"]].min_size, "AMOUNT_TOO_SMALL")
-            self.refuse(known in self.resting and self.late(known), "ORDER_EXPIRED")
+            self.reject_if(c.size < self.markets[known["market"]].min_size, "AMOUNT_TOO_SMALL")
+            self.reject_if(known in self.resting and self.late(known), "ORDER_EXPIRED")
         order = self.find(c, Mode.OPEN)
         own = self.holds(order, order["left"], order["price"])[1]
-        self.refuse_uncovered(order, c.size, c.price, own)
+        self.reject_uncovered(order, c.size, c.price, own)
         if c.price == order["price"] and c.size < order["left"]:
             order["left"] = c.size
             return self.tell(order, f"reduced {order['id']} {c.size}")
         market = self.markets[order["market"]]
         policy = market.self_trade if c.self_trade is None else c.self_trade
-        self.refuse(c.post_only and self.would_trade(order, c.price), "POST_ONLY_WOULD_CROSS")
+        self.reject_if(c.post_only and self.would_trade(order, c.price), "POST_ONLY_WOULD_CROSS")
         steps, *ends = self.plan(order, c.price, c.size, policy)
-        self.refuse(len(trades_of(steps)) > self.trades_max, "TOO_MANY_TRADES")
+        self.reject_if(len(trades_of(steps)) > self.trades_max, "TOO_MANY_TRADES")
         self.remove(order, "replaced")
         order["price"] = c.price
         return self.carry_out(order, steps, *ends, True)
 
     def setnonce(self, c):
-        self.refuse(c.nonce <= self.nonces.get(c.maker, 0), "NONCE_TOO_LOW")
+        self.reject_if(c.nonce <= self.nonces.get(c.maker, 0), "NONCE_TOO_LOW")
         self.nonces[c.maker] = c.nonce
         mine = [r for r in self.accepted() if r["maker"] == c.maker and r["nonce"] < c.nonce]
         self.remove_all(mine, "nonce")
 
     def accepted(self):
-        """List what rests in the sequence of acceptance, which replacing does not change."""
+        """Return resting orders in the order of acceptance, which a replacement does not change."""
         return [order for order in self.orders.values() if order in self.resting]
 
     def expire(self, c):
-        """Sweep, the earliest first."""
+        """Expire orders, the earliest expiration first."""
         late = filter(self.late, self.accepted())
         self.remove_all(sorted(late, key=lambda r: r["until"]), "expired")
 
@@ -292,16 +291,16 @@ class Naive:
         self.seq[c.market.id] = 0
 
     def setmarket(self, c):
-        """Name the NO of a market that has none; it stays, and it is nothing else."""
+        """Set the NO token of a market without one; it is fixed and unique."""
         before, no = self.markets[c.market.id].no, c.market.no
         taken = [x for m in self.markets.values() for x in (m.yes, m.no, m.collateral)]
-        self.refuse(no != before and (before or no in taken), "INVALID_MARKET")
+        self.reject_if(no != before and (before or no in taken), "INVALID_MARKET")
         self.markets[c.market.id] = c.market
 
     def setmode(self, c):
-        """Change a mode, but not from the last one, which takes out all: bids first, best first."""
+        """Change a mode; resolving is final and removes all orders: bids first, best first."""
         over = self.modes[c.market] is Mode.RESOLVED
-        self.refuse(over and c.mode is not Mode.RESOLVED, "MARKET_NOT_OPEN")
+        self.reject_if(over and c.mode is not Mode.RESOLVED, "MARKET_NOT_OPEN")
         self.modes[c.market] = c.mode
         if c.mode is Mode.RESOLVED:
             no = self.markets[c.market].no
@@ -310,14 +309,14 @@ class Naive:
             self.remove_all(mine, "market")
 
     def place(self, r, no):
-        """Give what sorts the orders of a market that closes."""
+        """Return the sort key of an order of a resolved market."""
         return r["token"] == no, r["side"], best_first(r)
 
     def setlimits(self, c):
         self.orders_max, self.trades_max = c.limits.orders_max, c.limits.trades_max
 
     def setbalance(self, c):
-        """State a balance; what it no longer covers goes, the newest first."""
+        """Set a balance; orders it no longer covers are removed, the newest first."""
         key = c.wallet, c.asset
         self.balances[key] = c.amount
         for r in self.accepted()[::-1]:
@@ -326,15 +325,15 @@ class Naive:
                 self.remove(r, "settlement")
 
     def settled(self, c):
-        self.refuse(len(set(c.trades)) < len(c.trades), "INVALID_COMMAND")
+        self.reject_if(len(set(c.trades)) < len(c.trades), "INVALID_COMMAND")
         waits = [(c.market, seq) in self.pending for seq in c.trades]
-        self.refuse(not all(waits), "UNKNOWN_TRADE")
+        self.reject_if(not all(waits), "UNKNOWN_TRADE")
         for seq in c.trades:
             self.pay(self.markets[c.market], self.pending.pop((c.market, seq)))
 
     def settlefailed(self, c):
-        """Give back what a trade holds, and take out what the wallet to blame has or pays for."""
-        self.refuse((c.market, c.trade) not in self.pending, "UNKNOWN_TRADE")
+        """Release a trade's amounts; remove the orders that the blamed wallet has or pays for."""
+        self.reject_if((c.market, c.trade) not in self.pending, "UNKNOWN_TRADE")
         del self.pending[c.market, c.trade]
         here = [r for r in self.accepted() if r["market"] == c.market]
         paid = [r for r in here if r["side"] is Side.BUY and r["payer"] == c.wallet]

@@ -1,8 +1,8 @@
-"""The naive matcher in complementary markets: what each order it could meet would cost it.
+"""The naive matcher in complementary markets: the price of each possible match.
 
-There is no common grid here. An order for one token looks at the orders of the other side for the
-same token, and at those of its own side for the other one: whoever buys YES where somebody buys NO
-at 40 pays the missing 60 of the pair. What is cheaper comes first, then what is older.
+It has no common grid. An order for one token can match orders of the other side for the same token
+and orders of its own side for the other one: a buyer of YES that matches a buyer of NO at 40 pays
+the missing 60 of the pair. Cheaper matches come first, then older ones.
 """
 
 from clob import Funds, Side
@@ -10,14 +10,14 @@ from tests.matcher_model.naive import Naive
 
 
 class NaiveOfBoth(Naive):
-    """Markets, orders, accounts; in some markets both tokens meet."""
+    """Markets, orders and accounts; in some markets both tokens match."""
 
     def __init__(self):
         super().__init__()
         self.partner = {}
 
     def cost(self, order, r):
-        """Say at which price of its own token an order would trade with a resting one; or None."""
+        """Return the price at which an order would trade with a resting one, or None."""
         if r["market"] != order["market"]:
             return None
         if r["token"] == order["token"]:
@@ -68,15 +68,15 @@ class NaiveOfBoth(Naive):
             self.remove(r, "filled")
 
     def pay(self, market, legs):
-        """Let amounts change hands; nobody's account is kept."""
+        """Move amounts; the missing party of a pair has no account."""
         super().pay(market, legs)
         self.balances = {key: amount for key, amount in self.balances.items() if key[0] is not None}
 
     def settled(self, c):
-        self.refuse(len(set(c.trades)) < len(c.trades), "INVALID_COMMAND")
+        self.reject_if(len(set(c.trades)) < len(c.trades), "INVALID_COMMAND")
         keys = [(c.market, seq) for seq in c.trades]
         halves = [key for key in keys if key in self.pending and key in self.partner]
-        self.refuse(any(self.partner[key] not in keys for key in halves), "INVALID_COMMAND")
+        self.reject_if(any(self.partner[key] not in keys for key in halves), "INVALID_COMMAND")
         super().settled(c)
 
     def settlefailed(self, c):
@@ -86,7 +86,7 @@ class NaiveOfBoth(Naive):
             self.pending.pop(self.partner.get((c.market, c.trade)), None)
 
     def place(self, r, no):
-        """Where both tokens meet: who wants YES to win first, the dearest of them first."""
+        """Sort key of complementary markets: orders for YES first, highest price first."""
         if not self.markets[r["market"]].complementary:
             return super().place(r, no)
         buys_yes = (r["side"] is Side.BUY) == (r["token"] != no)

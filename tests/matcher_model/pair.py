@@ -1,4 +1,4 @@
-"""Both kinds of matcher under the same commands, and all that must hold after each of them."""
+"""Both kinds of matcher under the same commands, with all checks after each."""
 
 from typing import NamedTuple
 
@@ -7,21 +7,21 @@ from tests.matcher_model.witness import Witness
 
 
 class Refusal(NamedTuple):
-    """What a command was refused for."""
+    """The rejection of a command."""
 
     name: str
     words: str
     index: int | None
-    """Which command of an atomic batch."""
+    """Index of the command in an atomic batch."""
 
     @classmethod
     def of(cls, error):
-        """Take down an error; give None for None."""
+        """Return the record of an error; None for None."""
         return error and cls(type(error).__name__, str(error), error.index)
 
 
 def outcome(matcher, command):
-    """Execute a command; give its events, or its refusal."""
+    """Apply a command; return its events or its rejection."""
     try:
         return matcher.apply(command)
     except RejectedError as error:
@@ -29,7 +29,7 @@ def outcome(matcher, command):
 
 
 def results(matcher, command):
-    """Execute a command; give its events, those of a batch by command, or its refusal."""
+    """Apply a command; return its events, of a batch by command, or its rejection."""
     if type(command) is not Batch or type(command.commands) is not tuple:
         return outcome(matcher, command)
     try:
@@ -39,26 +39,26 @@ def results(matcher, command):
 
 
 def flat(command, found):
-    """Give the results of a batch as ``apply`` gives them."""
+    """Return the results of a batch as ``apply`` returns them."""
     if isinstance(found, Refusal) or not isinstance(command, Batch):
         return found
     events = []
     for index, result in enumerate(found):
-        refused = isinstance(result, RejectedError)
-        events += [Rejected(index, result.code, str(result))] if refused else result
+        rejected = isinstance(result, RejectedError)
+        events += [Rejected(index, result.code, str(result))] if rejected else result
     return events
 
 
 class Pair:
-    """The plain-Python matcher and the compiled one, and the witness of both."""
+    """The plain-Python matcher, the compiled one, and the witness of both."""
 
     def __init__(self, python_class, compiled_class):
         self.python, self.compiled = python_class(), compiled_class()
         self.witness, self.commands = Witness(), []
-        self.refused = {}
+        self.rejected = {}
 
     def step(self, command):
-        """Execute a command on both; they must tell the same. Give what they told."""
+        """Apply a command to both and return the result, which must be the same."""
         found = results(self.compiled, command)
         told = outcome(self.python, command)
         assert flat(command, found) == told, command
@@ -66,7 +66,7 @@ class Pair:
         assert repr(flat(command, found)) == repr(told), command
         self.commands.append(command)
         if isinstance(found, Refusal):
-            self.refused[found.name] = self.refused.get(found.name, 0) + 1
+            self.rejected[found.name] = self.rejected.get(found.name, 0) + 1
         else:
             self.witness.hear(command, found)
             if type(command) is Expire:
@@ -75,20 +75,20 @@ class Pair:
         return told
 
     def careful_step(self, command):
-        """Execute a command, and demand all that must hold then; give what was told."""
+        """Apply a command, check all invariants, and return the result."""
         before = self.compiled.snapshot()
         foretold = [Refusal.of(matcher.check(command)) for matcher in self.both]
         assert before == self.compiled.snapshot() == self.python.snapshot(), "a question changed it"
         told = self.step(command)
-        refusal = told if isinstance(told, Refusal) else None
-        assert foretold == [refusal, refusal], command
-        if refusal:
+        rejection = told if isinstance(told, Refusal) else None
+        assert foretold == [rejection, rejection], command
+        if rejection:
             assert before == self.compiled.snapshot() == self.python.snapshot(), command
         self.compare()
         return told
 
     def compare(self):
-        """Demand that both are in the same state, sound, and what they told."""
+        """Check that both have the same valid state, which agrees with their events."""
         assert self.compiled.snapshot() == self.python.snapshot()
         for matcher in self.both:
             matcher.audit()
@@ -96,11 +96,11 @@ class Pair:
 
     @property
     def both(self):
-        """Give both."""
+        """Return both."""
         return self.python, self.compiled
 
     def restart(self):
-        """Go on with matchers restored from snapshots, each from that of the other kind."""
+        """Continue with matchers restored from snapshots, each from that of the other kind."""
         snapshots = self.compiled.snapshot(), self.python.snapshot()
         self.python, self.compiled = (
             type(matcher).restore(snapshot)
@@ -109,15 +109,15 @@ class Pair:
         assert (self.python.snapshot(), self.compiled.snapshot()) == snapshots
 
     def fork(self):
-        """Go on with forks; what happens to those left behind must not matter."""
+        """Continue with forks; later changes of the originals must not matter."""
         left = self.both
         self.python, self.compiled = (matcher.fork() for matcher in left)
         return left
 
     def replayed(self):
-        """Demand that the stream, refused commands included, leads to the same state again."""
+        """Check that replaying the stream, rejected commands included, reaches the same state."""
         matcher = Matcher()
         report = matcher.replay(self.commands)
         assert matcher.state_hash() == self.compiled.state_hash()
-        assert report.applied == len(self.commands) - sum(self.refused.values())
-        assert sum(report.refused.values()) == sum(self.refused.values())
+        assert report.applied == len(self.commands) - sum(self.rejected.values())
+        assert sum(report.rejected.values()) == sum(self.rejected.values())

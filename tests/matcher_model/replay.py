@@ -1,7 +1,7 @@
-"""Replays a file of commands and says where it led: ``python -m tests.matcher_model.replay FILE``.
+"""Replays a file of commands and prints the result: ``python -m tests.matcher_model.replay FILE``.
 
 It imports nothing but the engine, so that any Python with the engine's dependencies can run it.
-Before each command in the file stands the length of its bytes, in four bytes, lowest first.
+Each command in the file is preceded by its length in four bytes, little-endian.
 """
 
 import json
@@ -15,13 +15,13 @@ from clob.matcher.compiled import COMPILED as MATCHER_COMPILED
 
 
 def write(path, commands):
-    """Write commands into a file."""
+    """Write commands to a file."""
     raws = map(encode, commands)
     path.write_bytes(b"".join(len(raw).to_bytes(4, "little") + raw for raw in raws))
 
 
 def read(path):
-    """Read them again, one at a time."""
+    """Read commands from a file, one at a time."""
     data, offset = path.read_bytes(), 0
     while offset < len(data):
         end = offset + 4 + int.from_bytes(data[offset : offset + 4], "little")
@@ -30,17 +30,17 @@ def read(path):
 
 
 def replay(path):
-    """Replay a file; give what must be the same everywhere, and what need not be."""
-    matcher, events, refused = Matcher(), ZERO_HASH, 0
+    """Replay a file; return the results that must be equal everywhere, and the others."""
+    matcher, events, rejected = Matcher(), ZERO_HASH, 0
     for command in read(path):
         try:
             outcome = matcher.apply(command)
         except RejectedError as error:
             outcome = error
-            refused += 1
+            rejected += 1
         events = event_hash(events, outcome)
     matcher.audit()
-    same = {"state": matcher.state_hash().hex(), "events": events.hex(), "refused": refused}
+    same = {"state": matcher.state_hash().hex(), "events": events.hex(), "rejected": rejected}
     about = {
         "python": ".".join(map(str, sys.version_info[:3])),
         "compiled": MATCHER_COMPILED and CODEC_COMPILED,

@@ -1,4 +1,4 @@
-"""Wrong values for the fields of a command: of another type, out of range, or merely odd."""
+"""Wrong values for the fields of a command: of another type, out of range, or unusual."""
 
 import msgspec
 
@@ -9,16 +9,16 @@ WRONG = (
     10**5_000, -(10**5_000), 1.5, float("nan"),
     "", "gone", "x" * 300, "\ud800", b"", b"a", [], {}, (), (0,), Side.SELL, Mode.HALTED,
 )  # fmt: skip
-"""Values of all sorts, some of which are right for some fields."""
+"""Values of all kinds, some of which are valid for some fields."""
 
 PARTS = {Submit: "order", AddMarket: "market", SetMarket: "market", SetLimits: "limits"}
-"""What a command mainly is about, where that is a value with fields of its own."""
+"""The field of a command that contains a Struct."""
 
 SIGNED = ("maker", "nonce", "expiration_s", "order_hash")
-"""The fields of which the hash of an order says something: one does not change without another."""
+"""Fields covered by the hash of an order, which must change together with it."""
 
 WRONG_TIMES = (None, True, 1.5, "", "1", -1, 0, 1, 2**63, 2**70, [])
-"""Times without one that is right and late: after the end of time there would be no story."""
+"""Wrong times; valid late ones are missing, since no command could follow them."""
 
 OFF_BY_A_BIT = {
     "price": (0, 100, -1, 2**40),
@@ -36,18 +36,18 @@ OFF_BY_A_BIT = {
     "amount": (-1, 2**256 - 1, 2**256),
     "client_id": ("", "x" * 257, 5),
 }
-"""Values that are close to right, by the field."""
+"""Almost valid values, by field."""
 
 
 def spoiled(rng, command):
-    """Put one wrong value into a command, or several, so that the sequence of the rules matters."""
+    """Put one or several wrong values into a command, so that the order of rules matters."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         command = _spoiled_once(rng, command)
     return command
 
 
 def _spoiled_once(rng, command):
-    """Put a wrong value somewhere."""
+    """Put a wrong value into a random field."""
     if isinstance(command, Batch) and rng.random() < 0.8:
         if not isinstance(command.commands, tuple) or command.commands in ((), (0,)):
             return command
@@ -67,7 +67,7 @@ def _spoiled_once(rng, command):
 
 
 def _changed(rng, struct):
-    """Change a field of a struct; give it, and the name of the field."""
+    """Change a field of a Struct; return the Struct and the field's name."""
     name = rng.choice(type(struct).__struct_fields__)
     values = OFF_BY_A_BIT.get(name, WRONG) if rng.random() < 0.6 else WRONG
     if name == "now_ms":

@@ -1,7 +1,7 @@
-"""What a matcher must be by the commands it took and the events it told, kept without looking in.
+"""The state a matcher must have by its commands and events, computed from outside.
 
-Books from events alone; the life of every order step by step through the table of transitions;
-every account from the trades. It predicts no trade: that is the work of the naive matcher.
+Books follow from events, the status of every order from the table of transitions, accounts from
+trades. Trades are not predicted; the naive matcher does that.
 """
 
 from clob import Funds, Level, Limits, OrderAdded, OrderReduced, OrderRemoved, Side, Trade
@@ -14,7 +14,7 @@ STEPS = {(row.before, row.trigger): row.after for row in TRANSITIONS}
 
 
 class Life:
-    """One order: what is left of it, what it traded, where it stands."""
+    """One order: remaining and traded sizes, and status."""
 
     def __init__(self, market, order, number, now_ms):
         self.market, self.order, self.number, self.accepted_ms = market, order, number, now_ms
@@ -25,12 +25,12 @@ class Life:
         self.step(Trigger.ACCEPTED)
 
     def step(self, trigger):
-        """Go on to the next status; the table must have the step."""
+        """Change the status; the table of transitions must allow it."""
         assert (self.status, trigger) in STEPS, f"{self.order.id!r}: {self.status} {trigger}"
         self.status = STEPS[self.status, trigger]
 
     def trade(self, size, price):
-        """Trade so much."""
+        """Apply a trade."""
         self.filled += size
         self.left -= size
         self.paid += size * price // 100
@@ -38,17 +38,17 @@ class Life:
         self.step(Trigger.TRADED_WHOLE if whole else Trigger.TRADED_IN_PART)
 
     def resize(self, left, price=None):
-        """Have another size left, and perhaps another price."""
+        """Set another remaining size, and perhaps another price."""
         self.size, self.left = self.filled + left, left
         self.price = self.price if price is None else price
 
     @property
     def pays(self):
-        """Name the wallet that pays, and what it pays with where the market is known."""
+        """Return the paying wallet, and the asset if the market is known."""
         return self.order.smart_wallet or self.order.maker
 
     def agrees(self, record):
-        """Demand that a record says the same."""
+        """Check a record."""
         signed, filled = self.order.collateral, min(self.filled, self.order.size)
         if self.order.side is Side.SELL:
             whole = self.order.size * self.order.price // 100 if signed is None else signed
@@ -63,7 +63,7 @@ class Life:
 
 
 def fees_of(market, event, resting, incoming):
-    """Work out what both sides of a trade are charged, each at its own rate."""
+    """Return the fees of both sides of a trade, each at its own rate."""
     spread = min(event.price, 100 - event.price) * event.size
     fees = {}
     for order, rate in (
@@ -79,7 +79,7 @@ def fees_of(market, event, resting, incoming):
 
 
 class Witness:
-    """Everything that one may know from outside."""
+    """All state that follows from commands and events."""
 
     def __init__(self):
         self.markets, self.seq, self.lives, self.balances = {}, {}, {}, {}
@@ -91,7 +91,7 @@ class Witness:
     # ----- hearing -------------------------------------------------------------------------
 
     def hear(self, command, results):
-        """Take in a command that was not refused: the events of it, or of each of a batch."""
+        """Apply an accepted command with its events, for a batch those of each command."""
         self.now_ms = command.now_ms
         if isinstance(command, c.Batch):
             for inner, result in zip(command.commands, results, strict=True):
@@ -105,7 +105,7 @@ class Witness:
             del self.lives[life.order.id]
 
     def _hear(self, command, events):
-        """Take in one command and its events."""
+        """Apply one command and its events."""
         incoming = None
         match command:
             case c.Submit():
@@ -138,7 +138,7 @@ class Witness:
             self._finish(incoming, None)
 
     def _accept(self, command):
-        """Take in an order; a hash is never taken twice."""
+        """Apply a submission; its hash must be new."""
         order = command.order
         assert order.id not in self.lives, "an id names two orders"
         self.number += 1
@@ -150,7 +150,7 @@ class Witness:
         return life
 
     def _event(self, event, command):
-        """Take in one event."""
+        """Apply one event."""
         self.seq[event.market] += 1
         assert event.seq == self.seq[event.market], "a gap in seq"
         if isinstance(event, PairedTrade):
@@ -183,7 +183,7 @@ class Witness:
         return None
 
     def _trade(self, event):
-        """Take in a trade: both orders, and both accounts of both sides."""
+        """Apply a trade to both orders and the accounts of both sides."""
         self.trades += 1
         resting, incoming = (
             self.lives[x] for x in (event.resting_order_id, event.incoming_order_id)
@@ -214,7 +214,7 @@ class Witness:
                 self._move(event.market, *legs)
 
     def _half(self, event):
-        """Take in one of the two trades of a mint or a merge: that of the incoming order first."""
+        """Apply one of the two trades of a mint or merge, the incoming order's first."""
         resting, incoming = (
             self.lives[x] for x in (event.resting_order_id, event.incoming_order_id)
         )
@@ -253,7 +253,7 @@ class Witness:
         return
 
     def _charge(self, event, market, life, incoming):
-        """Take in what one half moves: there is nobody on its other side."""
+        """Apply the amounts of one half, which has no counterparty."""
         paid, buys = event.size * event.price // 100, life.order.side is Side.BUY
         assert paid * 100 == event.size * event.price, "the halves do not add up"
         rate = market.resting_fee_rate_bps
@@ -282,7 +282,7 @@ class Witness:
             self._move(event.market, *legs)
 
     def _move(self, market, *legs):
-        """Let what a trade is worth change hands; None is nobody."""
+        """Move the amounts of a trade; None is the missing party of a pair."""
         for asset, payer, payee, amount, fee in legs:
             collector = self.markets[market].fee_wallet
             for wallet, change in ((payer, -amount), (payee, amount - fee), (collector, fee)):
@@ -290,7 +290,7 @@ class Witness:
                     self.balances[wallet, asset] = self.balances.get((wallet, asset), 0) + change
 
     def _finish(self, life, reason):
-        """Let an order be over; one that was filled took that step in its last trade."""
+        """Finish an order; a filled one became so in its last trade."""
         life.resting, life.over, life.removal = False, True, reason
         if life.filled < life.size:
             life.step(Trigger.REMOVED)
@@ -304,7 +304,7 @@ class Witness:
     # ----- comparing -----------------------------------------------------------------------
 
     def agrees(self, matcher):
-        """Demand that a matcher is what it told."""
+        """Check that a matcher agrees with its events."""
         assert [m.id for m in matcher.markets] == list(self.markets)
         assert (matcher.limits, matcher.now_ms) == (self.limits, self.now_ms)
         for market in matcher.markets:
@@ -329,7 +329,7 @@ class Witness:
         self.accounts_agree(matcher)
 
     def _depth_agrees(self, matcher, market, token):
-        """Demand that the depth is that of the events."""
+        """Check that the depth agrees with the events."""
         depth = matcher.depth(market, token)
         for side, levels in ((Side.BUY, depth.bids), (Side.SELL, depth.asks)):
             sizes = {}
@@ -344,7 +344,7 @@ class Witness:
         assert not (depth.bids and depth.asks) or depth.bids[0].price < depth.asks[0].price
 
     def hashes_agree(self, matcher):
-        """Demand that a hash is known as long as its order could be valid, and not for ever."""
+        """Check that a hash is known exactly while its order could be valid."""
         for order_hash, life in self.hashes.items():
             until, low = life.order.expiration_s, self.nonces.get(life.order.maker, 0)
             late = 0 < until < self.now_ms // 1_000
@@ -358,7 +358,7 @@ class Witness:
         assert matcher.next_expiry_s == min(due, default=None)
 
     def accounts_agree(self, matcher):
-        """Demand that accounts are what the trades made of them, and hold what orders need."""
+        """Check that accounts agree with the trades and reserve the amounts that orders need."""
         reserved, unsettled = {}, {}
         for life in self.lives.values():
             market = self.markets[life.market]

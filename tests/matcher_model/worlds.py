@@ -1,4 +1,4 @@
-"""What the random commands are about: markets, makers and wallets, few enough to meet."""
+"""Markets, makers and wallets of the random commands, few enough to interact."""
 
 import msgspec
 
@@ -6,14 +6,14 @@ from clob import Funds, Limits, Market, SelfTrade
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """What the commands are about; small, so that orders meet and rules bite."""
+    """Parameters of random commands; small, so that orders match and rules apply."""
 
     markets: tuple[Market, ...]
     makers: tuple[str, ...] = ("A", "B", "C", "")
     smart_wallets: tuple[str, ...] = ("", "", "", "W", "B")
     middle: int = 50
     wealth: int = 80
-    """About what a wallet has of an asset, in wei."""
+    """Typical balance of a wallet in an asset, in wei."""
     largest_lots: int = 30
     limits: tuple[Limits, ...] = (
         Limits(),
@@ -23,15 +23,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         Limits(trades_max=2, finished_max=30),
     )
     small: bool = True
-    """Whether all orders may be listed to find one."""
+    """Whether all orders may be listed to draw one."""
     broken: float = 0.06
     """The share of commands that get wrong values."""
     odd: float = 0.06
-    """How often a choice is an odd one: a name used before, another maker's order."""
+    """Probability of an unusual choice: a used id, another maker's order."""
 
 
 def market(name, **fields):
-    """Describe a market with tokens named after it."""
+    """Return a market with tokens named after it."""
     return Market(**({"id": name, "yes": f"{name}-yes", "no": f"{name}-no"} | fields))
 
 
@@ -67,7 +67,7 @@ TIGHT = World(
     wealth=40,
     largest_lots=12,
 )
-"""Two makers who can afford little, in two markets that are paid from the same balances."""
+"""Two makers with low balances in two markets with the same collateral."""
 
 
 PAIRED = World(
@@ -95,11 +95,11 @@ PAIRED = World(
     ),
     wealth=20_000,
 )
-"""Markets in which orders for YES and for NO meet, and one in which they do not."""
+"""Complementary markets, and one ordinary market."""
 
 
 def busy(*, markets, makers):
-    """Describe a world of many markets, with accounts and fees in most of them."""
+    """Return a world of many markets, most with accounts and fees."""
     kinds = (SMALL.markets[1], SMALL.markets[2], SMALL.markets[1], SMALL.markets[0])
     return World(
         markets=tuple(

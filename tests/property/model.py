@@ -1,4 +1,4 @@
-"""What a book must be by the rules and its events: queues by arrival, and a ledger of sizes.
+"""A model of a book, built from its events: queues in order of arrival, and a ledger of sizes.
 
 The model never asks a book. It hears the events of each command, says which order had to be met
 next, and refuses to believe anything else.
@@ -27,13 +27,13 @@ class Entry:
         self.remaining = remaining
 
     def seen(self):
-        """Show it as ``Book.orders`` does."""
+        """Return it as ``Book.orders`` does."""
         fields = (self.id, self.side, self.price, self.remaining, self.maker, self.expiration_s)
         return Seen(*fields)
 
 
 class Model:
-    """Everything that rests, in order of arrival, and where every wei went.
+    """All resting orders in order of arrival, and the account of every wei.
 
     What came in equals what rests, twice what traded (each trade consumes two orders), what was
     taken out of resting orders without a trade, and what vanished of incoming ones.
@@ -49,7 +49,7 @@ class Model:
     def queue(self, side):
         """List one side: best price first, oldest first."""
         mine = [entry for entry in self.resting.values() if entry.side is side]
-        # A dict keeps the order of arrival, and sorting keeps it among equal prices.
+        # A dict keeps the order of arrival, and sorting is stable.
         return sorted(mine, key=lambda x: x.price, reverse=side is Side.BUY)
 
     def orders(self):
@@ -57,14 +57,14 @@ class Model:
         return [entry.seen() for side in Side for entry in self.queue(side)]
 
     def levels(self, side):
-        """Give the depth of one side as ``Book.depth`` does."""
+        """Return the depth of one side as ``Book.depth`` does."""
         sizes = {}
         for entry in self.queue(side):
             sizes.setdefault(entry.price, []).append(entry.remaining)
         return tuple(Level(price, sum(sizes[price]), len(sizes[price])) for price in sizes)
 
     def meets(self, order):
-        """Give the order that an incoming one meets next, or None."""
+        """Return the order that an incoming one matches next, or None."""
         head = next(iter(self.queue(Side(1 - order.side))), None)
         if head is None:
             return None
@@ -80,7 +80,7 @@ class Model:
         ]
 
     def tradable(self, order, now_s):
-        """Sum up what an order could trade, up to where it meets its own maker."""
+        """Return the size an order could trade, up to the first order of its own maker."""
         found = 0
         for resting in self.alive_against(order, now_s):
             if order.self_trade and order.maker != "" and resting.maker == order.maker:
@@ -92,8 +92,8 @@ class Model:
 
     # ----- the events -----
 
-    def hear_removals(self, events, reason, ids):
-        """Hear of orders that left, exactly these in this order."""
+    def apply_removals(self, events, reason, ids):
+        """Apply the removal of exactly these orders, in this sequence."""
         assert [event.order_id for event in events] == ids
         for event in events:
             self._count(event)
@@ -101,8 +101,8 @@ class Model:
             assert event.reason is reason
             self._out(self.resting.pop(event.order_id), event)
 
-    def hear_reduction(self, events, order_id, size):
-        """Hear of an order that became smaller."""
+    def apply_reduction(self, events, order_id, size):
+        """Apply the reduction of an order."""
         (event,) = events
         self._count(event)
         assert (type(event), event.order_id, event.remaining) == (OrderReduced, order_id, size)
@@ -111,16 +111,16 @@ class Model:
         self.taken_out += entry.remaining - size
         entry.remaining = size
 
-    def hear_rest(self, events, order):
-        """Hear of an order that rested without matching."""
+    def apply_rest(self, events, order):
+        """Apply an order that rested without matching."""
         assert self.meets(order) is None
         self.came_in += order.size
         (event,) = events
         self._count(event)
         self._add(event, order, order.size)
 
-    def hear_order(self, events, order, now_s):
-        """Hear what became of an incoming order, and demand that it was right."""
+    def apply_order(self, events, order, now_s):
+        """Apply the events of an incoming order, and assert that they are correct."""
         rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
         assert not rests or order.id not in self.resting
         self.came_in += order.size
@@ -143,7 +143,7 @@ class Model:
             self.vanished += left
 
     def _met(self, event, order, left, now_s, events):
-        """Hear what happened at the next resting order; give what is left, and whether it ends."""
+        """Apply an event at the next resting order; return the remainder and whether it ends."""
         head = self.meets(order)
         assert head, f"nothing was there to meet, and yet {event}"
         same = bool(order.self_trade) and order.maker != "" and order.maker == head.maker
@@ -166,7 +166,7 @@ class Model:
         return left, False
 
     def _traded(self, event, head, order, left):
-        """Hear of a trade with the head of the queue."""
+        """Apply a trade with the first order of the queue."""
         size = min(left, head.remaining)
         head.remaining -= size
         self.traded += size
@@ -186,7 +186,7 @@ class Model:
         assert {name: getattr(event, name) for name in expected} == expected
 
     def _prevented(self, event, head, policy, left):
-        """Hear how a self-trade was kept from happening."""
+        """Apply the prevention of a self-trade."""
         assert event.order_id == head.id
         assert policy is not SelfTrade.CANCEL_INCOMING
         if policy is SelfTrade.DECREMENT:
@@ -206,7 +206,7 @@ class Model:
         return left - lost, policy is SelfTrade.CANCEL_BOTH
 
     def _stops(self, order, left, now_s, *, halted=False, rested=True):
-        """Demand that an order with something left had a reason to stop."""
+        """Assert that matching of an order with a remainder had a reason to stop."""
         assert order.time_in_force is not TimeInForce.FOK
         head = self.meets(order)
         own = head and order.maker != "" and head.maker == order.maker and not expired(head, now_s)
@@ -218,24 +218,24 @@ class Model:
             assert rested or order.time_in_force is TimeInForce.IOC, "a remainder vanished"
 
     def _add(self, event, order, left):
-        """Put an order last in its queue."""
-        told = (event.order_id, event.side, event.price, event.remaining)
+        """Append an order to its queue."""
+        added = (event.order_id, event.side, event.price, event.remaining)
         assert type(event) is OrderAdded
-        assert told == (order.id, order.side, order.price, left)
+        assert added == (order.id, order.side, order.price, left)
         assert order.id not in self.resting
         self.resting[order.id] = Entry(order, left)
 
     def _out(self, entry, event):
-        """Account for what a removal took out."""
+        """Account for the size of a removed order."""
         assert event.remaining == entry.remaining
         self.taken_out += entry.remaining
 
     def _count(self, event):
-        """Demand the next number."""
+        """Assert the next sequence number."""
         self.seq += 1
         assert event.seq == self.seq, "a gap in seq"
 
 
 def expired(entry, now_s):
-    """Say whether an order is past its expiration."""
+    """Return whether an order has expired."""
     return 0 < entry.expiration_s < now_s

@@ -1,4 +1,4 @@
-"""A book under random commands: whatever is asked of it, the invariants hold.
+"""A book under random commands: the invariants hold after each.
 
 Method: hypothesis draws a stream of commands for both doors over few prices and few ids, so that
 orders meet and ids collide. A model hears nothing but the events, which is what a subscriber of
@@ -97,7 +97,7 @@ class BookMachine(RuleBasedStateMachine):
         self.perform(Call("replace", arguments))
 
     def an_id(self, data):
-        """Draw an id, most often one that rests."""
+        """Draw an id, usually of a resting order."""
         resting = list(self.model.resting)
         return data.draw(
             st.sampled_from(resting) | st.sampled_from(resting) | ids if resting else ids
@@ -105,7 +105,7 @@ class BookMachine(RuleBasedStateMachine):
 
     @rule(pause_ms=pauses_ms, sweep=st.sampled_from([False, False, False, False, True]))
     def wait(self, pause_ms, sweep):
-        # Expired orders stay where they are until they are swept or met.
+        # Expired orders stay until a sweep or a match removes them.
         self.now_ms += pause_ms
         if sweep:
             self.perform(Call("expire", (self.now_ms,)))
@@ -153,7 +153,7 @@ class BookMachine(RuleBasedStateMachine):
         assert self.book.state_hash() == shadow.state_hash()
 
     def array(self, rows):
-        """Make records of rows, with numbers for the texts and the time."""
+        """Return rows as records, with numbers for text ids and the time."""
         events = np.zeros(len(rows), EVENT)
         for event, row in zip(events, rows, strict=True):
             order_id = row["order_id"]
@@ -165,7 +165,7 @@ class BookMachine(RuleBasedStateMachine):
         return events
 
     def shadow(self, shadow, row):
-        """Do on a fork what a record says; give its status and its events."""
+        """Execute a record on a fork; return its status and its events."""
         call = as_call(row, self.lot_wei)
         if call is None:
             return 0, []
@@ -174,7 +174,7 @@ class BookMachine(RuleBasedStateMachine):
         done = self.perform(call, shadow)
         return (done.number, []) if isinstance(done, RejectedError) else (0, done)
 
-    # ----- what would be -----
+    # ----- simulate and fork -----
 
     @rule(data=st.data())
     def simulate(self, data):
@@ -182,8 +182,8 @@ class BookMachine(RuleBasedStateMachine):
         before, fork = self.book.state_bytes(), self.book.fork()
         try:
             expected = [x for x in fork.submit(order, self.now_ms) if type(x) is Trade]
-        except RejectedError as refusal:
-            with pytest.raises(type(refusal)):
+        except RejectedError as rejection:
+            with pytest.raises(type(rejection)):
                 self.book.simulate(order, self.now_ms)
         else:
             assert self.book.simulate(order, self.now_ms) == expected
@@ -193,7 +193,7 @@ class BookMachine(RuleBasedStateMachine):
     def fork(self, data, keep):
         before, other = self.book.state_bytes(), self.book.fork()
         assert other.state_bytes() == before
-        # One of the two is driven away; the story goes on with the other one.
+        # Change one of the two, and continue with the other one.
         self.book, stray = (self.book, other) if keep else (other, self.book)
         for order in data.draw(st.lists(orders(self.lot_wei), max_size=2)):
             try:
@@ -204,10 +204,10 @@ class BookMachine(RuleBasedStateMachine):
         stray.check()
         assert self.book.state_bytes() == before
 
-    # ----- what must hold -----
+    # ----- invariants -----
 
     @invariant()
-    def events_tell_the_whole_book(self):
+    def model_equals_the_book(self):
         depth = self.book.depth()
         assert (depth.market, depth.token) == ("m", TOKEN)
         assert depth.bids == self.model.levels(Side.BUY)
@@ -225,48 +225,48 @@ class BookMachine(RuleBasedStateMachine):
         assert self.book.seq == self.book.depth().seq == self.model.seq
 
     @invariant()
-    def nothing_is_lost(self):
+    def every_wei_is_accounted_for(self):
         model, resting = self.model, sum(order.remaining for order in self.book.orders())
         accounted = resting + 2 * model.traded + model.taken_out + model.vanished
         assert model.came_in == accounted
 
     @invariant()
-    def book_agrees_with_itself(self):
+    def book_check_passes(self):
         self.book.check()
 
     # ----- one call and its model -----
 
     def perform(self, call, book=None):
-        """Make a call; let the model hear the events, or judge the refusal and give it back."""
+        """Make a call; apply the events to the model, or check and return the rejection."""
         book = self.book if book is None else book  # an empty book is false
         before = book.state_bytes()
         try:
             events = call(book)
-        except RejectedError as refusal:
-            assert book.state_bytes() == before, "a refused command changed the book"
-            self.judge(call, type(refusal))
-            return refusal
-        getattr(self, f"heard_{call.method}")(events, *call.arguments)
+        except RejectedError as rejection:
+            assert book.state_bytes() == before, "a rejected command changed the book"
+            self.judge(call, type(rejection))
+            return rejection
+        getattr(self, f"check_{call.method}")(events, *call.arguments)
         return events
 
-    def heard_submit(self, events, order, now_ms):
-        self.model.hear_order(events, order, now_ms // 1_000)
+    def check_submit(self, events, order, now_ms):
+        self.model.apply_order(events, order, now_ms // 1_000)
 
-    def heard_rest(self, events, order, now_ms):
-        self.model.hear_rest(events, order)
+    def check_rest(self, events, order, now_ms):
+        self.model.apply_rest(events, order)
 
-    def heard_cancel(self, events, order_id, now_ms, reason=RemovalReason.CANCELLED):
-        self.model.hear_removals(events, reason, [self.named(order_id, events)])
+    def check_cancel(self, events, order_id, now_ms, reason=RemovalReason.CANCELLED):
+        self.model.apply_removals(events, reason, [self.named(order_id, events)])
 
-    def heard_reduce(self, events, order_id, size, now_ms):
-        self.model.hear_reduction(events, self.named(order_id, events), size)
+    def check_reduce(self, events, order_id, size, now_ms):
+        self.model.apply_reduction(events, self.named(order_id, events), size)
 
-    def heard_replace(self, events, order_id, price, size, now_ms, post_only, policy):
+    def check_replace(self, events, order_id, price, size, now_ms, post_only, policy):
         order_id = self.named(order_id, events)
         old = self.model.resting[order_id]
         if type(events[0]) is OrderReduced and len(events) == 1:
             assert price == old.price
-            self.model.hear_reduction(events, order_id, size)
+            self.model.apply_reduction(events, order_id, size)
             return
         assert price != old.price or size >= old.remaining, "it lost its place for nothing"
         renewed = Order(
@@ -280,26 +280,26 @@ class BookMachine(RuleBasedStateMachine):
             post_only=post_only,
             self_trade=policy,
         )
-        self.model.hear_removals(events[:1], RemovalReason.REPLACED, [order_id])
-        self.model.hear_order(events[1:], renewed, now_ms // 1_000)
+        self.model.apply_removals(events[:1], RemovalReason.REPLACED, [order_id])
+        self.model.apply_order(events[1:], renewed, now_ms // 1_000)
 
-    def heard_expire(self, events, now_ms):
+    def check_expire(self, events, now_ms):
         now_s = now_ms // 1_000
         due = [x.order_id for x in self.model.orders() if 0 < x.expiration_s < now_s]
-        self.model.hear_removals(events, RemovalReason.EXPIRED, due)
+        self.model.apply_removals(events, RemovalReason.EXPIRED, due)
 
-    def heard_clear(self, events, reason=RemovalReason.CANCELLED):
-        self.model.hear_removals(events, reason, [x.order_id for x in self.model.orders()])
+    def check_clear(self, events, reason=RemovalReason.CANCELLED):
+        self.model.apply_removals(events, reason, [x.order_id for x in self.model.orders()])
 
     def named(self, order_id, events):
-        """Give the id of an order that was asked for by id or by number."""
+        """Return the id of an order named by id or number."""
         if isinstance(order_id, int) and order_id >= 2**63:
             assert isinstance(events[0].order_id, str)
             return events[0].order_id
         return order_id
 
     def judge(self, call, error):
-        """Demand that a refusal was due, where the model can tell."""
+        """Assert that a rejection was correct, if the model can decide."""
         asked, now_s = call.arguments[0], self.now_ms // 1_000
         resting = self.model.resting
         if error is DuplicateOrderError:
@@ -320,7 +320,7 @@ class BookMachine(RuleBasedStateMachine):
             self.judge_fok(asked, now_s)
 
     def judge_fok(self, order, now_s):
-        """Demand that a fill-or-kill order could not have traded whole."""
+        """Assert that a fill-or-kill order could not trade its whole size."""
         assert order.time_in_force is TimeInForce.FOK
         assert self.model.tradable(order, now_s) < order.size
 

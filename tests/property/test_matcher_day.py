@@ -56,7 +56,7 @@ class Bank:
         """Take in the events of a command, which may concern several markets."""
         for name in dict.fromkeys(event.market for event in events):
             ledger = self.books.setdefault(name, Ledger())
-            ledger.hear([event for event in events if event.market == name])
+            ledger.apply([event for event in events if event.market == name])
         for event in events:
             if isinstance(event, Trade):
                 self.pay(event)

@@ -62,7 +62,7 @@ def journey(request, tmp_path_factory):
     assert list(read(path)) == commands
     same, about = replay(path)
     assert same["state"] == state
-    assert len(commands) / 20 < same["refused"] < len(commands) * 0.7
+    assert len(commands) / 20 < same["rejected"] < len(commands) * 0.7
     return path, same, about
 
 

@@ -38,8 +38,8 @@ from clob.errors import (
     UnknownMarketError,
 )
 from clob.units import SIZE_MAX
-from tests.books import told
-from tests.matchers import buy, funded, market, opened, refused, sell
+from tests.books import event_lines
+from tests.matchers import buy, funded, market, opened, rejected, sell
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_decision_17_expiration(matcher):
         matcher.apply(sell(name, 50 if name == "met" else 55, 1, expiration_s=9))
     assert matcher.next_expiry_s == 9
     assert matcher.apply(Expire(now_ms=9_999)) == []
-    with refused(matcher, OrderExpiredError, 9, 10):
+    with rejected(matcher, OrderExpiredError, 9, 10):
         matcher.apply(sell("entry", 50, 1, expiration_s=9, now_ms=10_000))
     matcher.apply(buy("b", 50, 1, now_ms=10_000))
     (removed,) = matcher.apply(Expire(now_ms=10_000))
@@ -79,11 +79,11 @@ def test_decision_18_nonce(matcher):
     it."""
     matcher.apply(buy("low", 50, 1, nonce=1))
     matcher.apply(buy("at", 50, 1, nonce=2))
-    assert told(matcher.apply(SetNonce(maker="B", nonce=2))) == ["removed low nonce 1"]
-    with refused(matcher, NonceTooLowError, 1, 2):
+    assert event_lines(matcher.apply(SetNonce(maker="B", nonce=2))) == ["removed low nonce 1"]
+    with rejected(matcher, NonceTooLowError, 1, 2):
         matcher.apply(buy("late", 50, 1, nonce=1))
     for nonce in (0, 1, 2):
-        with refused(matcher, NonceTooLowError, 2, nonce):
+        with rejected(matcher, NonceTooLowError, 2, nonce):
             matcher.apply(SetNonce(maker="B", nonce=nonce))
 
 
@@ -93,16 +93,16 @@ def test_decision_18_nonce(matcher):
 def test_decision_24_the_token_must_belong_to_the_market(matcher):
     """The token must belong to the market: TOKEN_NOT_IN_MARKET."""
     matcher.apply(AddMarket(market=market("n")))
-    with refused(matcher, TokenNotInMarketError, "'m'", "'m-yes'", "'m-no'", "'n-yes'"):
+    with rejected(matcher, TokenNotInMarketError, "'m'", "'m-yes'", "'m-no'", "'n-yes'"):
         matcher.apply(buy("a", 50, 1, token="n-yes"))
 
 
 def test_decision_25_an_unknown_market_is_refused_and_reads_create_none(matcher):
     """Production: created by the admin, else UNKNOWN_MARKET. Reads never create."""
-    with refused(matcher, UnknownMarketError, "'n'"):
+    with rejected(matcher, UnknownMarketError, "'n'"):
         matcher.apply(buy("a", 50, 1, market="n", token="n-yes"))
     for read in (matcher.market, matcher.depth, matcher.seq, matcher.unsettled):
-        with refused(matcher, UnknownMarketError, "'n'"):
+        with rejected(matcher, UnknownMarketError, "'n'"):
             read("n")
     assert [each.id for each in matcher.markets] == ["m"]
 
@@ -146,7 +146,7 @@ def test_decision_39_self_trade(matcher_class, policy):
     ):
         matcher.apply(sell("s" + name, 50, 5, maker=name))
         events = matcher.apply(buy("b" + name, 50, 3, maker=name, self_trade=own))
-        lines[name] = [line.replace(name, "") for line in told(events)]
+        lines[name] = [line.replace(name, "") for line in event_lines(events)]
         matcher.cancel_all()
     assert lines["default"] == lines["none"] == ["trade s b 3 @ 50"]
     assert lines["order"] == lines["market"]
@@ -166,7 +166,7 @@ def test_decision_45_funds(matcher_class):
     matcher.apply(buy("a", 50, 60))
     matcher.apply(buy("b", 40, 100))
     words = ("'B'", "30 wei", "'collateral'", "31 needed", "40 reserved", "30 unsettled of 100")
-    with refused(matcher, InsufficientBalanceError, *words):
+    with rejected(matcher, InsufficientBalanceError, *words):
         matcher.apply(buy("c", 50, 63))
     matcher.apply(buy("c", 50, 61))
 
@@ -198,9 +198,9 @@ def test_decision_50_the_clock_does_not_go_back(matcher):
     now_ms // 1000 > expiration. deadlineMs refuses an order that arrives too late."""
     matcher.apply(buy("a", 50, 1, now_ms=10, deadline_ms=10))
     for command in (buy("b", 50, 1, now_ms=9), Expire(now_ms=9), Batch(commands=(), now_ms=9)):
-        with refused(matcher, ClockWentBackError, 10, 9):
+        with rejected(matcher, ClockWentBackError, 10, 9):
             matcher.apply(command)
-    with refused(matcher, DeadlinePassedError, 10, 11):
+    with rejected(matcher, DeadlinePassedError, 10, 11):
         matcher.apply(buy("b", 50, 1, now_ms=11, deadline_ms=10))
     assert matcher.now_ms == 10
 
@@ -209,7 +209,7 @@ def test_decision_52_the_smallest_size(matcher_class):
     """Market minSize 1, or 10**16 wei where trades settle."""
     assert market().min_size == 1
     matcher = opened(matcher_class, market(min_size=10**16))
-    with refused(matcher, AmountTooSmallError, 10**16, 10**16 - 1):
+    with rejected(matcher, AmountTooSmallError, 10**16, 10**16 - 1):
         matcher.apply(buy("a", 50, 10**16 - 1))
     matcher.apply(buy("a", 50, 10**16))
 
@@ -219,7 +219,7 @@ def test_decision_52_500_resting_orders_per_maker_and_market(matcher):
     matcher.apply(AddMarket(market=market("n")))
     for number in range(500):
         matcher.apply(buy(number, 50, 1, token=("m-yes", "m-no")[number % 2]))
-    with refused(matcher, TooManyOrdersError, 500):
+    with rejected(matcher, TooManyOrdersError, 500):
         matcher.apply(buy(500, 50, 1))
     matcher.apply(buy(500, 50, 1, maker="other"))
     matcher.apply(buy(501, 50, 1, market="n", token="n-yes"))
@@ -232,7 +232,7 @@ def test_decision_52_1000_trades_a_command_with_the_size_that_fits(matcher):
     """1,000 trades a command (TOO_MANY_TRADES, refused whole, with the size that would fit)."""
     for number in range(1_001):
         matcher.apply(sell(number, 50, 2 + number % 2, maker=str(number)))
-    with refused(matcher, TooManyTradesError, 1_000, 1_001, "a size of 2500 wei fits"):
+    with rejected(matcher, TooManyTradesError, 1_000, 1_001, "a size of 2500 wei fits"):
         matcher.apply(buy("b", 50, 5_000))
     assert len(trades_of(matcher.apply(buy("b", 50, 2_500)))) == 1_000
 
@@ -240,11 +240,11 @@ def test_decision_52_1000_trades_a_command_with_the_size_that_fits(matcher):
 def test_decision_52_20_orders_a_batch_and_all_are_settings(matcher):
     """20 orders a batch: all settings."""
     assert matcher.limits == Limits(orders_max=500, trades_max=1_000, batch_max=20)
-    with refused(matcher, BatchTooLargeError, 20, 21):
+    with rejected(matcher, BatchTooLargeError, 20, 21):
         matcher.batch(twenty_one())
     assert len(matcher.batch(twenty_one()[:20])) == 20
     matcher.apply(SetLimits(limits=Limits(batch_max=1)))
-    with refused(matcher, BatchTooLargeError, 1, 2):
+    with rejected(matcher, BatchTooLargeError, 1, 2):
         matcher.batch(twenty_one()[:2])
 
 

@@ -14,8 +14,8 @@ from clob.errors import (
     InvalidFeeRateError,
 )
 from clob.units import SIZE_MAX, collateral_of
-from tests.books import told
-from tests.matchers import buy, funded, market, opened, refused, sell
+from tests.books import event_lines
+from tests.matchers import buy, funded, market, opened, rejected, sell
 
 WEI = 10**18
 
@@ -131,10 +131,10 @@ def test_decision_05_amounts_that_cannot_be(matcher):
     """Zero or negative amounts, more than uint256, more than SIZE_MAX: INVALID_AMOUNT /
     AMOUNT_TOO_LARGE, with the limit in the message."""
     for size in (0, -1, -(2**256)):
-        with refused(matcher, InvalidAmountError, "1 wei or more"):
+        with rejected(matcher, InvalidAmountError, "1 wei or more"):
             matcher.apply(buy("a", 50, size))
     for size in (SIZE_MAX + 1, 2**256, 10**300):
-        with refused(matcher, AmountTooLargeError, SIZE_MAX):
+        with rejected(matcher, AmountTooLargeError, SIZE_MAX):
             matcher.apply(buy("a", 50, size))
     matcher.apply(buy("a", 50, SIZE_MAX))
 
@@ -142,12 +142,12 @@ def test_decision_05_amounts_that_cannot_be(matcher):
 def test_decision_06_what_is_left_of_a_market_order_rests(matcher):
     """Rests, as specified, unless the optional timeInForce or postOnly says otherwise."""
     matcher.apply(sell("s", 60, 5))
-    assert told(matcher.apply(buy("gtc", 99, 7)))[-1] == "added gtc 2"
+    assert event_lines(matcher.apply(buy("gtc", 99, 7)))[-1] == "added gtc 2"
     matcher.cancel("gtc")
     for tif in (TimeInForce.IOC, TimeInForce.FOK):
         matcher.apply(sell(f"s {tif!r}", 60, 5))
         if tif is TimeInForce.FOK:
-            with refused(matcher, FokNotFillableError, 5, 7):
+            with rejected(matcher, FokNotFillableError, 5, 7):
                 matcher.apply(buy("fok", 99, 7, time_in_force=tif))
         else:
             matcher.apply(buy("ioc", 99, 7, time_in_force=tif))
@@ -226,5 +226,5 @@ def test_decision_20_each_side_at_its_own_signed_rate_as_the_cap(matcher_class):
 
 def test_decision_20_at_most_1000_in(matcher):
     """At most 1000 in."""
-    with refused(matcher, InvalidFeeRateError, 1000, 1001):
+    with rejected(matcher, InvalidFeeRateError, 1000, 1001):
         matcher.apply(buy("a", 50, 1, fee_rate_bps=1001))

@@ -17,8 +17,8 @@ from clob.errors import (
     TokenNotInMarketError,
 )
 from clob.units import UINT256_MAX
-from tests.books import told
-from tests.matchers import buy, market, opened, refused, sell
+from tests.books import event_lines
+from tests.matchers import buy, market, opened, rejected, sell
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_each_market_has_two_outcome_tokens_yes_and_no(matcher):
     assert (matcher.market("m").yes, matcher.market("m").no) == ("m-yes", "m-no")
     matcher.apply(sell("yes", 50, 5, token="m-yes"))
     matcher.apply(sell("no", 50, 5, token="m-no"))
-    with refused(matcher, TokenNotInMarketError, "m-yes", "m-no", "m-maybe"):
+    with rejected(matcher, TokenNotInMarketError, "m-yes", "m-no", "m-maybe"):
         matcher.apply(sell("maybe", 50, 5, token="m-maybe"))
     # Each is traded for itself.
     assert resting_ids(matcher.apply(buy("b", 50, 9, token="m-no"))) == ["no"]
@@ -53,11 +53,11 @@ def test_they_are_erc1155_tokens_each_with_its_own_token_id(matcher):
     assert len(longest[0]) == 78
     matcher.add_market(Market(id="chain", yes=longest[0], no=longest[1]))
     matcher.apply(buy("a", 50, 5, market="chain", token=longest[0]))
-    with refused(matcher, InvalidMarketError, "differ"):
+    with rejected(matcher, InvalidMarketError, "differ"):
         matcher.add_market(Market(id="same", yes="1", no="1"))
-    with refused(matcher, InvalidMarketError, "'m'"):
+    with rejected(matcher, InvalidMarketError, "'m'"):
         matcher.add_market(Market(id="taken", yes="m-yes", no="1"))
-    with refused(matcher, TokenNotInMarketError):
+    with rejected(matcher, TokenNotInMarketError):
         matcher.apply(buy("b", 50, 5, market="chain", token="m-yes"))
 
 
@@ -125,7 +125,7 @@ def test_a_limit_order_rests_until_matched_or_cancelled(matcher):
     """A limit order states an exact price and rests in the book until matched or cancelled."""
     matcher.apply(buy("a", 37, 5))
     matcher.apply(buy("b", 37, 5))
-    assert told(matcher.apply(sell("c", 38, 5, now_ms=10**12))) == ["added c 5"]
+    assert event_lines(matcher.apply(sell("c", 38, 5, now_ms=10**12))) == ["added c 5"]
     assert matcher.order("a").status is OrderStatus.OPEN
     matcher.apply(sell("d", 37, 5, now_ms=10**12))
     matcher.apply(Cancel(order_id="b", maker="B", now_ms=10**12))
@@ -175,10 +175,10 @@ def test_prices_are_integers_in_cents_1_to_99_and_amounts_wei(matcher):
     """Prices are integers in cents, 1 to 99. Amounts are decimal strings in wei (18 decimals;
     1e18 = 1 token)."""
     for wrong in (0, 100, -1, 50.0, "50", True):
-        with refused(matcher, PriceOutOfRangeError, 1, 99):
+        with rejected(matcher, PriceOutOfRangeError, 1, 99):
             matcher.apply(buy("x", wrong, 1))
     for wrong in (0, -1, 0.5, "1", None):
-        with refused(matcher, InvalidAmountError):
+        with rejected(matcher, InvalidAmountError):
             matcher.apply(buy("x", 50, wrong))
     matcher.apply(buy("x", 50, tokens("1.000000000000000001")))
     assert format_tokens(matcher.order("x").remaining) == "1.000000000000000001"
@@ -215,12 +215,12 @@ def test_incrementing_the_nonce_cancels_all_orders_with_lower_nonces(matcher):
     for nonce in (0, 1, 2, 3):
         matcher.apply(buy(nonce, 50, 1, nonce=nonce))
         matcher.apply(buy(10 + nonce, 50, 1, nonce=nonce, maker="other"))
-    lines = told(matcher.apply(SetNonce(maker="B", nonce=2)))
+    lines = event_lines(matcher.apply(SetNonce(maker="B", nonce=2)))
     assert lines == ["removed 0 nonce 1", "removed 1 nonce 1"]
     assert [record.order.id for record in matcher.open_orders("B")] == [2, 3]
     assert len(matcher.open_orders("other")) == 4
     assert (matcher.nonce("B"), matcher.nonce("other")) == (2, 0)
-    with refused(matcher, NonceTooLowError, 2, 1):
+    with rejected(matcher, NonceTooLowError, 2, 1):
         matcher.apply(buy("late", 50, 1, nonce=1))
     matcher.apply(buy("right", 50, 1, nonce=2))
     matcher.apply(SetNonce(maker="B", nonce=UINT256_MAX))
@@ -231,18 +231,18 @@ def test_orders_past_their_expiration_are_rejected_from_matching(matcher):
     """expiration: Unix time in seconds. Orders past it are rejected from matching. -- Order"""
     matcher.apply(sell("a", 50, 1, expiration_s=10))
     matcher.apply(sell("b", 50, 1, expiration_s=10))
-    lines = told(matcher.apply(buy("in time", 50, 1, now_ms=10_999)))
+    lines = event_lines(matcher.apply(buy("in time", 50, 1, now_ms=10_999)))
     assert lines == ["trade a in time 1 @ 50", "removed a filled"]
-    lines = told(matcher.apply(buy("late", 50, 1, now_ms=11_000)))
+    lines = event_lines(matcher.apply(buy("late", 50, 1, now_ms=11_000)))
     assert lines == ["removed b expired 1", "added late 1"]
-    with refused(matcher, OrderExpiredError, 10, 11):
+    with rejected(matcher, OrderExpiredError, 10, 11):
         matcher.apply(sell("c", 50, 1, expiration_s=10, now_ms=11_000))
 
 
 @pytest.mark.parametrize("rate", [-1, 1001, 10_000, 1.0, "0", True])
 def test_fee_rate_range_of_the_order_creation_body_is_0_to_1000(matcher, rate):
     """feeRateBps: Default 0. Range 0 to 1000. -- POST /api/orders"""
-    with refused(matcher, InvalidFeeRateError, 0, 1000):
+    with rejected(matcher, InvalidFeeRateError, 0, 1000):
         matcher.apply(buy("a", 50, 1, fee_rate_bps=rate))
     for right in (0, 1000):
         matcher.apply(buy(right, 50, 1, fee_rate_bps=right))

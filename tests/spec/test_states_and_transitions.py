@@ -27,8 +27,8 @@ from clob import (
 )
 from clob.errors import NotTheMakerError, OrderExpiredError, OrderNotOpenError
 from clob.status import TRANSITIONS, Transition, Trigger
-from tests.books import told
-from tests.matchers import buy, opened, refused, sell
+from tests.books import event_lines
+from tests.matchers import buy, opened, rejected, sell
 
 OPEN, PARTIAL = OrderStatus.OPEN, OrderStatus.PARTIAL
 FILLED, CANCELLED = OrderStatus.FILLED, OrderStatus.CANCELLED
@@ -60,7 +60,7 @@ def test_order_creation_is_matched_at_once_if_prices_cross(matcher):
     """(none) | order creation | accepted | open | the order is matched at once if prices cross."""
     matcher.apply(sell("s", 50, 4))
     events = matcher.apply(buy("a", 50, 10))
-    assert told(events) == ["trade s a 4 @ 50", "removed s filled", "added a 6"]
+    assert event_lines(events) == ["trade s a 4 @ 50", "removed s filled", "added a 6"]
     assert (matcher.order("a").status, matcher.order("a").filled_amount) == (PARTIAL, 4)
 
 
@@ -96,7 +96,7 @@ def test_cancellation_by_the_maker_is_cancelled(matcher, sold):
     if sold:
         matcher.apply(sell("s", 50, sold))
     assert matcher.order("a").status is (PARTIAL if sold else OPEN)
-    with refused(matcher, NotTheMakerError, "'a'", "'S'"):
+    with rejected(matcher, NotTheMakerError, "'a'", "'S'"):
         matcher.apply(Cancel(order_id="a", maker="S"))
     (removed,) = matcher.apply(Cancel(order_id="a", maker="B"))
     assert (removed.reason, removed.remaining) == (RemovalReason.CANCELLED, 10 - sold)
@@ -109,15 +109,15 @@ def test_orders_past_their_expiration_are_rejected_from_matching(matcher):
     not shown."""
     matcher.apply(sell("met", 50, 1, expiration_s=5))
     matcher.apply(sell("swept", 60, 1, expiration_s=5))
-    assert told(matcher.apply(buy("b", 50, 1, now_ms=6_000))) == [
+    assert event_lines(matcher.apply(buy("b", 50, 1, now_ms=6_000))) == [
         "removed met expired 1",
         "added b 1",
     ]
-    assert told(matcher.apply(Expire(now_ms=6_000))) == ["removed swept expired 1"]
+    assert event_lines(matcher.apply(Expire(now_ms=6_000))) == ["removed swept expired 1"]
     for name in ("met", "swept"):
         record = matcher.order(name)
         assert (record.status, record.removal) == (CANCELLED, RemovalReason.EXPIRED)
-    with refused(matcher, OrderExpiredError):
+    with rejected(matcher, OrderExpiredError):
         matcher.apply(sell("late", 50, 1, expiration_s=5, now_ms=6_000))
 
 
@@ -136,7 +136,7 @@ def test_filled_and_cancelled_are_for_ever(matcher, command, how):
     matcher.apply(buy("x", 50, 2))
     matcher.apply(sell("s", 50, 2) if how == "filled" else Cancel(order_id="x"))
     before = matcher.order("x")
-    with refused(matcher, OrderNotOpenError, "'x'", "finished"):
+    with rejected(matcher, OrderNotOpenError, "'x'", "finished"):
         matcher.apply(command)
     matcher.apply(sell("t", 50, 2))
     assert matcher.order("x") == before
@@ -146,7 +146,7 @@ def test_an_order_that_may_not_rest_is_cancelled_without_an_event(matcher):
     """cancelled: it never rested, so nothing leaves the book."""
     matcher.apply(sell("s", 50, 4))
     events = matcher.apply(buy("i", 50, 10, time_in_force=TimeInForce.IOC))
-    assert told(events) == ["trade s i 4 @ 50", "removed s filled"]
+    assert event_lines(events) == ["trade s i 4 @ 50", "removed s filled"]
     record = matcher.order("i")
     assert (record.status, record.removal) == (CANCELLED, RemovalReason.CANCELLED)
     assert (record.filled, record.remaining) == (4, 0)

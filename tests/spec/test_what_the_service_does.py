@@ -8,7 +8,7 @@ import pytest
 
 from clob import Level, OrderAdded, Trade, format_tokens, tokens
 from clob.errors import InvalidAmountError, PriceOutOfRangeError, UnknownOrderError
-from tests.books import buy, fill_book, refused, sell, told
+from tests.books import buy, event_lines, fill_book, rejected, sell
 
 CENTS = range(1, 100)
 
@@ -69,7 +69,7 @@ def test_a_limit_order_states_an_exact_price_and_rests_until_matched(book_class)
     book = book_class()
     (added,) = book.submit(buy("a", 37, 5))
     assert (type(added), added.price, added.remaining) == (OrderAdded, 37, 5)
-    assert told(book.submit(sell("b", 38, 5))) == ["added b 5"]
+    assert event_lines(book.submit(sell("b", 38, 5))) == ["added b 5"]
     assert "a" in book
     book.submit(sell("c", 37, 5))
     assert "a" not in book
@@ -78,16 +78,16 @@ def test_a_limit_order_states_an_exact_price_and_rests_until_matched(book_class)
 def test_a_limit_order_states_an_exact_price_and_rests_until_cancelled(book_class):
     """A limit order states an exact price and rests in the book until matched or cancelled."""
     book = fill_book(book_class(), buy("a", 37, 5))
-    assert told(book.cancel("a")) == ["removed a cancelled 5"]
-    assert told(book.submit(sell("c", 37, 5))) == ["added c 5"]
-    with refused(book, UnknownOrderError):
+    assert event_lines(book.cancel("a")) == ["removed a cancelled 5"]
+    assert event_lines(book.submit(sell("c", 37, 5))) == ["added c 5"]
+    with rejected(book, UnknownOrderError):
         book.cancel("a")
 
 
 def test_a_market_order_is_a_limit_order_at_an_extreme_price(book_class):
     """A market order is a limit order at an extreme price."""
     book = fill_book(book_class(), sell("a", 40, 5), sell("b", 60, 5))
-    assert told(book.submit(buy("m", 99, 12))) == [
+    assert event_lines(book.submit(buy("m", 99, 12))) == [
         "trade a m 5 @ 40",
         "removed a filled",
         "trade b m 5 @ 60",
@@ -101,14 +101,14 @@ def test_a_market_order_is_a_limit_order_at_an_extreme_price(book_class):
 def test_buy_at_price_99_matches_any_ask(book_class, ask):
     """Buy at price 99 matches any ask."""
     book = fill_book(book_class(), sell("a", ask, 5))
-    assert told(book.submit(buy("m", 99, 5))) == [f"trade a m 5 @ {ask}", "removed a filled"]
+    assert event_lines(book.submit(buy("m", 99, 5))) == [f"trade a m 5 @ {ask}", "removed a filled"]
 
 
 @pytest.mark.parametrize("bid", CENTS)
 def test_sell_at_price_1_matches_any_bid(book_class, bid):
     """Sell at price 1 matches any bid."""
     book = fill_book(book_class(), buy("a", bid, 5))
-    assert told(book.submit(sell("m", 1, 5))) == [f"trade a m 5 @ {bid}", "removed a filled"]
+    assert event_lines(book.submit(sell("m", 1, 5))) == [f"trade a m 5 @ {bid}", "removed a filled"]
 
 
 def test_orders_may_be_filled_partially(book_class):
@@ -138,7 +138,7 @@ def test_prices_are_integers_in_cents_1_to_99(book_class):
     book = fill_book(book_class(), *(buy(price, price, 1) for price in CENTS))
     assert (len(book), book.lo, book.hi) == (99, 1, 99)
     for wrong in (0, 100, -1, 50.0, 0.5, "50"):
-        with refused(book, PriceOutOfRangeError, 1, 99):
+        with rejected(book, PriceOutOfRangeError, 1, 99):
             book.submit(buy("x", wrong, 1))
 
 
@@ -157,7 +157,7 @@ def test_amounts_are_decimal_strings_in_wei_of_18_decimals(book_class, amount, w
     assert format_tokens(int(wei)) == amount
     book = fill_book(book_class(), buy("a", 50, int(wei)))
     assert str(book.order("a").remaining) == wei
-    with refused(book, InvalidAmountError):
+    with rejected(book, InvalidAmountError):
         book.submit(buy("b", 50, wei))
 
 

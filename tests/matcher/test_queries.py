@@ -1,4 +1,4 @@
-"""What one may ask of a matcher: the answers, and that to ask changes nothing."""
+"""Queries, check, simulate, fork and replay; none of them changes the matcher."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -35,8 +35,8 @@ from clob.errors import (
     UnknownMarketError,
     UnknownOrderError,
 )
-from tests.books import told
-from tests.matchers import buy, funded, market, opened, refused, sell
+from tests.books import event_lines
+from tests.matchers import buy, funded, market, opened, rejected, sell
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def matcher(matcher_class):
     return opened(matcher_class, market(), market("n"))
 
 
-# ----- an empty one --------------------------------------------------------------------------
+# ----- empty matcher ------------------------------------------------------------------------
 
 
-def test_a_new_matcher_is_empty_and_true(matcher_class):
+def test_new_matcher_is_empty_and_truthy(matcher_class):
     matcher = matcher_class()
     assert (len(matcher), bool(matcher), matcher.now_ms) == (0, True, 0)
     assert (matcher.markets, matcher.open_orders(), matcher.balances()) == ([], [], {})
@@ -58,16 +58,16 @@ def test_a_new_matcher_is_empty_and_true(matcher_class):
     matcher.audit()
 
 
-def test_the_matcher_of_the_package_is_one_of_these():
+def test_package_matcher_uses_the_tested_engine():
     matcher = Matcher()
     matcher.add_market(market())
-    assert told(matcher.submit("m", buy("a", 50, 5).order)) == ["added a 5"]
+    assert event_lines(matcher.submit("m", buy("a", 50, 5).order)) == ["added a 5"]
 
 
 # ----- orders --------------------------------------------------------------------------------
 
 
-def test_a_record_says_all_of_an_order(matcher):
+def test_record_has_all_fields_of_an_order(matcher):
     first = buy("a", 60, 10, expiration_s=9, client_id="mine", order_hash=b"7" * 32, now_ms=5)
     matcher.apply(first)
     matcher.apply(sell("s", 50, 4, now_ms=6))
@@ -82,7 +82,7 @@ def test_a_record_says_all_of_an_order(matcher):
     assert matcher.order_by_hash(b"7" * 32) == matcher.order_by_client_id("B", "mine") == record
 
 
-def test_a_record_says_what_was_submitted_and_what_it_is_now(matcher):
+def test_record_has_submitted_and_current_terms(matcher):
     matcher.apply(sell("a", 60, 10, collateral=7))
     matcher.apply(buy("b", 60, 4))
     matcher.apply(Replace(order_id="a", price=61, size=3))
@@ -94,14 +94,14 @@ def test_a_record_says_what_was_submitted_and_what_it_is_now(matcher):
     assert matcher.order("a").filled_amount == 4 * 7 // 10
 
 
-def test_what_is_not_known_is_refused(matcher):
+def test_unknown_ids_raise(matcher):
     for ask in (
         lambda: matcher.order("a"),
         lambda: matcher.ahead("a"),
         lambda: matcher.order_by_hash(b"7" * 32),
         lambda: matcher.order_by_client_id("B", "mine"),
     ):
-        with refused(matcher, UnknownOrderError):
+        with rejected(matcher, UnknownOrderError):
             ask()
     for ask in (
         lambda: matcher.open_orders(market="x"),
@@ -110,15 +110,15 @@ def test_what_is_not_known_is_refused(matcher):
         lambda: matcher.market("x"),
         lambda: matcher.unsettled("x"),
     ):
-        with refused(matcher, UnknownMarketError, "'x'"):
+        with rejected(matcher, UnknownMarketError, "'x'"):
             ask()
-    with refused(matcher, TokenNotInMarketError, "'n-yes'"):
+    with rejected(matcher, TokenNotInMarketError, "'n-yes'"):
         matcher.depth("m", "n-yes")
     with pytest.raises(ValueError, match="0 or more"):
         matcher.depth("m", limit=-1)
 
 
-def test_open_orders_come_in_the_sequence_of_acceptance(matcher):
+def test_open_orders_are_in_order_of_acceptance(matcher):
     for order_id, where, maker in (
         *((7, "m", "B"), ("x", "n", "B"), ("a", "m", "C"), (0, "m", "B")),
         *(("z", "n", "C"), ("b", "m", "B")),
@@ -140,20 +140,20 @@ def test_open_orders_come_in_the_sequence_of_acceptance(matcher):
     assert ids() == [record.order.id for record in matcher.fork().open_orders()]
 
 
-def test_ahead_is_what_stands_in_front(matcher):
+def test_ahead_counts_orders_in_front(matcher):
     for order_id, size in (("a", 5), ("b", 7), ("c", 1)):
         matcher.apply(buy(order_id, 50, size, token="m-no"))
     assert (matcher.ahead("c").num_orders, matcher.ahead("c").size) == (2, 12)
     matcher.cancel("a")
     assert (matcher.ahead("c").num_orders, matcher.ahead("c").size) == (1, 7)
-    with refused(matcher, UnknownOrderError, "'a'"):
+    with rejected(matcher, UnknownOrderError, "'a'"):
         matcher.ahead("a")
 
 
 # ----- depth and sequence --------------------------------------------------------------------
 
 
-def test_both_tokens_of_a_market_share_one_gapless_sequence(matcher):
+def test_both_tokens_of_a_market_share_one_sequence(matcher):
     events = []
     for number in range(60):
         write, token = (buy, sell)[number % 3 == 0], ("m-yes", "m-no")[number % 2]
@@ -168,7 +168,7 @@ def test_both_tokens_of_a_market_share_one_gapless_sequence(matcher):
     assert matcher.seq("n") == 0
 
 
-def test_depth_gives_the_best_levels(matcher):
+def test_depth_limit_returns_the_best_levels(matcher):
     for price in (40, 42, 41):
         matcher.apply(buy(price, price, price))
         matcher.apply(sell(-price + 100, 100 - price, 1))
@@ -179,11 +179,11 @@ def test_depth_gives_the_best_levels(matcher):
     assert matcher.depth("m", limit=0).bids == ()
 
 
-# ----- what would be -------------------------------------------------------------------------
+# ----- trial execution ----------------------------------------------------------------------
 
 
 def world(matcher_class):
-    """Make a matcher with fees, accounts and policies, in which a lot is refused."""
+    """Return a matcher with fees, accounts and policies, which rejects many commands."""
     terms = {"funds": Funds.ACCOUNTS, "resting_fee_rate_bps": 30, "incoming_fee_rate_bps": 150}
     markets = (
         market(**terms, self_trade=SelfTrade.DECREMENT),
@@ -233,59 +233,59 @@ def draw(rng, number, now_ms):
 
 
 def outcome(matcher, command):
-    """Execute a command; give its refusal or None, and its events."""
+    """Apply a command; return its rejection or None, and its events."""
     try:
         return None, matcher.apply(command)
-    except RejectedError as refusal:
-        return refusal, []
+    except RejectedError as rejection:
+        return rejection, []
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_check_and_simulate_say_what_apply_does(matcher_class, seed):
+def test_check_and_simulate_predict_apply(matcher_class, seed):
     rng, matcher, now_ms = random.Random(seed), world(matcher_class), 1_000
-    trades = refusals = 0
+    trades = rejections = 0
     for number in range(500):
         now_ms += rng.choice((0, 10, 600))
         command = draw(rng, number, now_ms)
         before = matcher.snapshot()
-        foreseen, simulated = matcher.check(command), None
+        expected, simulated = matcher.check(command), None
         if isinstance(command, Submit):
             try:
                 simulated = matcher.simulate(command)
-            except RejectedError as refusal:
-                simulated = str(refusal)
+            except RejectedError as rejection:
+                simulated = str(rejection)
         assert matcher.snapshot() == before
         caught, events = outcome(matcher, command)
-        assert (type(foreseen), str(foreseen)) == (type(caught), str(caught)), command
+        assert (type(expected), str(expected)) == (type(caught), str(caught)), command
         if caught is not None:
-            refusals += 1
-            assert foreseen.index == caught.index
+            rejections += 1
+            assert expected.index == caught.index
             assert simulated in (None, str(caught))
             assert matcher.snapshot() == before
         elif simulated is not None:
             assert simulated == [event for event in events if isinstance(event, Trade)]
             trades += len(simulated)
     assert trades > 50
-    assert refusals > 50
+    assert rejections > 50
     matcher.audit()
 
 
-def test_simulate_takes_nothing_but_a_submission(matcher):
+def test_simulate_rejects_other_commands(matcher):
     for wrong in (None, Cancel(order_id="a"), buy("a", 50, 5).order):
-        with refused(matcher, InvalidCommandError):
+        with rejected(matcher, InvalidCommandError):
             matcher.simulate(wrong)
 
 
-def test_a_batch_that_is_not_atomic_is_checked_as_a_whole_only(matcher):
+def test_check_ignores_commands_of_a_non_atomic_batch(matcher):
     assert matcher.check(Batch(commands=(Cancel(order_id="nobody"),))) is None
-    refusal = matcher.check(Batch(commands=(Cancel(order_id="nobody"),), atomic=True))
-    assert (type(refusal), refusal.index) == (UnknownOrderError, 0)
+    rejection = matcher.check(Batch(commands=(Cancel(order_id="nobody"),), atomic=True))
+    assert (type(rejection), rejection.index) == (UnknownOrderError, 0)
 
 
 # ----- forks and streams ---------------------------------------------------------------------
 
 
-def test_a_fork_goes_its_own_way(matcher):
+def test_fork_is_independent(matcher):
     matcher.apply(buy("a", 50, 5))
     fork = matcher.fork()
     assert type(fork) is type(matcher)
@@ -302,7 +302,7 @@ def test_a_fork_goes_its_own_way(matcher):
     assert fork.order("a").status is OrderStatus.PARTIAL
 
 
-def test_the_conveniences_are_their_commands(matcher_class):
+def test_methods_equal_their_commands(matcher_class):
     one, other = matcher_class(), matcher_class()
     one.add_market(market(), 1)
     one.submit("m", buy("a", 50, 5).order, 2, client_id="c", order_hash=b"7" * 32, deadline_ms=9)
@@ -324,34 +324,34 @@ def test_the_conveniences_are_their_commands(matcher_class):
     assert one.state_hash() == other.state_hash() == one.snapshot()[-32:]
 
 
-def test_a_stream_run_again_leads_to_the_same_state(matcher_class):
+def test_replay_reaches_the_same_state(matcher_class):
     rng, matcher, commands, now_ms = random.Random(9), world(matcher_class), [], 1_000
     start = matcher.fork()
-    refusals = 0
+    rejections = 0
     for number in range(400):
         now_ms += rng.choice((0, 10, 600))
         commands.append(draw(rng, number, now_ms))
         try:
             matcher.apply(commands[-1])
         except RejectedError:
-            refusals += 1
+            rejections += 1
     replayed = start.replay(iter(commands))
     assert start.snapshot() == matcher.snapshot()
-    assert replayed.applied + sum(replayed.refused.values()) == len(commands)
-    assert sum(replayed.refused.values()) == refusals
+    assert replayed.applied + sum(replayed.rejected.values()) == len(commands)
+    assert sum(replayed.rejected.values()) == rejections
     assert replayed.events >= matcher.seq("m") + matcher.seq("n")
 
 
-def test_a_batch_gives_the_result_of_each(matcher):
+def test_batch_returns_the_result_of_each_command(matcher):
     taken = msgspec.structs.replace(buy("a", 50, 5), now_ms=77)  # its own time is not looked at
     first, second, third = matcher.batch(
         [taken, Cancel(order_id="nobody"), sell("s", 50, 2)], now_ms=9
     )
-    assert told(first) == ["added a 5"]
+    assert event_lines(first) == ["added a 5"]
     assert type(second) is UnknownOrderError
-    assert told(third) == ["trade a s 2 @ 50"]
+    assert event_lines(third) == ["trade a s 2 @ 50"]
     assert (matcher.now_ms, matcher.order("a").accepted_ms) == (9, 9)
-    with refused(matcher, UnknownOrderError) as caught:
+    with rejected(matcher, UnknownOrderError) as caught:
         matcher.batch([sell("t", 50, 1), Cancel(order_id="nobody")], now_ms=9, atomic=True)
     assert caught.value.index == 1
     assert matcher.open_orders()[0].order.side is Side.BUY

@@ -1,6 +1,6 @@
-"""A snapshot is the whole state: what was restored goes on as if it had never stopped.
+"""Snapshots contain the whole state: a restored matcher continues like the original.
 
-Bytes that are damaged, in whatever way, are refused by name.
+Damaged bytes are rejected with ``InvalidSnapshotError``.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ from clob import (
     TimeInForce,
 )
 from clob.errors import InvalidSnapshotError, RejectedError
+from tests.matcher.test_queries import draw, world
 from tests.matchers import buy, funded, load, market, opened, sell
-from tests.unit.test_matcher_questions import draw, world
 
 
 @pytest.fixture(scope="module", params=["python", "compiled"])
 def full(request):
-    """A matcher with a little of everything in its state, small enough to damage every bit."""
+    """A matcher with every kind of state, small enough to damage every bit."""
     terms = {"funds": Funds.ACCOUNTS, "settles": True, "incoming_fee_rate_bps": 100}
     matcher = opened(load(request.param), market(**terms), market("n"))
     funded(matcher, ("B", "S"), 100)
@@ -53,11 +53,11 @@ def full(request):
 
 
 def seal(body):
-    """Give bytes the hash that a snapshot ends with."""
+    """Append the hash that a snapshot ends with."""
     return body + hashlib.blake2b(body, digest_size=32).digest()
 
 
-def test_what_was_restored_is_the_same(full):
+def test_restored_matcher_equals_the_original(full):
     again = full.restore(full.snapshot())
     again.audit()
     assert again.snapshot() == full.snapshot()
@@ -76,7 +76,7 @@ def test_what_was_restored_is_the_same(full):
         assert ask(again) == ask(full)
 
 
-def test_both_kinds_write_the_same_bytes_and_read_each_others(full):
+def test_compiled_and_python_snapshots_are_identical(full):
     for name in ("python", "compiled"):
         other = load(name).restore(full.snapshot())
         other.audit()
@@ -84,7 +84,7 @@ def test_both_kinds_write_the_same_bytes_and_read_each_others(full):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_was_restored_goes_on_as_if_it_had_never_stopped(matcher_class, seed):
+def test_restored_matcher_continues_like_the_original(matcher_class, seed):
     rng, now_ms = random.Random(seed), 1_000
     stayed = restarted = world(matcher_class)
     for number in range(300):
@@ -96,14 +96,14 @@ def test_what_was_restored_goes_on_as_if_it_had_never_stopped(matcher_class, see
         for matcher in {id(stayed): stayed, id(restarted): restarted}.values():
             try:
                 outcomes.append(matcher.apply(command))
-            except RejectedError as refusal:
-                outcomes.append((type(refusal), str(refusal)))
+            except RejectedError as rejection:
+                outcomes.append((type(rejection), str(rejection)))
         assert outcomes[0] == outcomes[-1]
         assert len(outcomes) == 2
     assert stayed.snapshot() == restarted.snapshot()
 
 
-def test_equal_states_have_equal_bytes_whatever_led_there(matcher_class):
+def test_equal_states_have_equal_snapshots(matcher_class):
     one, other = opened(matcher_class), opened(matcher_class)
     one.apply(buy("a", 50, 5))
     one.batch([sell("s", 50, 5), Cancel(order_id="nobody"), buy("b", 40, 5)])
@@ -119,14 +119,14 @@ def test_equal_states_have_equal_bytes_whatever_led_there(matcher_class):
 # ----- damage --------------------------------------------------------------------------------
 
 
-def test_every_truncation_is_refused(full):
+def test_truncated_snapshot_is_rejected(full):
     state = full.snapshot()
     for length in range(len(state)):
         with pytest.raises(InvalidSnapshotError):
             full.restore(state[:length])
 
 
-def test_every_flipped_bit_is_refused(full):
+def test_snapshot_with_a_flipped_bit_is_rejected(full):
     state = full.snapshot()
     for place in range(len(state)):
         for bit in range(8):
@@ -136,33 +136,34 @@ def test_every_flipped_bit_is_refused(full):
                 full.restore(bytes(damaged))
 
 
-def test_bytes_that_follow_the_end_are_refused(full):
+def test_snapshot_with_trailing_bytes_is_rejected(full):
     state = full.snapshot()
     for more in (b"\0", state):
         with pytest.raises(InvalidSnapshotError):
             full.restore(state + more)
-        with pytest.raises(InvalidSnapshotError, match="follow the end"):
+        with pytest.raises(InvalidSnapshotError, match="bytes after the end"):
             full.restore(seal(state[:-32] + more))
 
 
 @pytest.mark.parametrize(
-    "wrong", [None, "", b"", b"CLOBSNAP", b"CLOBSNAP\1", 5, bytearray(b"CLOBSNAP\1"), b"\0" * 99]
+    "wrong", [None, "", b"", b"CLOBSNAP", b"CLOBSNAP\2", 5, bytearray(b"CLOBSNAP\2"), b"\0" * 99]
 )
-def test_what_is_no_snapshot_is_refused(matcher_class, wrong):
+def test_other_values_are_rejected_as_snapshots(matcher_class, wrong):
     with pytest.raises(InvalidSnapshotError) as caught:
         matcher_class.restore(wrong)
     assert caught.value.code == "INVALID_SNAPSHOT"
 
 
-def test_a_snapshot_of_another_version_is_refused(full):
+def test_snapshot_of_another_version_is_rejected(full):
     state = bytearray(full.snapshot()[:-32])
-    state[8] = 2
-    with pytest.raises(InvalidSnapshotError, match="version"):
+    state[8] = 1
+    words = r"unsupported snapshot version 1 \(expected 2\)"
+    with pytest.raises(InvalidSnapshotError, match=words):
         full.restore(seal(bytes(state)))
 
 
 def forge(matcher, values):
-    """Change every byte of a snapshot, under a right hash: a refusal, or a state that is sound."""
+    """Change every byte under a valid hash: it is rejected, or its state is consistent."""
     state, accepted = matcher.snapshot()[:-32], 0
     for place in range(9, len(state)):
         for value in values(state[place]) - {state[place]}:
@@ -177,18 +178,18 @@ def forge(matcher, values):
     return accepted
 
 
-def test_a_forged_snapshot_is_refused_or_is_a_state(full):
-    """The hash at the end finds damage, not intent: whoever writes it may write anything."""
+def test_forged_snapshot_is_rejected_or_consistent(full):
+    """The hash detects damage, not forgery: a forger can compute it."""
     # A balance, a price: much may be another number. 13 and 25 make long integers of short ones.
     assert forge(full, lambda was: {0, 1, 13, 25, 255, was ^ 1, was ^ 128, was + 1 & 255})
 
 
 @pytest.mark.long
-def test_a_forged_snapshot_is_refused_or_is_a_state_at_length(full):
+def test_forged_snapshot_is_rejected_or_consistent_exhaustively(full):
     assert forge(full, lambda was: set(range(256)))
 
 
-def test_a_time_or_a_number_beyond_63_bits_is_refused(full):
+def test_time_or_number_above_63_bits_is_rejected(full):
     state = full.snapshot()[:-32]
     long_ints = state.count(b"\5" + (2**33).to_bytes(5, "little"))
     assert long_ints >= 5  # the time of the matcher, and that of every order
@@ -201,7 +202,7 @@ def test_a_time_or_a_number_beyond_63_bits_is_refused(full):
             full.restore(seal(forged))
 
 
-def test_a_balance_beyond_a_word_of_the_chain_is_kept(matcher_class):
+def test_balance_above_256_bits_is_restored(matcher_class):
     matcher = opened(matcher_class, market(funds=Funds.ACCOUNTS))
     funded(matcher, ("S", "B"), 2**256 - 1)
     matcher.apply(sell("s", 99, 1_000))

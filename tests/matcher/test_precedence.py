@@ -1,13 +1,16 @@
-"""Of several rules that a command to a matcher breaks, the first in the order of errors refuses it.
+"""A command that breaks several rules is rejected with the first in the order of errors.
 
-What a book alone refuses is in ``test_precedence.py``; here the rules of the matcher stand among
-them, and the pairs show that both halves keep one order.
+Submissions pass the quick checks of ``clob/matcher/admission.py`` or get their error from
+``clob/matcher/rejections.py``; an admission that is too strict raises ``InvariantError`` there, one
+that is too lax accepts the command. So these tests also show that both agree.
 """
 
 import itertools
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from clob import (
     Batch,
@@ -28,8 +31,9 @@ from clob import (
     TimeInForce,
     errors,
 )
-from clob.errors import REFUSALS
-from tests.matchers import buy, funded, market, opened, refused, sell
+from clob.errors import REJECTIONS
+from clob.matcher import rejections
+from tests.matchers import buy, funded, market, opened, rejected, sell
 
 NOW_MS = 5_000
 HASH = b"\7" * 32
@@ -37,7 +41,7 @@ HASH = b"\7" * 32
 
 @pytest.fixture
 def matcher(matcher_class):
-    """A market in which there is something of everything that can be in the way."""
+    """A market in which every rule can be broken."""
     terms = {"funds": Funds.ACCOUNTS, "min_size": 4, "lot_wei": 2}
     markets = (market(**terms), market("n", **terms), market("shut", **terms))
     matcher = funded(opened(matcher_class, *markets), ("m1", "m2", "m3"), 1_000)
@@ -60,7 +64,7 @@ def matcher(matcher_class):
     return matcher
 
 
-# What is wrong, by the part of the command it is in: "." is the envelope, all else the order.
+# Fields with "." belong to the command, the others to the order.
 SUBMIT = {
     errors.InvalidTimeError: {".now_ms": -1},
     errors.ClockWentBackError: {".now_ms": 999},
@@ -89,11 +93,11 @@ SUBMIT = {
     errors.FokNotFillableError: {"time_in_force": TimeInForce.FOK, "price": 61, "size": 50},
     errors.TooManyTradesError: {"price": 62, "size": 8},
 }
-"""For each rule on a submission, what of it breaks the rule; in the order of :mod:`clob.errors`."""
+"""Fields that break each rule on a submission, in the order of :mod:`clob.errors`."""
 
 
 def submission(fields):
-    """Write a submission in which nothing is wrong but these fields."""
+    """Return a valid submission with these fields replaced."""
     command = buy("new", 60, 6, maker="m1", now_ms=NOW_MS, nonce=5)
     inside = {name: value for name, value in fields.items() if name[0] != "."}
     outside = {name[1:]: value for name, value in fields.items() if name[0] == "."}
@@ -106,7 +110,7 @@ def names(rules):
 
 
 def pairs(rules, never=()):
-    """Pairs of rules that one command can break both, the first of them first."""
+    """Return the pairs of rules that one command can break together, in order."""
     return [
         pytest.param(one, rules[one] | rules[two], id=f"{one.code}-{two.code}")
         for one, two in itertools.combinations(rules, 2)
@@ -114,20 +118,20 @@ def pairs(rules, never=()):
     ]
 
 
-def test_the_rules_here_stand_in_their_order_of_precedence():
-    precedence = list(REFUSALS.values())
+def test_rules_are_listed_in_order_of_precedence():
+    precedence = list(REJECTIONS.values())
     for rules in (SUBMIT, CHANGE, REPLACE):
         assert list(rules) == sorted(rules, key=precedence.index)
 
 
-def test_the_submission_with_nothing_wrong_is_accepted(matcher):
+def test_valid_submission_is_accepted(matcher):
     assert matcher.check(submission({})) is None
     matcher.apply(submission({}))
 
 
 @pytest.mark.parametrize(("error", "fields"), SUBMIT.items(), ids=names(SUBMIT))
-def test_each_rule_on_a_submission(matcher, error, fields):
-    submit_refused(matcher, error, fields)
+def test_each_rule_alone_rejects_a_submission(matcher, error, fields):
+    expect_submit_rejection(matcher, error, fields)
 
 
 # A fill-or-kill order never rests, and must not be post-only.
@@ -135,23 +139,69 @@ FOK_NEVER_RESTS = {"TOO_MANY_ORDERS-FOK_NOT_FILLABLE", "POST_ONLY_WOULD_CROSS-FO
 
 
 @pytest.mark.parametrize(("error", "fields"), pairs(SUBMIT, never=FOK_NEVER_RESTS))
-def test_the_first_of_two_rules_on_a_submission(matcher, error, fields):
-    submit_refused(matcher, error, fields)
+def test_first_of_two_broken_rules_rejects_a_submission(matcher, error, fields):
+    expect_submit_rejection(matcher, error, fields)
 
 
-def submit_refused(matcher, error, fields):
-    refuse_first(matcher, error, submission(fields))
+@st.composite
+def broken_rules(draw):
+    """Draw rules on a submission that can be broken together, in order of precedence."""
+    rules, fields = [], {}
+    for error in draw(st.lists(st.sampled_from(list(SUBMIT)), min_size=1, max_size=8, unique=True)):
+        names = {each.code for each in (*rules, error)}
+        if not fields.keys() & SUBMIT[error].keys() and not any(
+            set(pair.split("-")) <= names for pair in FOK_NEVER_RESTS
+        ):
+            rules.append(error)
+            fields |= SUBMIT[error]
+    return sorted(rules, key=list(SUBMIT).index), fields
 
 
-def refuse_first(matcher, error, command):
-    """Expect this refusal, and that a check says the same beforehand."""
-    foreseen = matcher.check(command)
-    with refused(matcher, error) as caught:
+@given(broken=broken_rules())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_first_of_any_broken_rules_rejects_a_submission(matcher, broken):
+    """Apply, which uses admission, and the list of rules agree on every combination."""
+    rules, fields = broken
+    expect_submit_rejection(matcher, rules[0], fields)
+
+
+TIME_RULES = (errors.InvalidTimeError, errors.ClockWentBackError)
+BOOK_RULES = (
+    errors.PostOnlyWouldCrossError,
+    errors.FokNotFillableError,
+    errors.TooManyTradesError,
+)
+
+
+@pytest.mark.parametrize("error", [e for e in SUBMIT if e not in TIME_RULES + BOOK_RULES])
+def test_list_of_rules_alone_finds_each_broken_rule(matcher, error):
+    """Also for rules that are checked by the book before admission would ask for the error."""
+    command = submission(SUBMIT[error])
+    rejection = rejections.submit_rejection(matcher._engine, command, command.order, NOW_MS)
+    assert type(rejection) is error
+
+
+@pytest.mark.parametrize("error", [None, *BOOK_RULES])
+def test_list_of_rules_finds_nothing_in_an_admitted_submission(matcher, error):
+    command = submission(SUBMIT[error] if error else {})
+    assert matcher._engine.admit(command, command.order, NOW_MS) is not None
+    with pytest.raises(errors.InvariantError):
+        rejections.submit_rejection(matcher._engine, command, command.order, NOW_MS)
+
+
+def expect_submit_rejection(matcher, error, fields):
+    expect_rejection(matcher, error, submission(fields))
+
+
+def expect_rejection(matcher, error, command):
+    """Expect this rejection, from ``check`` and from ``apply``."""
+    expected = matcher.check(command)
+    with rejected(matcher, error) as caught:
         matcher.apply(command)
-    assert (type(foreseen), str(foreseen)) == (error, str(caught.value))
+    assert (type(expected), str(expected)) == (error, str(caught.value))
 
 
-# ----- orders that are there -----------------------------------------------------------------
+# ----- known orders --------------------------------------------------------------------------
 
 CHANGE = {
     errors.InvalidTimeError: {"now_ms": 2**63},
@@ -164,7 +214,7 @@ CHANGE = {
     errors.OrderNotOpenError: {"order_id": "done"},
     errors.MarketNotOpenError: {"order_id": "frozen", "maker": "m1"},
 }
-"""For each rule on a cancel, fields that break it; a reduction and a replacement know them, too."""
+"""Fields that break each rule on a cancel; all are rules on reductions and replacements too."""
 
 SIZED = {
     errors.InvalidAmountError: {"size": 9},
@@ -190,48 +240,48 @@ REPLACE = {
     errors.PostOnlyWouldCrossError: {"post_only": True},
     errors.TooManyTradesError: {"price": 62},
 }
-"""For each rule on a replacement, fields that break it."""
+"""Fields that break each rule on a replacement."""
 
 
 @pytest.mark.parametrize(
     ("error", "fields"),
     [*zip(CHANGE, CHANGE.values(), strict=True), *pairs(CHANGE)],
 )
-def test_the_first_of_the_rules_on_a_cancel(matcher, error, fields):
+def test_first_broken_rule_rejects_a_cancel(matcher, error, fields):
     known = {"order_id": "bid", "maker": "m2", "now_ms": NOW_MS}
-    refuse_first(matcher, error, Cancel(**known | fields))
+    expect_rejection(matcher, error, Cancel(**known | fields))
 
 
 ON_REDUCE = {
-    error: (CHANGE | SIZED)[error] for error in REFUSALS.values() if error in CHANGE | SIZED
+    error: (CHANGE | SIZED)[error] for error in REJECTIONS.values() if error in CHANGE | SIZED
 }
 
-# An order that is not there has neither a lot nor a smallest size.
-NOBODY_HAS_NO_TERMS = {"INVALID_AMOUNT-UNKNOWN_ORDER", "AMOUNT_TOO_SMALL-UNKNOWN_ORDER"}
+# An unknown order has neither a lot nor a minimum size.
+NO_TERMS_WITHOUT_ORDER = {"INVALID_AMOUNT-UNKNOWN_ORDER", "AMOUNT_TOO_SMALL-UNKNOWN_ORDER"}
 
 
 @pytest.mark.parametrize(
     ("error", "fields"),
-    [*zip(ON_REDUCE, ON_REDUCE.values(), strict=True), *pairs(ON_REDUCE, NOBODY_HAS_NO_TERMS)],
+    [*zip(ON_REDUCE, ON_REDUCE.values(), strict=True), *pairs(ON_REDUCE, NO_TERMS_WITHOUT_ORDER)],
 )
-def test_the_first_of_the_rules_on_a_reduction(matcher, error, fields):
-    """All of them break the last rule as well, that a reduction must reduce."""
+def test_first_broken_rule_rejects_a_reduction(matcher, error, fields):
+    """All of them also break the last rule: the size is not reduced."""
     known = {"order_id": "bid", "maker": "m2", "size": 100, "now_ms": NOW_MS}
-    refuse_first(matcher, error, Reduce(**known | fields))
+    expect_rejection(matcher, error, Reduce(**known | fields))
 
 
-def test_a_reduction_that_does_not_reduce_is_refused_last(matcher):
+def test_size_not_reduced_is_checked_last(matcher):
     command = Reduce(order_id="bid", size=100, now_ms=NOW_MS)
-    refuse_first(matcher, errors.SizeNotReducedError, command)
+    expect_rejection(matcher, errors.SizeNotReducedError, command)
 
 
 @pytest.mark.parametrize(
     ("error", "fields"),
-    [*zip(REPLACE, REPLACE.values(), strict=True), *pairs(REPLACE, NOBODY_HAS_NO_TERMS)],
+    [*zip(REPLACE, REPLACE.values(), strict=True), *pairs(REPLACE, NO_TERMS_WITHOUT_ORDER)],
 )
-def test_the_first_of_the_rules_on_a_replacement(matcher, error, fields):
+def test_first_broken_rule_rejects_a_replacement(matcher, error, fields):
     known = {"order_id": "bid", "maker": "m2", "price": 60, "size": 102, "now_ms": NOW_MS}
-    refuse_first(matcher, error, Replace(**known | fields))
+    expect_rejection(matcher, error, Replace(**known | fields))
 
 
 # ----- the other commands --------------------------------------------------------------------
@@ -264,7 +314,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("error", "command"), OTHERS, ids=[repr(each[1])[:60] for each in OTHERS])
-def test_the_first_of_the_rules_on_other_commands(matcher, error, command):
+def test_first_broken_rule_rejects_other_commands(matcher, error, command):
     if command.now_ms == 0 and error is not errors.ClockWentBackError:
         command = msgspec.structs.replace(command, now_ms=NOW_MS)
-    refuse_first(matcher, error, command)
+    expect_rejection(matcher, error, command)

@@ -1,4 +1,4 @@
-"""Every refusal of a matcher: its class, its words (rule, value, limit), and nothing changed."""
+"""Every rejection of a matcher: its class, its message, and that nothing changed."""
 
 import msgspec
 import pytest
@@ -26,9 +26,9 @@ from clob import (
     TimeInForce,
     errors,
 )
-from clob.errors import REFUSALS
+from clob.errors import REJECTIONS
 from clob.units import SIZE_MAX, TIME_MAX
-from tests.matchers import buy, funded, market, opened, refused, sell
+from tests.matchers import buy, funded, market, opened, rejected, sell
 
 HASH = b"\7" * 32
 COVERED = market(funds=Funds.ACCOUNTS, settles=True, min_size=2, lot_wei=2)
@@ -36,7 +36,7 @@ COVERED = market(funds=Funds.ACCOUNTS, settles=True, min_size=2, lot_wei=2)
 
 @pytest.fixture
 def matcher(matcher_class):
-    """A market with accounts, a little in its books, and a trade that waits; its time is 1000."""
+    """A market with accounts, a few resting orders and a pending trade, at time 1000."""
     markets = (COVERED, market("free"), market("big", min_size=10))
     matcher = funded(opened(matcher_class, *markets), ("B", "S"), 100)
     for command in (
@@ -58,18 +58,18 @@ def matcher(matcher_class):
 
 
 def m(**fields):
-    """Describe the market ``m`` of these tests otherwise."""
+    """Return the market ``m`` of these tests with other terms."""
     return msgspec.structs.replace(COVERED, **fields)
 
 
 def sided(side):
-    """Write a submission with something for a side."""
+    """Return a submission with this side."""
     command = buy("x", 50, 2)
     return msgspec.structs.replace(command, order=msgspec.structs.replace(command.order, side=side))
 
 
 def in_big(order_id, size, *, price=50, write=buy, **fields):
-    """Write a submission to the market ``big``, which is free and has a smallest size."""
+    """Return a submission to ``big``, which has no accounts and a minimum size."""
     return write(order_id, price, size, market="big", token="big-yes", **fields)
 
 
@@ -80,17 +80,17 @@ RULES = [
     (errors.InvalidTimeError, SetNonce(maker="B", nonce=1, now_ms=1.5), ["integer", 1.5]),
     (errors.InvalidTimeError, Batch(commands=(), now_ms=None), ["integer", None]),
     (errors.ClockWentBackError, buy("x", 50, 2, now_ms=999), ["now_ms", 1_000, 999]),
-    (errors.ClockWentBackError, Cancel(order_id="bid", now_ms=0), [1_000, "not 0"]),
+    (errors.ClockWentBackError, Cancel(order_id="bid", now_ms=0), [1_000, "got 0"]),
     (errors.DeadlinePassedError, buy("x", 50, 2, deadline_ms=999), ["deadline", 999, 1_000]),
     # ----- commands
     (errors.InvalidCommandError, buy("x", 50, 2, deadline_ms="1"), ["deadline_ms", "'1'"]),
     (errors.InvalidCommandError, buy("x", 50, 2, deadline_ms=-1), ["deadline_ms", 0, TIME_MAX, -1]),
     (errors.InvalidCommandError, buy("x", 50, 2, deadline_ms=2**63), [TIME_MAX, 2**63]),
-    (errors.InvalidCommandError, buy("x", 50, 2, market=5), ["market", "text", 5]),
-    (errors.InvalidCommandError, buy("x", 50, 2, client_id=""), ["client_id", 1, 256, "not 0"]),
+    (errors.InvalidCommandError, buy("x", 50, 2, market=5), ["market", "str", 5]),
+    (errors.InvalidCommandError, buy("x", 50, 2, client_id=""), ["client_id", 1, 256, "got 0"]),
     (errors.InvalidCommandError, buy("x", 50, 2, client_id="c" * 257), [256, 257]),
     (errors.InvalidCommandError, buy("x", 50, 2, order_hash=b"7" * 31), ["order_hash", "32 bytes"]),
-    (errors.InvalidCommandError, buy("x" * 257, 50, 2), ["order id", 256, 257]),
+    (errors.InvalidCommandError, buy("x" * 257, 50, 2), ["id must", 256, 257]),
     (errors.InvalidCommandError, buy("x", 50, 2, maker="B" * 257), ["maker", 256, 257]),
     (errors.InvalidCommandError, buy("x", 50, 2, smart_wallet="B" * 257), ["smart_wallet", 257]),
     (errors.InvalidCommandError, buy("x", 50, 2, nonce=-1), ["nonce", "2**256 - 1", -1]),
@@ -98,7 +98,7 @@ RULES = [
     (errors.InvalidCommandError, buy("x", 50, 2, collateral=-1), ["collateral", "2**256 - 1", -1]),
     (errors.InvalidCommandError, buy("x", 50, 2, collateral=2**256), ["collateral", 2**256]),
     (errors.InvalidCommandError, Submit(market="m", order="x"), ["Order", "'x'"]),
-    (errors.InvalidCommandError, Cancel(order_id="bid", maker=7), ["maker", "text", 7]),
+    (errors.InvalidCommandError, Cancel(order_id="bid", maker=7), ["maker", "str", 7]),
     (errors.InvalidCommandError, CancelAll(maker="M" * 300), ["maker", 256, 300]),
     (errors.InvalidCommandError, SetNonce(maker="B", nonce=2**256), ["nonce", 2**256]),
     (errors.InvalidCommandError, SetMode(market="m", mode="open"), ["mode", "Mode", "'open'"]),
@@ -106,16 +106,16 @@ RULES = [
     (
         errors.InvalidCommandError,
         SetLimits(limits=Limits(orders_max=0)),
-        ["orders_max", 1, "not 0"],
+        ["orders_max", 1, "got 0"],
     ),
     (errors.InvalidCommandError, SetLimits(limits=Limits(trades_max=2**63)), ["trades_max", 2**63]),
-    (errors.InvalidCommandError, SetBalance(wallet=1, asset="a", amount=1), ["wallet", "not 1"]),
-    (errors.InvalidCommandError, SetBalance(wallet="W", asset="", amount=1), ["asset", "not 0"]),
+    (errors.InvalidCommandError, SetBalance(wallet=1, asset="a", amount=1), ["wallet", "got 1"]),
+    (errors.InvalidCommandError, SetBalance(wallet="W", asset="", amount=1), ["asset", "got 0"]),
     (errors.InvalidCommandError, SetBalance(wallet="W", asset="a", amount=-1), ["amount", -1]),
     (errors.InvalidCommandError, SetBalance(wallet="W", asset="a", amount=2**256), [2**256]),
     (errors.InvalidCommandError, Settled(market="m", trades=[2]), ["trades", "tuple", "[2]"]),
     (errors.InvalidCommandError, Settled(market="m", trades=(2, 2)), ["twice"]),
-    (errors.InvalidCommandError, SettleFailed(market="m", trade=2, reason=0), ["reason", "not 0"]),
+    (errors.InvalidCommandError, SettleFailed(market="m", trade=2, reason=0), ["reason", "got 0"]),
     (errors.InvalidCommandError, Batch(commands=[]), ["tuple"]),
     (errors.InvalidCommandError, Batch(commands=(), atomic=1), ["True or False"]),
     (
@@ -131,12 +131,12 @@ RULES = [
     (errors.InvalidCommandError, Settled(market="m", trades=("2",)), ["trade", "seq", "'2'"]),
     (errors.InvalidCommandError, SettleFailed(market="m", trade=2.0), ["trade", "seq", "2.0"]),
     (errors.InvalidCommandError, Batch(commands=(buy("x", 50, 2, now_ms=-1),)), ["now_ms", -1]),
-    (errors.BatchTooLargeError, Batch(commands=()), [1, 20, "not 0"]),
+    (errors.BatchTooLargeError, Batch(commands=()), [1, 20, "got 0"]),
     (errors.BatchTooLargeError, Batch(commands=(Cancel(order_id="x"),) * 21), [20, 21]),
     # ----- markets
     (errors.InvalidMarketError, AddMarket(market="m"), ["Market", "'m'"]),
-    (errors.InvalidMarketError, AddMarket(market=market("x", id="")), ["id", "not 0"]),
-    (errors.InvalidMarketError, AddMarket(market=market("x", yes=101)), ["yes", "text", 101]),
+    (errors.InvalidMarketError, AddMarket(market=market("x", id="")), ["id", "got 0"]),
+    (errors.InvalidMarketError, AddMarket(market=market("x", yes=101)), ["yes", "str", 101]),
     (errors.InvalidMarketError, AddMarket(market=market("x", no="n" * 257)), ["no", 256, 257]),
     (errors.InvalidMarketError, AddMarket(market=market("x", no="x-yes")), ["differ", "'x-yes'"]),
     (errors.InvalidMarketError, AddMarket(market=market("x", collateral="x-no")), ["differ"]),
@@ -144,7 +144,7 @@ RULES = [
     (
         errors.InvalidMarketError,
         AddMarket(market=market("x", no="", funds=Funds.ACCOUNTS)),
-        ["no must", 1, 256, "Funds.ACCOUNTS", "not 0"],
+        ["no must", 1, 256, "Funds.ACCOUNTS", "got 0"],
     ),
     (errors.InvalidMarketError, AddMarket(market=market("x", mode=0)), ["mode", "Mode", 0]),
     (errors.InvalidMarketError, AddMarket(market=market("x", funds=1)), ["funds", "Funds", 1]),
@@ -164,10 +164,10 @@ RULES = [
     (errors.InvalidMarketError, AddMarket(market=market("x", settles=1)), ["settles", 1]),
     (errors.InvalidMarketError, AddMarket(market=market("x", settles=True)), ["Funds.ACCOUNTS"]),
     (errors.InvalidMarketError, AddMarket(market=market("x", fee_wallet="")), ["fee_wallet"]),
-    (errors.InvalidMarketError, SetMarket(market=m(lot_wei=1)), ["lot_wei", "stays 2", "not 1"]),
+    (errors.InvalidMarketError, SetMarket(market=m(lot_wei=1)), ["lot_wei", "it is 2", "got 1"]),
     (errors.InvalidMarketError, SetMarket(market=m(no="other")), ["no of", "'m-no'", "'other'"]),
-    (errors.InvalidMarketError, SetMarket(market=m(mode=Mode.HALTED)), ["mode", "stays Mode.OPEN"]),
-    (errors.InvalidMarketError, SetMarket(market=m(settles=False)), ["settles", "stays True"]),
+    (errors.InvalidMarketError, SetMarket(market=m(mode=Mode.HALTED)), ["mode", "it is Mode.OPEN"]),
+    (errors.InvalidMarketError, SetMarket(market=m(settles=False)), ["settles", "it is True"]),
     (errors.MarketExistsError, AddMarket(market=market("m")), ["'m'", "already"]),
     (errors.UnknownMarketError, buy("x", 50, 2, market="x"), ["'x'"]),
     (errors.UnknownMarketError, SetMarket(market=market("x")), ["'x'"]),
@@ -182,26 +182,26 @@ RULES = [
     (
         errors.InvalidInstructionError,
         buy("x", 50, 2, post_only=True, time_in_force=TimeInForce.IOC),
-        ["post-only", "TimeInForce.IOC"],
+        ["post_only", "TimeInForce.IOC"],
     ),
     (
         errors.InvalidInstructionError,
         Replace(order_id="bid", price=40, size=2, self_trade="none"),
         ["self_trade", "'none'"],
     ),
-    (errors.InvalidSideError, sided(0), ["Side.BUY or Side.SELL", "not 0"]),
-    (errors.InvalidOrderIdError, buy("", 50, 2), ["order id", 1, 0]),
+    (errors.InvalidSideError, sided(0), ["Side.BUY or Side.SELL", "got 0"]),
+    (errors.InvalidOrderIdError, buy("", 50, 2), ["order id", 1, "''"]),
     (errors.InvalidOrderIdError, buy(2**63, 50, 2), ["order id", 2**63 - 1, 2**63]),
     (errors.InvalidOrderIdError, Cancel(order_id=2**64), ["order id", 2**64]),
-    (errors.InvalidOwnerError, buy("x", 50, 2, maker=None), ["maker", "text", None]),
+    (errors.InvalidOwnerError, buy("x", 50, 2, maker=None), ["maker", "str", None]),
     (errors.TokenNotInMarketError, buy("x", 50, 2, token="t"), ["'m-yes'", "'m-no'", "'t'"]),
     (errors.PriceOutOfRangeError, buy("x", 100, 2), ["price", 1, 99, 100]),
-    (errors.PriceOutOfRangeError, Replace(order_id="bid", price=0, size=2), [1, 99, "not 0"]),
-    (errors.InvalidAmountError, buy("x", 50, 0), ["size", "1 wei or more", "not 0"]),
-    (errors.InvalidAmountError, buy("x", 50, 5), ["lot of 2 wei", "not 5", "4 or 6"]),
-    (errors.InvalidAmountError, Reduce(order_id="bid", size=5), ["lot of 2 wei", "not 5"]),
+    (errors.PriceOutOfRangeError, Replace(order_id="bid", price=0, size=2), [1, 99, "got 0"]),
+    (errors.InvalidAmountError, buy("x", 50, 0), ["size", "1 wei or more", "got 0"]),
+    (errors.InvalidAmountError, buy("x", 50, 5), ["lot of 2 wei", "got 5", "4 or 6"]),
+    (errors.InvalidAmountError, Reduce(order_id="bid", size=5), ["lot of 2 wei", "got 5"]),
     (errors.AmountTooLargeError, buy("x", 50, 2**96), ["size", SIZE_MAX, 2**96]),
-    (errors.AmountTooSmallError, in_big("x", 2), [10, "not 2"]),
+    (errors.AmountTooSmallError, in_big("x", 2), [10, "got 2"]),
     (errors.InvalidFeeRateError, buy("x", 50, 2, fee_rate_bps=1001), ["fee_rate_bps", 1000, 1001]),
     (errors.OrderExpiredError, buy("x", 50, 2, expiration_s=1, now_ms=2_000), ["second 1", 2]),
     (errors.OrderAlreadyUsedError, buy("x", 50, 2, order_hash=HASH), ["'bid'"]),
@@ -219,12 +219,16 @@ RULES = [
     (
         errors.MarketNotOpenError,
         buy("x", 50, 2, market="free", token="free-no"),
-        ["'free'", "Mode.OPEN", "not Mode.CANCEL_ONLY"],
+        ["'free'", "Mode.OPEN", "it is in Mode.CANCEL_ONLY"],
     ),
-    (errors.NonceTooLowError, buy("x", 50, 2, maker="N", nonce=4), ["nonce", 5, "not 4"]),
-    (errors.NonceTooLowError, SetNonce(maker="N", nonce=5), ["nonce", "above", "not 5"]),
+    (errors.NonceTooLowError, buy("x", 50, 2, maker="N", nonce=4), ["nonce", 5, "got 4"]),
+    (errors.NonceTooLowError, SetNonce(maker="N", nonce=5), ["nonce", "above", "got 5"]),
     (errors.SizeNotReducedError, Reduce(order_id="bid", size=10), [10]),
-    (errors.TooManyOrdersError, in_big("x", 10, maker="few"), ["2 orders", "one more"]),
+    (
+        errors.TooManyOrdersError,
+        in_big("x", 10, maker="few"),
+        ["at most 2 resting orders", "has 2"],
+    ),
     (
         errors.InsufficientBalanceError,
         buy("x", 50, 200),
@@ -242,7 +246,7 @@ RULES = [
     ),
     (errors.PostOnlyWouldCrossError, buy("x", 60, 2, post_only=True), [60]),
     (errors.FokNotFillableError, buy("x", 60, 8, time_in_force=TimeInForce.FOK), [60, 6, 8]),
-    (errors.TooManyTradesError, in_big("x", 30, price=60), ["1 trades", "not 2", "10 wei fits"]),
+    (errors.TooManyTradesError, in_big("x", 30, price=60), ["1 trades", "got 2", "10 wei fits"]),
 ]
 
 
@@ -251,29 +255,29 @@ RULES = [
     RULES,
     ids=[f"{n}-{rule[0].code}" for n, rule in enumerate(RULES)],
 )
-def test_a_refusal_says_the_rule_the_value_and_the_limit(matcher, error, command, words):
+def test_rejection_message_has_rule_value_and_limit(matcher, error, command, words):
     if command.now_ms == 0 and error is not errors.ClockWentBackError:
         command = msgspec.structs.replace(command, now_ms=1_000)
     balances, markets, limits = matcher.balances(), matcher.markets, matcher.limits
-    foreseen = matcher.check(command)
-    with refused(matcher, error, *words) as caught:
+    expected = matcher.check(command)
+    with rejected(matcher, error, *words) as caught:
         matcher.apply(command)
-    assert (type(foreseen), str(foreseen)) == (error, str(caught.value))
+    assert (type(expected), str(expected)) == (error, str(caught.value))
     assert (matcher.balances(), matcher.markets, matcher.limits) == (balances, markets, limits)
     assert caught.value.code == error.code
     assert caught.value.index is None
     assert len(str(caught.value)) < 1_000
 
 
-# What only a book alone can be asked for, or only in arrays.
-NOT_A_MATCHERS = {errors.InvalidKindError, errors.SeedWouldCrossError}
+# Rules of a book without a matcher, or of arrays.
+RULES_OF_BOOKS_ONLY = {errors.InvalidKindError, errors.SeedWouldCrossError}
 
 
-def test_every_refusal_of_a_matcher_has_a_test_here():
-    assert {rule[0] for rule in RULES} == set(REFUSALS.values()) - NOT_A_MATCHERS
+def test_every_rejection_of_a_matcher_is_tested():
+    assert {rule[0] for rule in RULES} == set(REJECTIONS.values()) - RULES_OF_BOOKS_ONLY
 
 
-def test_the_refusals_that_name_an_order_bear_its_id(matcher):
+def test_rejections_about_an_order_have_its_id(matcher):
     for command, order_id in (
         (buy("x", 50, 2, order_hash=HASH), "bid"),
         (buy("x", 50, 2, client_id="mine"), "bid"),
@@ -284,17 +288,17 @@ def test_the_refusals_that_name_an_order_bear_its_id(matcher):
         assert caught.value.order_id == order_id
 
 
-def test_an_atomic_batch_says_which_command_was_refused(matcher):
+def test_rejected_atomic_batch_has_the_index_of_its_command(matcher):
     commands = (Cancel(order_id="bid"), buy("x", 50, 2), Cancel(order_id="x", maker="S"))
     batch = Batch(commands=commands, atomic=True, now_ms=1_000)
-    foreseen = matcher.check(batch)
-    with refused(matcher, errors.NotTheMakerError) as caught:
+    expected = matcher.check(batch)
+    with rejected(matcher, errors.NotTheMakerError) as caught:
         matcher.apply(batch)
-    assert (caught.value.index, foreseen.index) == (2, 2)
-    assert str(foreseen) == str(caught.value)
+    assert (caught.value.index, expected.index) == (2, 2)
+    assert str(expected) == str(caught.value)
 
 
-def test_the_terms_of_a_market_that_may_change(matcher):
+def test_changeable_terms_of_a_market(matcher):
     changed = m(
         min_size=4,
         self_trade=SelfTrade.CANCEL_BOTH,

@@ -1,6 +1,6 @@
-"""No value whatever, in no field of no command, gets more out of a matcher than a refusal.
+"""Invalid values in every field of every command are rejected and change nothing.
 
-What is accepted must be of the right type, which the codec decides: it writes nothing else.
+Accepted commands must encode and decode, which proves the types of their fields.
 """
 
 import msgspec
@@ -32,36 +32,36 @@ from clob import (
 )
 from clob.codec import decode, encode
 from clob.errors import InvalidCommandError, InvalidOrderIdError, MatcherBusyError
-from tests.matchers import buy, funded, market, opened, refused, sell
+from tests.matchers import buy, funded, market, opened, rejected, sell
 
 TERMS = market(funds=Funds.ACCOUNTS, settles=True, lot_wei=2)
 HUGE = 10**5_000
 
 
 class Text(str):
-    """A text of another type."""
+    """A str subclass."""
 
     __slots__ = ()
 
 
 class Number(int):
-    """An integer of another type."""
+    """An int subclass."""
 
 
 class Hostile:
-    """Answers nothing but with an error."""
+    """Raises in every method."""
 
     __hash__ = None
 
-    def _refuse(self, *_):
+    def _raise(self, *_):
         raise RuntimeError("no answer")
 
-    __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __bool__ = __len__ = __repr__ = _refuse
-    __str__ = __index__ = __int__ = __iter__ = __mod__ = __and__ = _refuse
+    __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __bool__ = __len__ = __repr__ = _raise
+    __str__ = __index__ = __int__ = __iter__ = __mod__ = __and__ = _raise
 
 
 class Agreeable:
-    """Equals everything, and is true."""
+    """Equals everything, and is truthy."""
 
     def __eq__(self, other):
         return True
@@ -71,15 +71,15 @@ class Agreeable:
 
 
 class NoSubmit(Submit, frozen=True, kw_only=True, tag=True):
-    """A submission of another type."""
+    """A Submit subclass."""
 
 
 class NoCancel(Cancel, frozen=True, kw_only=True, tag=True):
-    """A cancel of another type."""
+    """A Cancel subclass."""
 
 
 class Silent(Order, frozen=True, kw_only=True, gc=False):
-    """An order that does not say its price."""
+    """An order that raises on access to its price."""
 
     def __getattribute__(self, name):
         if name == "price":
@@ -88,7 +88,7 @@ class Silent(Order, frozen=True, kw_only=True, gc=False):
 
 
 class Lying(Order, frozen=True, kw_only=True, gc=False):
-    """An order whose token is a text of another type that equals everything."""
+    """An order whose token is a str subclass that equals everything."""
 
     def __getattribute__(self, name):
         return Agreeable() if name == "token" else super().__getattribute__(name)
@@ -168,7 +168,7 @@ COMMANDS = {
 
 
 def fresh(matcher_class):
-    """Make a matcher in which every command above is right."""
+    """Return a matcher in which every command above is valid."""
     matcher = funded(opened(matcher_class, TERMS), ("B", "S"), 1_000)
     for command in (sell("ask", 60, 10), buy("taker", 60, 4), buy("bid", 40, 10)):
         matcher.apply(command)
@@ -176,7 +176,7 @@ def fresh(matcher_class):
 
 
 def spoil(command, field, value):
-    """Put a value into a field of a command, or into a field of what the command holds."""
+    """Replace a field of a command, or of the Struct it contains."""
     outer, _, inner = field.partition(".")
     if inner:
         value = msgspec.structs.replace(getattr(command, outer), **{inner: value})
@@ -184,7 +184,7 @@ def spoil(command, field, value):
 
 
 def fields_of(command):
-    """List the fields of a command, and those of the Struct it holds."""
+    """Return the fields of a command and of the Struct it contains."""
     for name in command.__struct_fields__:
         yield name
         held = getattr(command, name)
@@ -192,12 +192,12 @@ def fields_of(command):
             yield from (f"{name}.{inner}" for inner in held.__struct_fields__)
 
 
-def refusal_of(matcher, command):
-    """Execute a command; give its refusal, or None."""
+def rejection_of(matcher, command):
+    """Apply a command and return its rejection, or None."""
     try:
         matcher.apply(command)
-    except RejectedError as refusal:
-        return refusal
+    except RejectedError as rejection:
+        return rejection
     return None
 
 
@@ -205,7 +205,7 @@ FIELDS = [(name, field) for name, command in COMMANDS.items() for field in field
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_here_is_right_as_it_stands(matcher_class, name):
+def test_unmodified_commands_are_accepted(matcher_class, name):
     matcher = fresh(matcher_class)
     assert matcher.check(COMMANDS[name]) is None
     matcher.apply(COMMANDS[name])
@@ -213,17 +213,17 @@ def test_every_command_here_is_right_as_it_stands(matcher_class, name):
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_no_value_of_a_field_gets_more_than_a_refusal(matcher_class, name, field):
+def test_invalid_field_value_is_rejected_and_changes_nothing(matcher_class, name, field):
     matcher = fresh(matcher_class)
     before = matcher.snapshot()
     for what, value in VALUES.items():
         command = spoil(COMMANDS[name], field, value)
-        foreseen = matcher.check(command)
+        expected = matcher.check(command)
         assert matcher.snapshot() == before, f"to ask about {what} changed something"
-        refusal = refusal_of(matcher, command)
-        assert (type(foreseen), str(foreseen)) == (type(refusal), str(refusal)), what
-        if refusal is not None:
-            assert matcher.snapshot() == before, f"a refusal of {what} changed something"
+        rejection = rejection_of(matcher, command)
+        assert (type(expected), str(expected)) == (type(rejection), str(rejection)), what
+        if rejection is not None:
+            assert matcher.snapshot() == before, f"a rejection of {what} changed something"
             continue
         assert decode(encode(command)) == command, f"{what} was accepted"
         matcher.audit()
@@ -234,22 +234,22 @@ def test_no_value_of_a_field_gets_more_than_a_refusal(matcher_class, name, field
 
 @pytest.mark.parametrize("name", ["submit", "cancel", "reduce", "replace", "cancel all"])
 @pytest.mark.parametrize("atomic", [False, True])
-def test_no_value_of_a_field_in_a_batch_gets_more_than_a_refusal(matcher_class, name, atomic):
+def test_invalid_field_value_in_a_batch_is_rejected(matcher_class, name, atomic):
     for field in fields_of(COMMANDS[name]):
         for what, value in VALUES.items():
             matcher = fresh(matcher_class)
             spoiled = spoil(COMMANDS[name], field, value)
             alone, before = matcher.check(spoiled), matcher.snapshot()
             if field == "now_ms" and alone is not None:
-                # The time of a command in a batch counts for nothing, but must be one.
-                with refused(matcher, InvalidCommandError, "now_ms"):
+                # The time of a command in a batch is ignored, but must be valid.
+                with rejected(matcher, InvalidCommandError, "now_ms"):
                     matcher.batch([COMMANDS["cancel"], spoiled], atomic=atomic)
                 continue
             try:
                 (result,) = matcher.batch([spoiled], atomic=atomic)
-            except RejectedError as refusal:
+            except RejectedError as rejection:
                 assert atomic
-                result = refusal
+                result = rejection
             if alone is None:
                 assert isinstance(result, list), (field, what)
             else:
@@ -258,18 +258,18 @@ def test_no_value_of_a_field_in_a_batch_gets_more_than_a_refusal(matcher_class, 
 
 
 @pytest.mark.parametrize("what", VALUES)
-def test_what_is_no_command_is_refused(matcher_class, what):
+def test_other_values_are_rejected_as_commands(matcher_class, what):
     matcher = fresh(matcher_class)
     value = VALUES[what]
     if what == "command":
         return
     for wrong in (value, Batch(commands=(value,)), Batch(commands=(value,), atomic=True)):
         assert type(matcher.check(wrong)) is InvalidCommandError
-        with refused(matcher, InvalidCommandError):
+        with rejected(matcher, InvalidCommandError):
             matcher.apply(wrong)
 
 
-def test_a_command_of_another_type_is_refused(matcher_class):
+def test_subclass_of_a_command_is_rejected(matcher_class):
     matcher = fresh(matcher_class)
     for wrong in (
         NoSubmit(market="m", order=NEW.order),
@@ -277,14 +277,14 @@ def test_a_command_of_another_type_is_refused(matcher_class):
         NoCancel(order_id="nobody"),
     ):
         assert type(matcher.check(wrong)) is InvalidCommandError
-        with refused(matcher, InvalidCommandError):
+        with rejected(matcher, InvalidCommandError):
             matcher.apply(wrong)
-        with refused(matcher, InvalidCommandError):
+        with rejected(matcher, InvalidCommandError):
             matcher.batch([wrong])
 
 
 @pytest.mark.parametrize("kind", [Silent, Lying])
-def test_an_order_of_another_type_that_lies_is_refused(matcher_class, kind):
+def test_order_subclass_with_lying_fields_is_rejected(matcher_class, kind):
     matcher = fresh(matcher_class)
     order = kind(id="x", token="m-yes", maker="B", side=Side.BUY, price=50, size=2)
     with pytest.raises(RejectedError):
@@ -292,21 +292,21 @@ def test_an_order_of_another_type_that_lies_is_refused(matcher_class, kind):
     matcher.apply(NEW)
 
 
-def test_a_lone_surrogate_is_a_text_like_any_other(matcher_class):
+def test_lone_surrogates_are_accepted_in_texts(matcher_class):
     matcher = opened(matcher_class, market("\ud800"))
     wild = {"market": "\ud800", "token": "\ud800-yes", "maker": "\udfff", "client_id": "\udc80"}
     matcher.apply(buy("\ud801", 50, 2, **wild))
     assert matcher.fork().order_by_client_id("\udfff", "\udc80").order.id == "\ud801"
-    with refused(matcher, InvalidOrderIdError):
+    with rejected(matcher, InvalidOrderIdError):
         matcher.apply(buy("", 50, 2, **wild | {"client_id": "other"}))
 
 
-def test_one_call_at_a_time(matcher_class):
+def test_nested_call_is_rejected(matcher_class):
     matcher = fresh(matcher_class)
     found = []
 
     class Meddler:
-        """Uses the matcher while it is being refused by it."""
+        """Calls the matcher while the matcher reads it."""
 
         def __repr__(self):
             with pytest.raises(MatcherBusyError, match="one call at a time") as caught:
@@ -314,18 +314,18 @@ def test_one_call_at_a_time(matcher_class):
             found.append(caught.value.code)
             return "a meddler"
 
-    with refused(matcher, InvalidCommandError, "a meddler"):
+    with rejected(matcher, InvalidCommandError, "a meddler"):
         matcher.apply(SetNonce(maker=Meddler(), nonce=1))
     assert found == ["MATCHER_BUSY"]
     matcher.apply(NEW)
 
 
-def test_a_matcher_that_was_broken_off_stays_busy_until_it_is_restored(matcher_class):
+def test_interrupted_matcher_stays_busy_until_restored(matcher_class):
     matcher = fresh(matcher_class)
     saved = matcher.snapshot()
 
     class Interrupt:
-        """Breaks off what asks for it, as control-C would."""
+        """Raises KeyboardInterrupt on access."""
 
         def __repr__(self):
             raise KeyboardInterrupt
@@ -333,7 +333,7 @@ def test_a_matcher_that_was_broken_off_stays_busy_until_it_is_restored(matcher_c
     with pytest.raises(KeyboardInterrupt):
         matcher.apply(SetNonce(maker=Interrupt(), nonce=1))
     for _ in range(2):
-        with pytest.raises(MatcherBusyError, match="restore from a snapshot"):
+        with pytest.raises(MatcherBusyError, match="restore a snapshot"):
             matcher.apply(NEW)
     again = matcher_class.restore(saved)
     again.apply(NEW)

@@ -1,4 +1,4 @@
-"""The commands as methods: each does what applying the command of its name does."""
+"""The methods of a matcher: each equals applying the command of its name."""
 
 import copy
 
@@ -42,11 +42,11 @@ CALLS = {
     "settled": (("m", [2]), Settled(market="m", trades=(2,))),
     "settle_failed": (("m", 2), SettleFailed(market="m", trade=2)),
 }
-"""By method: the arguments before the time, and the command."""
+"""By method: its arguments before the time, and the equal command."""
 
 
 def traded(matcher_class):
-    """A market with a trade that waits, number 2, what rests of ``a``, which expires, and ``c``."""
+    """A market with pending trade 2, the remainder of ``a``, which expires, and ``c``."""
     matcher = opened(matcher_class, market(**TERMS))
     funded(matcher, "SB", 1_000)
     matcher.apply(sell("a", 50, 10, nonce=1, expiration_s=20))
@@ -56,7 +56,7 @@ def traded(matcher_class):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_method_is_its_command(matcher_class, name):
+def test_method_equals_its_command(matcher_class, name):
     arguments, command = CALLS[name]
     called, applied = traded(matcher_class), traded(matcher_class)
     fields = {field: getattr(command, field) for field in command.__struct_fields__}
@@ -67,7 +67,7 @@ def test_a_method_is_its_command(matcher_class, name):
     assert called.snapshot() == applied.snapshot() != traded(matcher_class).snapshot()
 
 
-def test_a_method_passes_on_what_is_optional(matcher_class):
+def test_method_passes_optional_arguments(matcher_class):
     matcher = traded(matcher_class)
     order = buy("d", 30, 5, maker="B").order
     matcher.submit("m", order, 1_000, client_id="mine", order_hash=b"h" * 32, deadline_ms=1_000)
@@ -78,7 +78,7 @@ def test_a_method_passes_on_what_is_optional(matcher_class):
     assert len(matcher.cancel_all(1_000, maker="B", market="m")) == 1
 
 
-def test_a_copy_is_a_fork_and_a_matcher_says_how_much_there_is_of_it(matcher_class):
+def test_copy_is_a_fork_and_repr_shows_counts(matcher_class):
     matcher = traded(matcher_class)
     for twin in (copy.copy(matcher), copy.deepcopy(matcher)):
         twin.cancel("a")

@@ -1,4 +1,4 @@
-"""Several commands as one: what an atomic batch does, it does whole, or nobody ever knows."""
+"""Atomic batches: all commands or none, also for state that is not visible at once."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -6,14 +6,14 @@ import pytest
 
 from clob import Batch, Cancel, CancelAll, Reduce, Rejected, Replace, Submit
 from clob.errors import UnknownOrderError
-from tests.matchers import buy, refused, sell
-from tests.unit.test_matcher_questions import draw, outcome, world
+from tests.matcher.test_queries import draw, outcome, world
+from tests.matchers import buy, rejected, sell
 
 KINDS = (Submit, Cancel, CancelAll, Reduce, Replace)
 
 
 def bundle(rng, matcher, number, now_ms):
-    """Draw commands that could each be done now, though not always one after the other."""
+    """Draw commands that are valid now one by one, but not always in sequence."""
     commands = []
     for place in range(rng.randint(1, 12)):
         command = draw(rng, rng.choice((number, 1_000 * number + place)), now_ms)
@@ -23,8 +23,8 @@ def bundle(rng, matcher, number, now_ms):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_batch_taken_back_leaves_no_trace(matcher_class, seed):
-    """A batch that ends in a refusal is tried on one of two matchers; they stay equal."""
+def test_rejected_atomic_batch_changes_nothing(matcher_class, seed):
+    """A batch that ends in a rejection is applied to one of two matchers; they stay equal."""
     rng, now_ms, taken_back, trades = random.Random(seed), 1_000, 0, 0
     tried, spared = world(matcher_class), world(matcher_class)
     for number in range(150):
@@ -32,10 +32,10 @@ def test_a_batch_taken_back_leaves_no_trace(matcher_class, seed):
         commands = bundle(rng, spared, number, now_ms)
         doomed = Batch(commands=(*commands, Cancel(order_id="nobody")), atomic=True, now_ms=now_ms)
         before = (tried.snapshot(), tried.balances(), tried.open_orders())
-        refusal, _ = outcome(tried, doomed)
-        assert refusal is not None
-        assert refusal.index <= len(commands)
-        taken_back += refusal.index > 1
+        rejection, _ = outcome(tried, doomed)
+        assert rejection is not None
+        assert rejection.index <= len(commands)
+        taken_back += rejection.index > 1
         assert (tried.snapshot(), tried.balances(), tried.open_orders()) == before
         tried.audit()
         alone = draw(rng, number, now_ms)
@@ -49,7 +49,7 @@ def test_a_batch_taken_back_leaves_no_trace(matcher_class, seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_batch_that_is_done_is_its_commands_one_after_the_other(matcher_class, seed):
+def test_executed_batch_equals_its_commands_in_sequence(matcher_class, seed):
     rng, now_ms, done = random.Random(seed), 1_000, 0
     whole, single = world(matcher_class), world(matcher_class)
     for number in range(150):
@@ -58,8 +58,8 @@ def test_a_batch_that_is_done_is_its_commands_one_after_the_other(matcher_class,
         if not commands:
             continue
         atomic = rng.random() < 0.5
-        refusal, events = outcome(whole, Batch(commands=commands, atomic=atomic, now_ms=now_ms))
-        if refusal is not None:
+        rejection, events = outcome(whole, Batch(commands=commands, atomic=atomic, now_ms=now_ms))
+        if rejection is not None:
             assert atomic
             continue
         expected = []
@@ -73,7 +73,7 @@ def test_a_batch_that_is_done_is_its_commands_one_after_the_other(matcher_class,
     assert done > 30
 
 
-def test_to_check_an_atomic_batch_executes_and_takes_it_back(matcher_class):
+def test_check_rolls_an_atomic_batch_back(matcher_class):
     matcher = world(matcher_class)
     matcher.apply(sell("s", 50, 40))
     before = matcher.snapshot()
@@ -81,9 +81,9 @@ def test_to_check_an_atomic_batch_executes_and_takes_it_back(matcher_class):
     assert matcher.check(Batch(commands=good, atomic=True)) is None
     assert matcher.snapshot() == before
     bad = Batch(commands=(*good, Cancel(order_id="nobody")), atomic=True)
-    foreseen = matcher.check(bad)
-    assert (type(foreseen), foreseen.index) == (UnknownOrderError, 3)
-    with refused(matcher, UnknownOrderError):
+    expected = matcher.check(bad)
+    assert (type(expected), expected.index) == (UnknownOrderError, 3)
+    with rejected(matcher, UnknownOrderError):
         matcher.apply(bad)
     assert matcher.snapshot() == before
     assert matcher.apply(Batch(commands=good, atomic=True))

@@ -1,6 +1,6 @@
-"""A complementary market, case by case: what it needs, what it says, what it keeps.
+"""Complementary markets: terms, events, snapshots, batches.
 
-What it does with money and priority is acted out in ``tests/matcher_scenarios``.
+Stories about priority and balances are in ``tests/matcher_scenarios``.
 """
 
 import hashlib
@@ -42,56 +42,64 @@ from clob.errors import (
     TooManyTradesError,
     UnknownTradeError,
 )
-from tests.matchers import buy, funded, load, market, opened, refused, sell
+from tests.matchers import buy, funded, load, market, opened, rejected, sell
 
 TERMS = {"complementary": True, "lot_wei": 100}
 NO = {"token": "m-no"}
 
 
 def paired(matcher_class, **terms):
-    """Open one complementary market."""
+    """Return a matcher with one complementary market."""
     return opened(matcher_class, market(**TERMS, **terms))
 
 
-# ----- what such a market needs ----------------------------------------------------------------
+# ----- terms of the market -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("terms", "words"),
     [
-        ({"lot_wei": 1}, "lot_wei must be a multiple of 100 in a complementary market, not 1"),
-        ({"lot_wei": 250}, "a multiple of 100 in a complementary market, not 250"),
-        ({"no": ""}, "no must have 1 to 256 characters in a complementary market, not 0"),
-        ({"complementary": 1}, "complementary must be True or False, not 1"),
+        ({"lot_wei": 1}, "lot_wei must be a multiple of 100 in a complementary market; got 1"),
+        ({"lot_wei": 250}, "a multiple of 100 in a complementary market; got 250"),
+        ({"no": ""}, "no must have 1 to 256 characters in a complementary market; got 0"),
+        ({"complementary": 1}, "complementary must be True or False; got 1"),
     ],
 )
-def test_a_market_that_cannot_be_is_refused(matcher_class, terms, words):
+def test_invalid_complementary_market_is_rejected(matcher_class, terms, words):
     matcher = matcher_class()
-    with refused(matcher, InvalidMarketError, words):
+    with rejected(matcher, InvalidMarketError, words):
         matcher.add_market(market(**(TERMS | terms)))
 
 
-def test_a_market_stays_what_it_is(matcher_class):
+def test_complementary_flag_cannot_change(matcher_class):
     matcher = opened(matcher_class, market(**TERMS), market("n", lot_wei=100))
-    with refused(matcher, InvalidMarketError, "complementary of market 'm' stays True, not False"):
+    with rejected(
+        matcher,
+        InvalidMarketError,
+        "complementary of market 'm' cannot change: it is True; got False",
+    ):
         matcher.set_market(market(lot_wei=100))
-    with refused(matcher, InvalidMarketError, "complementary of market 'n' stays False, not True"):
+    with rejected(
+        matcher,
+        InvalidMarketError,
+        "complementary of market 'n' cannot change: it is False; got True",
+    ):
         matcher.set_market(market("n", **TERMS))
     matcher.apply(SetMarket(market=market(min_size=500, **TERMS)))
     assert matcher.market("m").min_size == 500
 
 
-def test_without_it_the_tokens_do_not_meet(matcher_class):
+def test_tokens_of_other_markets_do_not_match(matcher_class):
     matcher = opened(matcher_class, market(lot_wei=100))
     matcher.apply(buy("a", 60, 100))
     (added,) = matcher.apply(buy("b", 99, 100, **NO))
     assert (added.token, added.price) == ("m-no", 99)
 
 
-# ----- what it says ----------------------------------------------------------------------------
+# ----- events ---------------------------------------------------------------------------------
 
 
-def test_a_mint_is_two_trades_the_incoming_orders_first(matcher_class):
+def test_mint_has_two_trades_incoming_token_first(matcher_class):
     matcher = paired(matcher_class)
     matcher.apply(buy("a", 60, 300, maker="A"))
     first, second, removed, added = matcher.apply(buy("b", 45, 500, maker="B", **NO))
@@ -114,7 +122,7 @@ def test_a_mint_is_two_trades_the_incoming_orders_first(matcher_class):
     assert matcher.seq("m") == 5
 
 
-def test_a_trade_of_one_token_is_an_ordinary_one(matcher_class):
+def test_trade_of_one_token_is_direct(matcher_class):
     matcher = paired(matcher_class)
     matcher.apply(sell("a", 40, 300, maker="A", **NO))
     trade, _ = matcher.apply(buy("b", 45, 300, maker="B", **NO))
@@ -125,7 +133,7 @@ def test_a_trade_of_one_token_is_an_ordinary_one(matcher_class):
     assert repr(trade.match_type) == "MatchType.DIRECT"
 
 
-def test_either_token_has_the_depth_of_both(matcher_class):
+def test_depth_of_each_token_includes_both(matcher_class):
     matcher = paired(matcher_class)
     for command in (
         buy("a", 40, 300),
@@ -147,58 +155,62 @@ def test_either_token_has_the_depth_of_both(matcher_class):
     assert matcher.order("b").price == 60
 
 
-def test_a_refusal_speaks_of_the_token_of_the_order(matcher_class):
+def test_rejection_uses_prices_of_the_orders_token(matcher_class):
     matcher = paired(matcher_class)
     matcher.apply(buy("a", 60, 300))
-    with refused(matcher, PostOnlyWouldCrossError, "a post-only BUY at 41 would trade at 40"):
+    with rejected(matcher, PostOnlyWouldCrossError, "a post-only BUY at 41 would trade at 40"):
         matcher.apply(buy("b", 41, 100, post_only=True, **NO))
     fok = {"time_in_force": TimeInForce.FOK}
-    with refused(matcher, FokNotFillableError, "only 300 wei can trade at 41 or better, not 400"):
+    with rejected(matcher, FokNotFillableError, "only 300 of 400 wei can trade at 41 or better"):
         matcher.apply(buy("b", 41, 400, **fok, **NO))
     matcher.apply(buy("n", 30, 100, **NO))
-    with refused(matcher, PostOnlyWouldCrossError, "a post-only BUY at 45 would trade at 40"):
+    with rejected(matcher, PostOnlyWouldCrossError, "a post-only BUY at 45 would trade at 40"):
         matcher.apply(Replace(order_id="n", price=45, size=100, post_only=True))
-    with refused(matcher, PostOnlyWouldCrossError, "a post-only SELL at 59 would trade at 60"):
+    with rejected(matcher, PostOnlyWouldCrossError, "a post-only SELL at 59 would trade at 60"):
         matcher.apply(sell("c", 59, 100, post_only=True))
 
 
 @pytest.mark.parametrize(
     ("fields", "error", "words"),
     [
-        ({"price": 0}, PriceOutOfRangeError, "price must be an integer from 1 to 99, not 0"),
-        ({"price": 100}, PriceOutOfRangeError, "from 1 to 99, not 100"),
-        ({"price": "50"}, PriceOutOfRangeError, "not '50'"),
-        ({"price": True}, PriceOutOfRangeError, "not True"),
-        ({"side": 0}, InvalidSideError, "side must be Side.BUY or Side.SELL, not 0"),
-        ({"size": 150}, InvalidAmountError, "the lot of 100 wei, not 150; nearest: 100 or 200"),
-        ({"size": 50}, InvalidAmountError, "not 50; nearest: 100"),
+        (
+            {"price": 0},
+            PriceOutOfRangeError,
+            "price must be an integer from 1 to 99 (cents); got 0",
+        ),
+        ({"price": 100}, PriceOutOfRangeError, "from 1 to 99 (cents); got 100"),
+        ({"price": "50"}, PriceOutOfRangeError, "got '50'"),
+        ({"price": True}, PriceOutOfRangeError, "got True"),
+        ({"side": 0}, InvalidSideError, "side must be Side.BUY or Side.SELL; got 0"),
+        ({"size": 150}, InvalidAmountError, "the lot of 100 wei; got 150, nearest: 100 or 200"),
+        ({"size": 50}, InvalidAmountError, "got 50, nearest: 100"),
         ({"time_in_force": 9}, InvalidInstructionError, "time_in_force must be a TimeInForce"),
-        ({"token": "x"}, TokenNotInMarketError, "has the tokens 'm-yes' and 'm-no', not 'x'"),
+        ({"token": "x"}, TokenNotInMarketError, "market 'm': 'm-yes' or 'm-no'; got 'x'"),
     ],
 )
-def test_what_cannot_be_is_refused_as_elsewhere(matcher_class, fields, error, words):
+def test_invalid_no_order_is_rejected_as_in_other_markets(matcher_class, fields, error, words):
     matcher = paired(matcher_class)
     matcher.apply(buy("a", 60, 300))
     submit = buy("b", 50, 100, **NO)
     order = msgspec.structs.replace(submit.order, **fields)
-    with refused(matcher, error, words):
+    with rejected(matcher, error, words):
         matcher.apply(msgspec.structs.replace(submit, order=order))
 
 
-def test_a_pair_counts_as_one_trade_of_an_order(matcher_class):
+def test_pair_counts_as_one_trade_of_an_order(matcher_class):
     matcher = paired(matcher_class)
     matcher.apply(SetLimits(limits=Limits(trades_max=2)))
     for name in "abc":
         matcher.apply(buy(name, 60, 100))
-    with refused(matcher, TooManyTradesError, "at most 2 trades, not 3; a size of 200 wei fits"):
+    with rejected(matcher, TooManyTradesError, "at most 2 trades; got 3, a size of 200 wei fits"):
         matcher.apply(buy("n", 40, 300, **NO))
     assert len(matcher.apply(buy("n", 40, 200, **NO))) == 6
 
 
-# ----- asking first ----------------------------------------------------------------------------
+# ----- simulate ------------------------------------------------------------------------------
 
 
-def test_what_is_foretold_is_what_happens(matcher_class):
+def test_simulate_predicts_trades(matcher_class):
     matcher = paired(matcher_class, resting_fee_rate_bps=100, incoming_fee_rate_bps=200)
     for command in (
         buy("a", 60, 300),
@@ -209,37 +221,37 @@ def test_what_is_foretold_is_what_happens(matcher_class):
         matcher.apply(command)
     before = matcher.snapshot()
     for submit in (buy("x", 55, 900, **NO), sell("x", 50, 900), buy("x", 55, 900, maker="N", **NO)):
-        foretold = matcher.simulate(submit)
+        predicted = matcher.simulate(submit)
         assert matcher.snapshot() == before
         events = matcher.fork().apply(submit)
-        assert foretold == [event for event in events if isinstance(event, Trade)]
-        assert sum(trade.match_type is not MatchType.DIRECT for trade in foretold) % 2 == 0
+        assert predicted == [event for event in events if isinstance(event, Trade)]
+        assert sum(trade.match_type is not MatchType.DIRECT for trade in predicted) % 2 == 0
     assert matcher.check(Replace(order_id="c", price=55, size=900)) is None
     crossing = Replace(order_id="c", price=30, size=100, post_only=True)
     matcher.apply(buy("n", 35, 100, **NO))
     assert "a post-only SELL at 30 would trade at 35" in str(matcher.check(crossing))
 
 
-def test_what_cannot_be_is_not_foretold_either(matcher_class):
+def test_simulate_rejects_invalid_orders(matcher_class):
     matcher = paired(matcher_class)
-    with refused(matcher, PriceOutOfRangeError, "from 1 to 99, not 0"):
+    with rejected(matcher, PriceOutOfRangeError, "from 1 to 99 (cents); got 0"):
         matcher.simulate(buy("x", 0, 100, **NO))
 
 
 # ----- makers and money ------------------------------------------------------------------------
 
 
-def test_an_order_is_covered_by_what_it_gives(matcher_class):
+def test_order_reserves_the_asset_it_pays(matcher_class):
     matcher = funded(paired(matcher_class, funds=Funds.ACCOUNTS), "AB", 1_000)
-    with refused(matcher, InsufficientBalanceError, "1000 wei of 'collateral' available, 1020"):
+    with rejected(matcher, InsufficientBalanceError, "1000 wei of 'collateral' available, 1020"):
         matcher.apply(buy("a", 51, 2_000, maker="A", **NO))
-    with refused(matcher, InsufficientBalanceError, "1000 wei of 'm-no' available, 1100 needed"):
+    with rejected(matcher, InsufficientBalanceError, "1000 wei of 'm-no' available, 1100 needed"):
         matcher.apply(sell("a", 1, 1_100, maker="A", **NO))
     matcher.apply(buy("a", 50, 2_000, maker="A", **NO))
     assert matcher.balance("A", "collateral").available == 0
 
 
-def test_a_smart_wallet_pays_for_its_half_and_is_paid_for_it(matcher_class):
+def test_smart_wallet_pays_and_receives_its_half(matcher_class):
     matcher = funded(paired(matcher_class, funds=Funds.ACCOUNTS), ("A", "B", "W"), 1_000)
     matcher.apply(buy("a", 60, 100, maker="A", smart_wallet="W"))
     matcher.apply(buy("b", 40, 100, maker="B", **NO))
@@ -253,7 +265,7 @@ def test_a_smart_wallet_pays_for_its_half_and_is_paid_for_it(matcher_class):
     assert ("", "collateral") not in matcher.balances()
 
 
-def test_the_policy_of_the_market_holds_over_both_tokens(matcher_class):
+def test_self_trade_policy_covers_both_tokens(matcher_class):
     matcher = paired(matcher_class, self_trade=SelfTrade.CANCEL_BOTH)
     matcher.apply(buy("a", 60, 300))
     (removed,) = matcher.apply(buy("b", 45, 100, **NO))
@@ -261,7 +273,7 @@ def test_the_policy_of_the_market_holds_over_both_tokens(matcher_class):
     assert matcher.order("b").removal == "self_trade"
 
 
-def test_an_incoming_order_that_its_own_ended_says_so(matcher_class):
+def test_order_ended_by_self_trade_has_that_reason(matcher_class):
     matcher = paired(matcher_class)
     matcher.apply(buy("a", 60, 300))
     matcher.apply(
@@ -282,7 +294,7 @@ def test_an_incoming_order_that_its_own_ended_says_so(matcher_class):
 
 @pytest.fixture
 def waiting(matcher_class):
-    """A market that settles: a direct trade waits as 2, a mint as 5 and 6, a merge as 9 and 10."""
+    """A market that settles, with pending trades: direct 2, mint 5 and 6, merge 9 and 10."""
     matcher = paired(matcher_class, funds=Funds.ACCOUNTS, settles=True)
     funded(matcher, "AB", 10_000)
     for command in (
@@ -298,21 +310,21 @@ def waiting(matcher_class):
     return matcher
 
 
-def test_half_of_a_pair_is_not_settled_alone(waiting):
+def test_half_of_a_pair_cannot_settle_alone(waiting):
     for trades in ((5,), (2, 6), (5, 6, 10)):
-        with refused(waiting, InvalidCommandError, "is half of a mint or a merge and is settled"):
+        with rejected(waiting, InvalidCommandError, "must settle together with"):
             waiting.settled("m", trades)
-    # The first rule in the list of errors comes first.
-    with refused(waiting, InvalidCommandError):
+    # The first rule in the order of errors.
+    with rejected(waiting, InvalidCommandError):
         waiting.settled("m", (99, 5))
-    with refused(waiting, UnknownTradeError):
+    with rejected(waiting, UnknownTradeError):
         waiting.settled("m", (99, 5, 6))
     waiting.settled("m", (6, 5, 2))
     assert waiting.unsettled("m") == [9, 10]
 
 
 @pytest.mark.parametrize("half", [9, 10])
-def test_half_of_a_pair_does_not_fail_alone(waiting, half):
+def test_failed_half_releases_both_halves(waiting, half):
     before = waiting.balance("A", "m-yes"), waiting.balance("B", "m-no")
     assert [account.unsettled for account in before] == [100, 100]
     waiting.settle_failed("m", half)
@@ -322,7 +334,7 @@ def test_half_of_a_pair_does_not_fail_alone(waiting, half):
     waiting.audit()
 
 
-def test_what_waits_is_in_the_snapshot(waiting):
+def test_snapshot_contains_pending_trades(waiting):
     for name in ("python", "compiled"):
         again = load(name).restore(waiting.snapshot())
         again.audit()
@@ -333,8 +345,8 @@ def test_what_waits_is_in_the_snapshot(waiting):
         assert again.snapshot() == other.snapshot()
 
 
-def test_halves_that_contradict_each_other_are_no_snapshot(waiting):
-    """The last bytes before the accounts are those of the halves: kind, then the other's seq."""
+def test_snapshot_with_inconsistent_halves_is_rejected(waiting):
+    """The last bytes before the accounts are type and other seq of the halves."""
     body = waiting.snapshot()[:-32]
     merges = bytes((2, 1, 10)), bytes((2, 1, 9))
     assert all(body.count(merge) == 1 for merge in merges)
@@ -350,10 +362,10 @@ def test_halves_that_contradict_each_other_are_no_snapshot(waiting):
             waiting.restore(sealed)
 
 
-# ----- several at once, and the end ------------------------------------------------------------
+# ----- batches and resolution ------------------------------------------------------------------
 
 
-def test_a_batch_that_is_taken_back_leaves_nothing(matcher_class):
+def test_rejected_atomic_batch_over_both_tokens_changes_nothing(matcher_class):
     matcher = funded(paired(matcher_class, funds=Funds.ACCOUNTS, settles=True), "BS", 10_000)
     for command in (buy("a", 60, 300), buy("n", 30, 200, **NO), sell("s", 80, 100, maker="S")):
         matcher.apply(command)
@@ -368,7 +380,7 @@ def test_a_batch_that_is_taken_back_leaves_nothing(matcher_class):
     before = matcher.snapshot()
     for length in range(1, len(steps) + 1):
         batch = Batch(commands=(*steps[:length], Cancel(order_id="nobody")), atomic=True)
-        with pytest.raises(Exception, match="there is no order 'nobody'"):
+        with pytest.raises(Exception, match="no order 'nobody'"):
             matcher.apply(batch)
         assert matcher.snapshot() == before
         matcher.audit()
@@ -378,7 +390,7 @@ def test_a_batch_that_is_taken_back_leaves_nothing(matcher_class):
     assert one.snapshot() == other.snapshot()
 
 
-def test_a_market_that_is_resolved_lets_go_of_both(matcher_class):
+def test_resolving_removes_orders_of_both_tokens(matcher_class):
     matcher = paired(matcher_class)
     for command in (
         buy("n", 40, 100, **NO),

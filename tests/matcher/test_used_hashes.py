@@ -1,4 +1,4 @@
-"""Decision 23: a signed order is executed once, and it is remembered for as long as it could count.
+"""Decision 23: a signed order is executed at most once; its hash is kept while it could be valid.
 
 "That a hash was used is forgotten only when the order can no longer be valid (expired, or nonce
 below the maker's): it is part of the state, not a cache bounded by count, because anyone can read
@@ -28,11 +28,11 @@ from clob.errors import (
     OrderExpiredError,
     UnknownOrderError,
 )
-from tests.matchers import buy, market, opened, refused, sell
+from tests.matchers import buy, market, opened, rejected, sell
 
 
 def hash_of(number):
-    """Make the hash of a signed order."""
+    """Return the hash of a signed order."""
     return number.to_bytes(32, "big")
 
 
@@ -41,19 +41,19 @@ SIGNED = buy("a", 50, 10, order_hash=HASH, nonce=3, expiration_s=100)
 STRANGER = msgspec.structs.replace(
     SIGNED, order=msgspec.structs.replace(SIGNED.order, id="b"), client_id="of a stranger"
 )
-"""The same signed order, posted again under another id."""
+"""The same signed order under another id."""
 
 
 @pytest.fixture
 def matcher(matcher_class):
-    """A matcher that remembers the details of one finished order at a time."""
+    """A matcher that keeps one finished order."""
     matcher = opened(matcher_class)
     matcher.apply(SetLimits(limits=Limits(finished_max=1)))
     return matcher
 
 
 def finish(matcher, *, ids=("x",), now_ms=0):
-    """Let other orders come and go, so that the details of those before them are let go."""
+    """Submit and cancel other orders until the earlier ones are evicted."""
     for order_id in ids:
         matcher.apply(buy(order_id, 40, 1, maker="other", now_ms=now_ms))
         matcher.apply(Cancel(order_id=order_id, now_ms=now_ms))
@@ -63,19 +63,19 @@ def again(command, *, now_ms):
     return msgspec.structs.replace(command, now_ms=now_ms)
 
 
-# ----- never a second order ------------------------------------------------------------------
+# ----- repeated orders -----------------------------------------------------------------------
 
 
-def test_while_it_rests(matcher):
+def test_resting_order_is_not_accepted_again(matcher):
     matcher.apply(SIGNED)
-    with refused(matcher, OrderAlreadyUsedError, "'a'") as caught:
+    with rejected(matcher, OrderAlreadyUsedError, "'a'") as caught:
         matcher.apply(STRANGER)
     assert caught.value.order_id == "a"
     assert matcher.is_used(HASH)
 
 
 @pytest.mark.parametrize("end", ["filled", "cancelled", "ioc"])
-def test_once_it_is_finished(matcher, end):
+def test_finished_order_is_not_accepted_again(matcher, end):
     if end == "ioc":
         order = msgspec.structs.replace(SIGNED.order, time_in_force=TimeInForce.IOC)
         matcher.apply(msgspec.structs.replace(SIGNED, order=order))
@@ -83,15 +83,15 @@ def test_once_it_is_finished(matcher, end):
         matcher.apply(SIGNED)
         matcher.apply(sell("s", 50, 10, time_in_force=TimeInForce.IOC) if end == "filled"
                       else Cancel(order_id="a"))  # fmt: skip
-    with refused(matcher, OrderAlreadyUsedError):
+    with rejected(matcher, OrderAlreadyUsedError):
         matcher.apply(STRANGER)
     finish(matcher)
-    with refused(matcher, OrderAlreadyUsedError, "details are gone") as caught:
+    with rejected(matcher, OrderAlreadyUsedError, "an order no longer kept") as caught:
         matcher.apply(STRANGER)
     assert caught.value.order_id is None
 
 
-def test_by_a_stranger_after_20_000_others(matcher_class):
+def test_evicted_order_is_not_accepted_again_from_another_maker(matcher_class):
     matcher = opened(matcher_class)
     matcher.apply(SetLimits(limits=Limits(finished_max=100)))
     matcher.apply(SIGNED)
@@ -100,81 +100,81 @@ def test_by_a_stranger_after_20_000_others(matcher_class):
         matcher.apply(buy(number, 50, 1, order_hash=hash_of(number), maker=str(number % 50)))
         matcher.cancel(number)
     for posted in (STRANGER, buy("c", 1, 99, maker="thief", order_hash=HASH)):
-        with refused(matcher, OrderAlreadyUsedError):
+        with rejected(matcher, OrderAlreadyUsedError):
             matcher.apply(posted)
     assert all(matcher.is_used(hash_of(number)) for number in range(1, 20_002))
     assert len(matcher) == 0
 
 
 @pytest.mark.parametrize("evicted", [False, True])
-def test_after_a_restart_from_a_snapshot(matcher, evicted):
+def test_order_is_not_accepted_again_after_restore(matcher, evicted):
     matcher.apply(SIGNED)
     matcher.cancel("a")
     if evicted:
         finish(matcher)
     restarted = matcher.restore(matcher.snapshot())
     assert restarted.is_used(HASH)
-    with refused(restarted, OrderAlreadyUsedError):
+    with rejected(restarted, OrderAlreadyUsedError):
         restarted.apply(STRANGER)
     finish(restarted, ids=("y", "z"))
-    with refused(restarted, OrderAlreadyUsedError):
+    with rejected(restarted, OrderAlreadyUsedError):
         restarted.apply(STRANGER)
     assert restarted.apply(Expire(now_ms=101_000)) == []
     assert not restarted.is_used(HASH)
 
 
 @pytest.mark.parametrize("evicted", [False, True])
-def test_after_its_expiry(matcher, evicted):
+def test_expired_order_is_rejected_as_expired(matcher, evicted):
     matcher.apply(SIGNED)
     if evicted:
         matcher.cancel("a")
         finish(matcher)
-    with refused(matcher, OrderAlreadyUsedError):
+    with rejected(matcher, OrderAlreadyUsedError):
         matcher.apply(again(STRANGER, now_ms=100_999))
     matcher.apply(Expire(now_ms=101_000))
     finish(matcher, ids=("y", "z"), now_ms=101_000)
     assert not matcher.is_used(HASH)
-    with refused(matcher, OrderExpiredError):
+    with rejected(matcher, OrderExpiredError):
         matcher.apply(again(STRANGER, now_ms=101_000))
 
 
 @pytest.mark.parametrize("evicted", [False, True])
-def test_after_its_nonce_was_raised(matcher, evicted):
+def test_order_below_the_nonce_is_rejected_for_its_nonce(matcher, evicted):
     matcher.apply(SIGNED)
     if evicted:
         matcher.cancel("a")
         finish(matcher)
     matcher.apply(SetNonce(maker="B", nonce=3))
-    with refused(matcher, OrderAlreadyUsedError):
+    with rejected(matcher, OrderAlreadyUsedError):
         matcher.apply(STRANGER)
     matcher.apply(SetNonce(maker="B", nonce=4))
     finish(matcher, ids=("y", "z"))
     assert not matcher.is_used(HASH)
-    with refused(matcher, NonceTooLowError):
+    with rejected(matcher, NonceTooLowError):
         matcher.apply(STRANGER)
 
 
-def test_an_order_of_a_batch_that_was_taken_back_was_not_used(matcher):
-    with refused(matcher, UnknownOrderError):
+def test_order_of_a_rolled_back_batch_is_accepted_later(matcher):
+    with rejected(matcher, UnknownOrderError):
         matcher.batch([SIGNED, Cancel(order_id="nobody")], atomic=True)
     assert not matcher.is_used(HASH)
-    with refused(matcher, OrderAlreadyUsedError):
+    with rejected(matcher, OrderAlreadyUsedError):
         matcher.batch([SIGNED, STRANGER], atomic=True)
     results = matcher.batch([SIGNED, STRANGER])
     assert [type(result) for result in results] == [list, OrderAlreadyUsedError]
 
 
-def test_a_refused_order_was_not_used(matcher):
-    with refused(matcher, InvalidCommandError):
+def test_rejected_order_is_accepted_later(matcher):
+    with rejected(matcher, InvalidCommandError):
         matcher.apply(msgspec.structs.replace(SIGNED, client_id=""))
     assert not matcher.is_used(HASH)
     matcher.apply(SIGNED)
 
 
-# ----- forgotten exactly when ----------------------------------------------------------------
+# ----- dropped hashes ------------------------------------------------------------------------
 
 
-def test_the_second_of_the_expiration_still_counts(matcher):
+def test_hash_is_kept_through_the_second_of_expiration(matcher):
     matcher.apply(SIGNED)
     matcher.cancel("a")
     finish(matcher)
@@ -186,7 +186,7 @@ def test_the_second_of_the_expiration_still_counts(matcher):
     assert matcher.next_expiry_s is None
 
 
-def test_one_that_never_expires_is_remembered_until_its_nonce_is_raised(matcher):
+def test_hash_without_expiration_is_kept_until_the_nonce_is_raised(matcher):
     matcher.apply(buy("a", 50, 1, order_hash=HASH, nonce=7))
     matcher.cancel("a")
     finish(matcher)
@@ -199,7 +199,7 @@ def test_one_that_never_expires_is_remembered_until_its_nonce_is_raised(matcher)
 
 
 @pytest.mark.parametrize("way", ["expiry", "nonce"])
-def test_what_is_let_go_after_it_became_invalid_is_not_remembered(matcher, way):
+def test_hash_of_an_invalid_order_is_not_kept_on_eviction(matcher, way):
     matcher.apply(SIGNED)
     if way == "expiry":
         matcher.apply(Expire(now_ms=101_000))
@@ -211,7 +211,7 @@ def test_what_is_let_go_after_it_became_invalid_is_not_remembered(matcher, way):
     assert matcher.snapshot() == matcher.restore(matcher.snapshot()).snapshot()
 
 
-def test_hashes_that_are_forgotten_leave_nothing_behind(matcher):
+def test_dropped_hashes_leave_no_state(matcher):
     finish(matcher)
     matcher.apply(SetNonce(maker="B", nonce=1, now_ms=10_000))
     before = matcher.snapshot()
@@ -233,16 +233,16 @@ def test_hashes_that_are_forgotten_leave_nothing_behind(matcher):
     assert abs(len(matcher.snapshot()) - len(before)) < 10
 
 
-# ----- the name its maker gives it -----------------------------------------------------------
+# ----- client ids ----------------------------------------------------------------------------
 
 NAMED = buy("a", 50, 10, client_id="mine", expiration_s=50)
 
 
-def test_the_same_client_id_and_the_same_body_is_the_same_order(matcher):
+def test_same_client_id_and_body_is_the_same_order(matcher):
     matcher.apply(NAMED)
     for order_id in ("a", "b"):
         order = msgspec.structs.replace(NAMED.order, id=order_id)
-        with refused(matcher, OrderAlreadyUsedError, "'mine'", "'a'") as caught:
+        with rejected(matcher, OrderAlreadyUsedError, "'mine'", "'a'") as caught:
             matcher.apply(msgspec.structs.replace(NAMED, order=order))
         assert caught.value.order_id == "a"
 
@@ -259,12 +259,12 @@ def test_the_same_client_id_and_the_same_body_is_the_same_order(matcher):
     ids=lambda command: type(command).__name__,
 )
 @pytest.mark.parametrize("restart", [False, True])
-def test_the_same_body_is_known_again_whatever_became_of_the_order(matcher, change, restart):
+def test_same_body_is_recognized_after_changes(matcher, change, restart):
     matcher.apply(NAMED)
     matcher.apply(change)
     if restart:
         matcher = matcher.restore(matcher.snapshot())
-    with refused(matcher, OrderAlreadyUsedError, "'mine'"):
+    with rejected(matcher, OrderAlreadyUsedError, "'mine'"):
         matcher.apply(NAMED)
 
 
@@ -285,32 +285,32 @@ def test_the_same_body_is_known_again_whatever_became_of_the_order(matcher, chan
     ],
     ids=str,
 )
-def test_the_same_client_id_and_another_body_is_a_conflict(matcher, other):
+def test_same_client_id_with_another_body_is_a_conflict(matcher, other):
     matcher.apply(NAMED)
     order = msgspec.structs.replace(NAMED.order, id="b", **other)
-    with refused(matcher, ClientIdConflictError, "'mine'", "'a'", "another") as caught:
+    with rejected(matcher, ClientIdConflictError, "'mine'", "'a'", "differs") as caught:
         matcher.apply(msgspec.structs.replace(NAMED, order=order))
     assert caught.value.order_id == "a"
 
 
-def test_the_same_client_id_in_another_market_is_a_conflict(matcher):
+def test_same_client_id_in_another_market_is_a_conflict(matcher):
     matcher.add_market(market("n"))
     matcher.apply(NAMED)
-    with refused(matcher, ClientIdConflictError):
+    with rejected(matcher, ClientIdConflictError):
         matcher.apply(buy("b", 50, 10, client_id="mine", market="n", token="n-yes"))
 
 
-def test_client_ids_are_each_makers_own(matcher):
+def test_client_ids_are_per_maker(matcher):
     matcher.apply(NAMED)
     matcher.apply(buy("b", 50, 10, client_id="mine", maker="other"))
     assert matcher.order_by_client_id("B", "mine").order.id == "a"
     assert matcher.order_by_client_id("other", "mine").order.id == "b"
 
 
-# ----- looking orders up ---------------------------------------------------------------------
+# ----- lookup --------------------------------------------------------------------------------
 
 
-def test_orders_are_found_by_hash_and_client_id_until_their_details_are_let_go(matcher):
+def test_orders_are_found_by_hash_and_client_id_until_evicted(matcher):
     matcher.apply(msgspec.structs.replace(SIGNED, client_id="mine"))
     ways = (
         lambda: matcher.order("a"),
@@ -323,15 +323,15 @@ def test_orders_are_found_by_hash_and_client_id_until_their_details_are_let_go(m
     assert {(way().client_id, way().order_hash) for way in ways} == {("mine", HASH)}
     finish(matcher)
     for way in ways:
-        with refused(matcher, UnknownOrderError):
+        with rejected(matcher, UnknownOrderError):
             way()
     assert matcher.is_used(HASH)
-    # The id and the name are free again, the hash is not.
+    # The id and the client id are free again, the hash is not.
     matcher.apply(buy("a", 50, 1, client_id="mine", order_hash=hash_of(2)))
     assert {way().order_hash for way in (ways[0], ways[2])} == {hash_of(2)}
 
 
-def test_a_lowered_limit_lets_go_of_those_that_finished_first(matcher_class):
+def test_lowered_limit_evicts_the_first_finished(matcher_class):
     matcher = opened(matcher_class)
     for number in (3, 1, 2):
         matcher.apply(buy(number, 50, 1, order_hash=hash_of(number)))
