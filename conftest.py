@@ -1,13 +1,12 @@
-"""What pytest needs beyond its settings: examples of the docs, long tests, skips that count.
+"""Extends pytest: examples in documents, long tests, and skipped tests that count as failed.
 
 README.md and docs/**/*.md are tests: every ``>>>`` in a fence marked ``python`` is run.
 
-A test marked ``long`` is left out unless the environment says ``CLOB_LONG=1`` or ``-m`` names the
-mark.
+A test marked ``long`` runs only with ``CLOB_LONG=1`` or if ``-m`` names the mark.
 
-With ``CLOB_REQUIRE_ALL=1`` a skipped test is a failed one, so that a missing compiler or data file
-cannot go unnoticed. A reason that begins with ``not here:`` says that the test makes no sense on
-this machine or this implementation, and stays a skip.
+With ``CLOB_REQUIRE_ALL=1`` a skipped test fails, so that a missing compiler or data file cannot go
+unnoticed. It stays skipped if its reason begins with ``not here:``, which marks a test that does
+not apply to this machine or implementation.
 """
 
 import doctest
@@ -20,20 +19,25 @@ from hypothesis import settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
+from clob import _build
+
 REQUIRE_ALL = os.environ.get("CLOB_REQUIRE_ALL") == "1"
 LONG = os.environ.get("CLOB_LONG") == "1"
 NOT_HERE = "not here:"
 RECURSION_LIMIT = sys.getrecursionlimit()
 
-# Not tests, and not to be imported in search of doctests.
+# Files without tests, which must not be imported in search of doctests.
 collect_ignore = ["setup.py", "docs/conf.py", "tests/typing/surface.py"]
+if not _build.SOURCE_ONLY:
+    # The compiled form of these modules is in use; tests/test_doctests.py tests their source.
+    collect_ignore += [f"{name.replace('.', '/')}.py" for name in _build.MODULES]
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS)],
     patterns=["README.md", "docs/*.md", "docs/**/*.md"],
 ).pytest()
 
-# A red build must mean the change and not the draw, so the seeds are fixed there.
+# In CI, random examples are the same in every run, so that a failure is caused by the change.
 DERANDOMIZE = os.environ.get("CI") == "true"
 settings.register_profile("short", deadline=None, derandomize=DERANDOMIZE)
 settings.register_profile(
@@ -43,7 +47,7 @@ settings.load_profile("long" if LONG else "short")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long tests out unless they were asked for."""
+    """Deselect the long tests unless they are requested."""
     if LONG or "long" in config.option.markexpr:
         return
     long = [item for item in items if item.get_closest_marker("long")]
@@ -52,24 +56,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup() -> None:
-    """Take back the recursion limit that eth-account raised, for which see clob.signing.wallet."""
+    """Restore the recursion limit that eth-account raised; see clob.signing.wallet."""
     sys.setrecursionlimit(RECURSION_LIMIT)
 
 
 def fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn a skip into a failure, unless its reason begins with ``not here:``."""
+    """Turn a skip into a failure unless its reason begins with ``not here:``."""
     if not REQUIRE_ALL or not report.skipped or hasattr(report, "wasxfail"):
         return
-    where = report.longrepr
-    reason = (where[2] if isinstance(where, tuple) else str(where)).removeprefix("Skipped: ")
+    text = report.longrepr
+    reason = (text[2] if isinstance(text, tuple) else str(text)).removeprefix("Skipped: ")
     if not reason.startswith(NOT_HERE):
         report.outcome = "failed"
-        report.longrepr = f"CLOB_REQUIRE_ALL=1, and this was skipped: {reason}"
+        report.longrepr = f"skipped, which CLOB_REQUIRE_ALL=1 does not allow: {reason}"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Look at the skips of single tests."""
+    """Check the skips of single tests."""
     report = yield
     fail_if_skipped(report)
     return report
@@ -77,7 +81,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Look at the skips of whole modules."""
+    """Check the skips of whole modules."""
     report = yield
     fail_if_skipped(report)
     return report

@@ -1,4 +1,4 @@
-"""What a type checker sees of the public names; checked by mypy, never run."""
+"""Types of the public names; mypy checks this file, nothing runs it."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, assert_type
@@ -82,7 +82,7 @@ assert_type(book.depth().bids, tuple[Level, ...])
 
 
 def size_of(event: Event) -> int:
-    """Name every kind of event; the checker sees that none is missing."""
+    """Handle every kind of event; the checker rejects a missing one."""
     match event:
         case OrderAdded(remaining=size) | OrderReduced(remaining=size):
             return assert_type(size, int)
@@ -104,7 +104,7 @@ assert_type(BACKEND, str)
 
 
 def read(body: Mapping[str, Any]) -> SignedOrder:
-    """Reading gives the class that was asked to read."""
+    """Check that ``from_json`` returns the class it is called on."""
     assert_type(SignedCancel.from_json(body), SignedCancel)
     assert_type(SignedSetNonce.from_json(body).to_command(1), SetNonce)
     return assert_type(SignedOrder.from_json(body), SignedOrder)
@@ -144,35 +144,35 @@ assert_type(Verdict(verify_batch([signed], domain)[0]), Verdict)
 
 
 def may_sign(maker: str, signer: str) -> bool:
-    """Say who may sign for whom."""
+    """Return whether a signer may sign for a maker."""
     return maker == signer
 
 
 def owns(maker: str, signer: str, signature_type: int) -> bool:
-    """Say whose proxy or safe a maker is."""
+    """Return whether the maker is a proxy or safe of the signer."""
     return maker == signer and signature_type == 1
 
 
 def is_valid(wallet: str, digest: bytes, signature: bytes) -> bool:
-    """Ask a contract wallet."""
+    """Return whether a contract wallet accepts a signature."""
     return bool(wallet and digest and signature)
 
 
-def why_refused(order: Signed) -> Verdict | str | None:
-    """See what a refusal tells."""
+def rejection_of(order: Signed) -> Verdict | str | None:
+    """Check the attributes of the errors."""
     try:
         verify(order, domain, delegates=may_sign, proxies=owns, contracts=is_valid)
-    except InvalidSignatureError as refusal:
-        assert_type(refusal.digest, bytes | None)
-        assert_type(refusal.recovered, str | None)
-        return assert_type(refusal.verdict, Verdict)
-    except InvalidFieldError as refusal:
-        return assert_type(refusal.path, str | None)
+    except InvalidSignatureError as error:
+        assert_type(error.digest, bytes | None)
+        assert_type(error.recovered, str | None)
+        return assert_type(error.verdict, Verdict)
+    except InvalidFieldError as error:
+        return assert_type(error.path, str | None)
     return None
 
 
 class Quote(Signed, frozen=True, kw_only=True):
-    """A struct of one's own."""
+    """A signed struct defined by a user."""
 
     SCHEMA: ClassVar[Schema] = Schema(
         "Quote", (ORDER.fields[1], Field("price", "uint8", "price", written=Written.NUMBER))

@@ -1,4 +1,4 @@
-"""The types of the public names are what their users are promised."""
+"""The public names have the documented types."""
 
 import subprocess
 import sys
@@ -7,9 +7,9 @@ from pathlib import Path
 SURFACE = Path(__file__).with_name("surface.py")
 
 
-def test_surface():
-    # Its own configuration, so that a user's strict mypy is what looks at it; --warn-unused-ignores
-    # is part of --strict, so that each line it ignores has to be an error.
+def test_public_names_have_the_documented_types():
+    # No configuration file: a user's strict mypy sees the same. --strict warns of unused ignores,
+    # so every ignored line must be an error.
     ran = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(SURFACE)],
         cwd=SURFACE.parent.parent.parent,
