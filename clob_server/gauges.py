@@ -5,9 +5,10 @@ from typing import Final, NamedTuple
 
 from clob_server.chain.client import Stage
 from clob_server.chain.eth.accounts import ETHER_WEI
-from clob_server.chain.messages import State
+from clob_server.chain.messages import WorkerState
+from clob_server.core.lifecycle import Phase
+from clob_server.http.server import Server
 from clob_server.log.sqlite import DATABASE
-from clob_server.service import Phase, Service
 
 
 class Shown(NamedTuple):
@@ -17,20 +18,22 @@ class Shown(NamedTuple):
     """Its name."""
     text: str
     """What it is."""
-    read: Callable[[Service], float]
+    read: Callable[[Server], float]
     """Reads it off a server that serves."""
 
 
 GAUGES: Final = (
     Shown(
-        "commands_waiting", "Commands that wait for the next batch.", lambda s: s.engine.num_waiting
+        "commands_waiting",
+        "Commands that wait for the next batch.",
+        lambda s: s.sequencer.num_queued,
     ),
-    Shown("command_seq", "The number of the last command.", lambda s: s.engine.seq),
-    Shown("markets", "Markets there are.", lambda s: len(s.exchange.matcher.markets)),
-    Shown("open_orders", "Orders that rest.", lambda s: len(s.exchange.matcher)),
-    Shown("keys", "API keys, deactivated ones included.", lambda s: len(s.exchange.registry.keys)),
+    Shown("command_seq", "The number of the last command.", lambda s: s.sequencer.seq),
+    Shown("markets", "Markets there are.", lambda s: len(s.state.matcher.markets)),
+    Shown("open_orders", "Orders that rest.", lambda s: len(s.state.matcher)),
+    Shown("keys", "API keys, deactivated ones included.", lambda s: len(s.state.registry.keys)),
     Shown("log_bytes", "The size of the log.", lambda s: log_bytes(s)),
-    Shown("ready", "1 while orders are taken.", lambda s: s.phase is Phase.READY),
+    Shown("ready", "1 while orders are taken.", lambda s: s.lifecycle.phase is Phase.READY),
     Shown("chain_up", "1 while operations can begin.", lambda s: s.chain.stage is Stage.READY),
     Shown("chain_deaths", "Deaths of the chain's processes.", lambda s: s.chain.num_deaths),
     Shown("chain_head", "The newest block.", lambda s: of_chain(s, lambda of: of.head or 0)),
@@ -98,23 +101,28 @@ GAUGES: Final = (
 """What is shown."""
 
 
-def show(service: Service) -> None:
+def show(server: Server) -> None:
     """Have the metrics of a server show all of it."""
     for shown in GAUGES:
-        service.metrics.gauge(shown.name, shown.text, reader(service, shown))
+        server.metrics.gauge(shown.name, shown.text, reader(server, shown))
+    state = server.state
+    num_accepted, num_trades = state.num_accepted, state.num_trades
+    counter = server.metrics.counter
+    counter("orders", "Orders accepted.", lambda: state.num_accepted - num_accepted)
+    counter("trades", "Trades made.", lambda: state.num_trades - num_trades)
 
 
-def reader(service: Service, shown: Shown) -> Callable[[], float]:
+def reader(server: Server, shown: Shown) -> Callable[[], float]:
     """Give what reads a value."""
-    return lambda: float(shown.read(service))
+    return lambda: float(shown.read(server))
 
 
-def of_chain(service: Service, read: Callable[[State], float]) -> float:
+def of_chain(server: Server, read: Callable[[WorkerState], float]) -> float:
     """Read a value that the chain worker has told; 0 where there is none."""
-    state = service.chain.state
+    state = server.chain.state
     return 0.0 if state is None else read(state)
 
 
-def log_bytes(service: Service) -> int:
+def log_bytes(server: Server) -> int:
     """Measure the files of the log."""
-    return sum(path.stat().st_size for path in service.folder.glob(f"{DATABASE}*"))
+    return sum(path.stat().st_size for path in server.folder.glob(f"{DATABASE}*"))

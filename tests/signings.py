@@ -1,4 +1,4 @@
-"""What tests of signatures share: both backends, the vectors, wallets, and orders at random."""
+"""Shared by the tests of signatures: backends, vectors, wallets, and random orders."""
 
 import importlib
 import importlib.util
@@ -12,18 +12,18 @@ import pytest
 from clob.signing import Domain, SignedOrder, secp
 
 BACKENDS = ("python", "compiled")
-"""The backends, by the name the tests call them."""
+"""The backends, by their names in the tests."""
 
 KEYS = tuple(f"0x{number:064x}" for number in (0xA11CE, 0xB0B, 0xCA401, 0xDA7E))
-"""Private keys that anybody may know."""
+"""Public test keys."""
 
 EXCHANGE = "0x5FbDB2315678afecb367f032d93F642f64180aa3"
 DOMAIN = Domain("clob", "1", 31337, EXCHANGE)
-"""The domain of the tests: that of the decisions."""
+"""The domain of the tests, from the decisions."""
 
 
 def load(name):
-    """Give the module of one backend; skip the test where it is not built."""
+    """Return the module of a backend; skip the test if it is not built."""
     ending = {"python": "py", "compiled": "c"}[name]
     if importlib.util.find_spec(f"clob.signing._secp_{ending}") is None:
         pytest.skip(f"the {name} backend of clob.signing is not built")
@@ -31,7 +31,7 @@ def load(name):
 
 
 def use(monkeypatch, name):
-    """Have ``clob.signing`` work through one backend; give its module."""
+    """Make ``clob.signing`` use one backend; return its module."""
     backend = load(name)
     for each in set(secp.__all__) - {"BACKEND"}:
         monkeypatch.setattr(secp, each, getattr(backend, each))
@@ -39,7 +39,7 @@ def use(monkeypatch, name):
 
 
 def vectors(group):
-    """Give a group of the signing vectors; skip the test where they are not here."""
+    """Return a group of the signing vectors; skip the test if they are missing."""
     folder = os.environ.get("CLOB_VECTORS_DIR")
     if not folder:
         pytest.skip("CLOB_VECTORS_DIR does not name the folder with signing.json")
@@ -47,14 +47,14 @@ def vectors(group):
 
 
 def address_of(key):
-    """Give the address of a private key, as eth-account has it."""
+    """Return the address of a private key, by eth-account."""
     from eth_account import Account  # noqa: PLC0415 - half a second, for those who need it
 
     return Account.from_key(key).address
 
 
 def random_order(rng: random.Random, maker, signer=None):
-    """Make an order with fields of every width, not signed."""
+    """Return an unsigned order with fields of every width."""
 
     def wide():
         return rng.getrandbits(rng.choice((1, 8, 31, 53, 64, 65, 128, 255, 256)))

@@ -89,7 +89,7 @@ def test_every_refusal_of_the_engine_is_found_by_its_number():
         for c in errors_of(errors)
         if issubclass(c, errors.RejectedError) and c is not errors.RejectedError
     ]
-    assert {c.number: c for c in rejections} == errors.REFUSALS
+    assert {c.number: c for c in rejections} == errors.REJECTIONS
 
 
 def test_commands_of_the_command_line_are_documented(capsys):

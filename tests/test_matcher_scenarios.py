@@ -1,7 +1,6 @@
-"""Acts out the stories of ``tests/matcher_scenarios`` on both kinds of matcher.
+"""Runs the stories of ``tests/matcher_scenarios`` on both kinds of matcher.
 
-Their grammar is in the README there. The stories of a book alone are in
-``tests/scenarios``; the words they share are read there.
+The README there has their grammar. Stories of a single book are in ``tests/scenarios``.
 """
 
 from pathlib import Path
@@ -42,7 +41,7 @@ from clob import (
     format_tokens,
     tokens,
 )
-from tests.books import Ledger, told, told_depth
+from tests.books import Ledger, depth_lines, event_lines
 from tests.matchers import market
 from tests.test_scenarios import Words, post_only, read_story
 
@@ -54,34 +53,34 @@ STORIES = sorted(FOLDER.glob("*.txt"))
 
 
 class Line(Words):
-    """The words of one line about a matcher."""
+    """Reads one line of a story."""
 
     def word(self, field):
-        """Give a reader of one word."""
+        """Return a reader of one word."""
         return lambda: {field: self.take()}
 
     def number(self, field):
-        """Give a reader of one integer."""
+        """Return a reader of one integer."""
         return lambda: {field: int(self.take())}
 
     def amount(self, field):
-        """Give a reader of one amount of tokens."""
+        """Return a reader of one amount of tokens."""
         return lambda: {field: self.size()}
 
     def fees(self):
-        """Take the rates of the resting and of the incoming order."""
+        """Read the rates of the resting and of the incoming order."""
         return {
             "resting_fee_rate_bps": int(self.take()),
             "incoming_fee_rate_bps": int(self.take()),
         }
 
     def common(self):
-        """Give the readers of what every command about orders may say."""
+        """Return the readers of options common to commands about orders."""
         return {"at": self.at, "by": self.word("maker"), "in": self.word("market")}
 
 
 def read_market(line):
-    """Read a market; where it says nothing, orders need not be covered and nothing is charged."""
+    """Read a market; the default has no accounts and no fees."""
     name = line.take()
     return market(
         name,
@@ -131,7 +130,7 @@ def read_batch(line, atomic):
 
 
 def read_about_orders(word, line):
-    """Read a command about orders that are there; None is none of them."""
+    """Read a command about known orders; None for another command."""
     match word:
         case "cancel":
             return Cancel(order_id=line.take(), **line.options(**line.common()))
@@ -217,17 +216,17 @@ class Stage:
         if " at " not in f" {text} ":
             command = msgspec.structs.replace(command, now_ms=self.now_ms)
         before = self.matcher.snapshot()
-        foreseen = self.matcher.check(command)
+        expected = self.matcher.check(command)
         caught, events = None, []
         try:
             events = self.matcher.apply(command)
-        except RejectedError as refusal:
-            caught = refusal
-        assert (type(foreseen), str(foreseen)) == (type(caught), str(caught))
+        except RejectedError as rejection:
+            caught = rejection
+        assert (type(expected), str(expected)) == (type(caught), str(caught))
         if caught is not None:
-            assert self.matcher.snapshot() == before, "a refusal changed the matcher"
+            assert self.matcher.snapshot() == before, "a rejection changed the matcher"
             place = "" if caught.index is None else f" at {caught.index}"
-            return [f"refused {caught.code}{place}"]
+            return [f"rejected {caught.code}{place}"]
         self.now_ms = command.now_ms
         return self.hear(events)
 
@@ -236,7 +235,7 @@ class Stage:
         lines = []
         for event in events:
             if isinstance(event, Rejected):
-                lines.append(f"refused {event.code} at {event.index}")
+                lines.append(f"rejected {event.code} at {event.index}")
                 continue
             # Both books of a market share one sequence.
             self.seqs[event.market] = self.seqs.get(event.market, 0) + 1
@@ -254,7 +253,7 @@ class Stage:
         for token in tokens:
             seen = as_seen(event, token)
             if seen is not None:
-                self.ledgers.setdefault((event.market, token), Ledger())._take(seen)
+                self.ledgers.setdefault((event.market, token), Ledger())._apply(seen)
 
     def agree(self):
         """Check that every book is what its events tell."""
@@ -270,7 +269,7 @@ class Stage:
 
     def levels(self, name="m", token="yes"):
         """Tell a book as a ladder, the highest price first."""
-        return told_depth(self.matcher.depth(name, f"{name}-{token}"), format_tokens)
+        return depth_lines(self.matcher.depth(name, f"{name}-{token}"), format_tokens)
 
     def balances(self, wallets):
         """Tell the accounts in which there is anything, sorted; those of some wallets, or all."""
@@ -302,7 +301,7 @@ def as_seen(event, token):
 
 def told_event(event):
     """Write an event as a line; fees only where there are any."""
-    (line,) = told([event], format_tokens)
+    (line,) = event_lines([event], format_tokens)
     if isinstance(event, Trade):
         fees = (("buyer-fee", event.buyer_fee), ("seller-fee", event.seller_fee))
         line += "".join(f" {name} {format_tokens(fee)}" for name, fee in fees if fee)
@@ -322,19 +321,19 @@ def told_record(record: OrderRecord):
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-def test_the_story_goes_as_written(matcher_class, path):
+def test_story(matcher_class, path):
     stage = Stage(matcher_class())
     for number, command, expected in read_story(path.read_text(encoding="utf-8")):
         assert stage.act(command) == expected, f"{path.name}, line {number}: {command}"
 
 
-def test_there_are_stories_and_each_says_what_it_is_about():
+def test_every_story_has_a_description():
     assert len(STORIES) >= 20
     for path in STORIES:
         assert path.read_text(encoding="utf-8").startswith("# "), path.name
 
 
-def test_the_story_of_the_readme_goes_as_written(matcher_class):
+def test_story_of_the_readme(matcher_class):
     fenced = (FOLDER / "README.md").read_text(encoding="utf-8").split("```")[1]
     stage = Stage(matcher_class())
     for _, command, expected in read_story(fenced):
@@ -342,7 +341,7 @@ def test_the_story_of_the_readme_goes_as_written(matcher_class):
 
 
 @pytest.mark.parametrize("wrong", ["alice collateral 9", "alice collateral 10 reserved 1", ""])
-def test_what_is_not_written_down_fails(matcher_class, wrong):
+def test_story_with_a_wrong_line_fails(matcher_class, wrong):
     stage = Stage(matcher_class())
     stage.act("market m accounts")
     stage.act("give alice collateral 10")
@@ -353,12 +352,12 @@ def test_what_is_not_written_down_fails(matcher_class, wrong):
 @pytest.mark.parametrize(
     "line", ["hold a", "market m maybe", "buy a 5 @ 50 cap", "mode m ajar", "together", "give a b"]
 )
-def test_a_line_that_makes_no_sense_is_an_error(line):
+def test_invalid_line_raises(line):
     with pytest.raises((AssertionError, KeyError, IndexError)):
         read_command(line)
 
 
-def test_one_token_is_a_word_and_wei_are_its_decimals():
+def test_sizes_are_tokens_with_wei_decimals():
     submit = read_command("sell a 0.000000000000000003 @ 50 no in x cap 7")
     assert (submit.market, submit.order.token, submit.order.size) == ("x", "x-no", 3)
     assert (submit.order.fee_rate_bps, tokens(1)) == (7, 10**18)

@@ -17,7 +17,7 @@ from clob import (
     format_tokens,
     tokens,
 )
-from tests.books import Ledger, told, told_depth
+from tests.books import Ledger, depth_lines, event_lines
 
 FOLDER = Path(__file__).parent / "scenarios"
 STORIES = sorted(FOLDER.glob("*.txt"))
@@ -150,14 +150,14 @@ class Stage:
 
     def hear(self, events):
         """Check the events against those before them and the book, and tell them."""
-        self.ledger.hear(events)
+        self.ledger.apply(events)
         assert self.ledger.agrees(self.book)
         self.book.check()
-        return told(events, format_tokens)
+        return event_lines(events, format_tokens)
 
     def levels(self):
         """Tell the whole book as a ladder, the highest price first."""
-        return told_depth(self.book.depth(), format_tokens)
+        return depth_lines(self.book.depth(), format_tokens)
 
 
 def read_story(text):

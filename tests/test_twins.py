@@ -1,4 +1,4 @@
-"""The compiled Book and its plain Python twin offer the same names with the same parameters."""
+"""The compiled Book and its plain-Python twin have the same names and parameters."""
 
 import inspect
 
@@ -34,8 +34,8 @@ def test_same_parameters(name):
 
 
 def test_same_parameters_of_the_constructor():
-    # A compiled class does not tell its parameters, so they are tried, each with its default and
-    # then with a value that only one of them has.
+    # A compiled class has no signature, so each parameter is passed with its default and with
+    # another value.
     defaults = {name: default for name, default, _ in parameters(_book_py.Book)}
     plain = _book_c.Book().state_hash()
     assert _book_c.Book(**defaults).state_hash() == plain == _book_py.Book().state_hash()

@@ -12,11 +12,10 @@ from clob_server.api.problems import ApiError, Fault
 MARKET_ID_MAX: Final = 64
 """How long the id of a market may be."""
 CLIENT_ID_MAX: Final = 64
-"""How long the id may be that a client gives to an order."""
+"""The longest id that a client may choose for an order, in characters."""
+OPTIONAL: Final = frozenset(("timeInForce", "postOnly", "selfTrade", "clientOrderId", "deadlineMs"))
+"""The names of the options besides ``marketId``."""
 
-_OPTIONAL: Final = frozenset(
-    ("timeInForce", "postOnly", "selfTrade", "clientOrderId", "deadlineMs")
-)
 _MARKET_ID: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
 _Word = TypeVar("_Word", TimeInForce, SelfTrade)
 
@@ -38,7 +37,7 @@ class OrderOptions(msgspec.Struct, frozen=True, gc=False):
     """The last Unix millisecond at which it is welcome."""
 
 
-def read_instructions(body: Mapping[str, Any]) -> OrderOptions:
+def read_options(body: Mapping[str, Any]) -> OrderOptions:
     """Read what is said about an order; ``null`` is as good as absent.
 
     The names are ``marketId``, ``timeInForce``, ``postOnly``, ``selfTrade``, ``clientOrderId`` and
@@ -48,7 +47,7 @@ def read_instructions(body: Mapping[str, Any]) -> OrderOptions:
         ApiError: INVALID_FIELD, the first of them that is wrong.
     """
     market = market_id(body.get("marketId"))
-    if _OPTIONAL.isdisjoint(body):  # most orders
+    if OPTIONAL.isdisjoint(body):  # most orders
         return OrderOptions(market)
     time_in_force = body.get("timeInForce")
     post_only = body.get("postOnly")

@@ -201,7 +201,7 @@ class ApiError(ClobError):
         """What the body has besides."""
 
 
-class Refusal(NamedTuple):
+class Problem(NamedTuple):
     """A refusal, ready to be sent."""
 
     status: int
@@ -212,7 +212,7 @@ class Refusal(NamedTuple):
     """The body, a :class:`ProblemBody` and what the code has besides."""
 
 
-def refusal_of(error: ClobError, request_id: str = "") -> Refusal:
+def problem_of(error: ClobError, request_id: str = "") -> Problem:
     """Make the answer to a request that is refused.
 
     Args:
@@ -220,7 +220,7 @@ def refusal_of(error: ClobError, request_id: str = "") -> Refusal:
         request_id: the request.
     """
     content, headers = content_of(error, request_id)
-    return Refusal(content["status"], headers, _ENCODER.encode(content))
+    return Problem(content["status"], headers, _ENCODER.encode(content))
 
 
 def content_of(error: ClobError, request_id: str = "") -> tuple[dict[str, Any], Headers]:

@@ -1,36 +1,33 @@
-"""One request and its answer: what every route of the HTTP interface is made of.
+"""A request as handlers see it, and the reply that they return."""
 
-A handler takes a :class:`ApiRequest` and gives a :class:`Reply`, or raises. Where it has to wait it says
-for what: for the engine, as an :class:`QueuedCommand`, or for anything else, as a coroutine.
-"""
-
+import os
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from clob_server.api.problems import ApiError, Headers
 
-if TYPE_CHECKING:
-    from clob_server.core.sequencer import Committed, Make
-    from clob_server.service import Service
-    from clob_server.transport import Way
-
 Scope: TypeAlias = MutableMapping[str, Any]
-"""What ASGI tells of a request."""
+"""The ASGI scope of a request."""
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-"""How ASGI hands over a body."""
+"""Receives an ASGI message, such as a part of the body."""
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-"""How ASGI takes an answer."""
+"""Sends an ASGI message."""
+SendReply: TypeAlias = Callable[[int, bytes, bytes], bool]
+"""Writes a whole reply: status, header lines and body. Returns False if the connection is paused or
+closed and nothing was written."""
 
+REPLY: Final = "clob.reply"
+"""The key in ``scope["extensions"]`` of the :data:`SendReply` of a request."""
 JSON: Final = b"application/json"
-"""What an answer is, unless it says otherwise."""
+"""The content type of a reply unless it names another."""
 CLOSE: Final[Headers] = ((b"connection", b"close"),)
-"""What ends the connection with an answer."""
+"""The header that closes the connection after the reply."""
 REQUEST_ID_MAX: Final = 64
-"""How long the id of a request may be that the client chose."""
+"""The longest request id that a client may choose, in bytes."""
 
 _REQUEST_ID: Final = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:"
@@ -39,34 +36,44 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer."""
+    """A reply."""
 
     body: bytes = b""
-    """What it says."""
     status: int = 200
-    """How it went."""
     headers: Headers = ()
-    """What it has besides type, length and request id."""
+    """Headers besides content type, content length and request id."""
     content_type: bytes = JSON
-    """What the body is."""
 
 
 def reply(content: object, status: int = 200, headers: Headers = ()) -> Reply:
-    """Answer in JSON."""
+    """Return a reply with a JSON body."""
     return Reply(_ENCODER.encode(content), status, headers)
 
 
+class RequestIds:
+    """Names requests: a random prefix per process, and a counter."""
+
+    def __init__(self) -> None:
+        self._process = os.urandom(4).hex()
+        self._count = 0
+
+    def next(self) -> str:
+        """Return a new request id."""
+        self._count += 1
+        return f"{self._process}-{self._count:x}"
+
+
 class ApiRequest:
-    """One request, as a handler sees it.
+    """One HTTP request.
 
     Args:
-        service: what it is asked of.
-        route: which route it took.
-        scope: what ASGI tells of it.
+        route: the name of the route that it matched.
+        scope: its ASGI scope.
+        request_ids: names the request unless it has a valid ``X-Request-Id``.
     """
 
     __slots__ = (
-        "begun_s",
+        "address",
         "body",
         "headers",
         "key",
@@ -74,37 +81,37 @@ class ApiRequest:
         "request_id",
         "route",
         "scope",
-        "service",
-        "way",
+        "send_reply",
+        "started_s",
     )
 
-    def __init__(self, service: "Service", route: "Route", scope: Scope) -> None:
-        self.begun_s: float = time.perf_counter()
-        """When it began, by a clock that measures."""
-        self.service: Service = service
-        self.route: Route = route
+    def __init__(self, route: str, scope: Scope, request_ids: RequestIds) -> None:
+        self.started_s: float = time.perf_counter()
+        """When it started, by ``time.perf_counter``."""
+        self.route: str = route
         self.scope: Scope = scope
+        client = scope.get("client")
+        self.address: str = client[0] if client else ""
+        """The address of the client, behind a trusted proxy the one that the proxy reports."""
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        """The headers, names in small letters; of one that came twice the last."""
+        """The headers by lower-case name; the last one wins where a name is repeated."""
         self.params: dict[str, str] = scope.get("path_params") or {}
-        """What the path names."""
+        """The parameters in the path."""
         self.key: Any = None
-        """The API key it came with, checked; None where it came without."""
+        """The API key that was sent, after it was checked; None without one."""
         self.body: bytes = b""
-        """The body."""
-        self.request_id: str = service.request_id(self.headers.get(b"x-request-id"))
-        """What the logs call it."""
-        self.way: Way | None = None
-        """Takes the answer at once; None where it goes as ASGI has it."""
-
-    @property
-    def address(self) -> str:
-        """The address it came from, that of a trusted proxy's client included."""
-        client = self.scope.get("client")
-        return client[0] if client else ""
+        request_id = self.headers.get(b"x-request-id")
+        self.request_id: str = (
+            request_ids.next()
+            if request_id is None or not is_request_id(request_id)
+            else request_id.decode()
+        )
+        """The id that logs and problems show."""
+        self.send_reply: SendReply | None = None
+        """Writes the whole reply at once; None where it is sent through ASGI."""
 
     def query(self) -> dict[str, str]:
-        """Give the query; of a name that came twice the first value counts.
+        """Return the query; the first value wins where a name is repeated.
 
         Raises:
             ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
@@ -113,16 +120,17 @@ class ApiRequest:
         return read_query(raw) if raw else {}
 
     def json(self) -> Any:
-        """Read the body as JSON.
+        """Decode the body as JSON.
 
         Raises:
             ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON.
         """
-        kind = self.headers.get(b"content-type", JSON)
-        if kind != JSON and kind.partition(b";")[0].strip().lower() != JSON:
+        content_type = self.headers.get(b"content-type", JSON)
+        if content_type != JSON and content_type.partition(b";")[0].strip().lower() != JSON:
             raise ApiError(
                 "UNSUPPORTED_MEDIA_TYPE",
-                f"Content-Type must be application/json, not {kind.decode('latin-1')!r:.99}",
+                f"Content-Type must be application/json; got "
+                f"{content_type.decode('latin-1')!r:.99}",
             )
         try:
             return msgspec.json.decode(self.body)
@@ -130,7 +138,7 @@ class ApiRequest:
             raise ApiError("INVALID_JSON", f"the body is not JSON: {error}") from None
 
     def object(self) -> dict[str, Any]:
-        """Read the body as a JSON object.
+        """Decode the body as a JSON object.
 
         Raises:
             ApiError: UNSUPPORTED_MEDIA_TYPE, INVALID_JSON, INVALID_FIELD.
@@ -141,83 +149,8 @@ class ApiRequest:
         return content
 
 
-class QueuedCommand(msgspec.Struct, frozen=True):
-    """What a handler gives that has to hear of the engine before it can answer."""
-
-    make: "Make"
-    """Gives the command."""
-    then: "Callable[[Committed], Outcome]"
-    """Makes the answer of what came of the command, which may be its refusal."""
-
-
-Outcome: TypeAlias = Reply | QueuedCommand | Awaitable[Reply]
-"""What a handler gives: the answer, or what it waits for."""
-
-Handler: TypeAlias = Callable[[ApiRequest], Outcome]
-"""What a route does."""
-
-
-class Route(NamedTuple):
-    """A way into the HTTP interface."""
-
-    name: str
-    """What the tables of authority and documentation call it."""
-    method: str
-    """The method."""
-    path: str
-    """The path, with ``{names}``."""
-    handler: Handler
-    """What it does."""
-    reads_body: bool = False
-    """If there is a body to be read."""
-
-
-async def read_body(receive: Receive, call: ApiRequest) -> bytes:
-    """Read a body, up to a size. The time it may take is for the transport to watch.
-
-    Raises:
-        ApiError: BODY_TOO_LARGE, BAD_REQUEST where the client went away.
-    """
-    limit = call.service.settings.body_max_bytes
-    stated = call.headers.get(b"content-length", b"0")
-    if stated.isdigit() and int(stated[:20]) > limit:
-        raise too_large(limit)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > limit:
-            raise too_large(limit)
-        return body
-    return await rest_of_body(receive, body, limit)
-
-
-async def rest_of_body(receive: Receive, first: bytes, limit: int) -> bytes:
-    """Read what is left of a body."""
-    parts, length, more = [first], len(first), True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ApiError("BAD_REQUEST", "the connection ended within the body")
-        part = message.get("body", b"")
-        length += len(part)
-        if length > limit:
-            raise too_large(limit)
-        parts.append(part)
-        more = message.get("more_body", False)
-    return b"".join(parts)
-
-
-def too_large(limit: int) -> ApiError:
-    """Refuse a body that is too large, and the connection with it: its rest is not read."""
-    return ApiError(
-        "BODY_TOO_LARGE",
-        f"the body must have at most {limit} bytes",
-        headers=CLOSE,
-    )
-
-
 def read_query(raw: bytes) -> dict[str, str]:
-    """Read a query; of a name that came twice the first value counts.
+    """Decode a query string; the first value wins where a name is repeated.
 
     Raises:
         ApiError: INVALID_FIELD, it is not percent-encoded UTF-8.
@@ -226,12 +159,12 @@ def read_query(raw: bytes) -> dict[str, str]:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
     except (UnicodeDecodeError, ValueError):
         raise ApiError("INVALID_FIELD", "the query must be percent-encoded UTF-8") from None
-    found: dict[str, str] = {}
+    query: dict[str, str] = {}
     for name, value in pairs:
-        found.setdefault(name, value)
-    return found
+        query.setdefault(name, value)
+    return query
 
 
-def is_request_id(given: bytes) -> bool:
-    """Say whether a client may call his request so."""
-    return 0 < len(given) <= REQUEST_ID_MAX and _REQUEST_ID.issuperset(given)
+def is_request_id(text: bytes) -> bool:
+    """Return whether a client may use this as a request id."""
+    return 0 < len(text) <= REQUEST_ID_MAX and _REQUEST_ID.issuperset(text)

@@ -78,7 +78,9 @@ class RouteRule(NamedTuple):
     production: Rule
     """In production."""
     budget: Budget = Budget.REQUESTS
-    """What a request is counted against."""
+    """The budget that a request counts against."""
+    creates_order: bool = False
+    """Whether a request also counts as one created order."""
 
     def rule(self, environment: str) -> Rule:
         """Give the rule of an environment."""
@@ -93,20 +95,21 @@ SIGNED: Final = Rule(Needs.SIGNATURE)
 _ANYBODY: Final = RouteRule(OPEN, OPEN)
 _WATCHED: Final = RouteRule(OPEN, OPEN, Budget.NONE)
 _SIGNED: Final = RouteRule(SIGNED, SIGNED)
+_NEW_ORDER: Final = RouteRule(SIGNED, SIGNED, creates_order=True)
 _READ: Final = RouteRule(OPEN, Rule(Needs.KEY, READ))
 _GASLESS: Final = RouteRule(OPEN, Rule(Needs.KEY_OF_MAKER, TRADE))
 _CANCEL: Final = RouteRule(Rule(Needs.NAME), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS)
 _OPERATOR: Final = RouteRule(Rule(Needs.TOKEN, ADMIN), Rule(Needs.TOKEN, ADMIN), Budget.NONE)
 _METRICS: Final = Rule(Needs.TOKEN_FROM_AFAR, ADMIN)
 
-REFUSED: Final = "refused"
+NO_ROUTE: Final = "refused"
 """The name of what is asked where there is no route, or none for the method."""
 
 AUTHORITY: Final[Mapping[str, RouteRule]] = {
-    "create_order": _SIGNED,
-    "create_gasless_order": _GASLESS,
+    "create_order": _NEW_ORDER,
+    "create_gasless_order": _GASLESS._replace(creates_order=True),
     "create_batch": RouteRule(OPEN, Rule(Needs.SIGNATURE_OR_KEY, TRADE)),
-    "validate_order": _ANYBODY,
+    "validate_order": _ANYBODY._replace(creates_order=True),
     "simulate_order": _ANYBODY,
     "get_order": _READ,
     "list_orders": _READ,
@@ -151,7 +154,7 @@ AUTHORITY: Final[Mapping[str, RouteRule]] = {
     "admin_set_limits": _OPERATOR,
     "admin_engine": _OPERATOR,
     "admin_cancel_order": _OPERATOR,
-    REFUSED: _ANYBODY,
+    NO_ROUTE: _ANYBODY,
 }
 """The rules of every route, by its name."""
 

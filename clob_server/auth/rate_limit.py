@@ -1,33 +1,155 @@
-"""How often: windows of a minute that slide, exact to the millisecond, and what exceeding one says.
+"""Rate limits: sliding windows of a minute per API key or address, exact to the millisecond.
 
-Within any 60 seconds a payer gets no more than his limit. Time is that of a clock which never goes
-back. There are windows for a bounded number of payers; who asked least recently goes first, so that
-it takes as many other addresses within a minute to have one's window forgotten.
+No 60 seconds contain more than the limit. The clock is monotonic. Memory is bounded: the windows of
+the most recent clients are kept.
 """
 
 import hashlib
 import ipaddress
+import time
 from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Final
 
 from clob_server.api.problems import ApiError
+from clob_server.auth.policy import Budget
+from clob_server.core.commands import AnyCommand, ApiKey, OrderCharge
+from clob_server.core.state import ServerState
 
 MINUTE_MS: Final = 60_000
-"""How long a window is."""
+"""The length of a window."""
 PAYERS_MAX: Final = 16_384
-"""For how many payers windows are kept."""
+"""The payers whose windows are kept, per kind of limit."""
 PAYER_BYTES: Final = 8
-"""How long the name of a payer is."""
+"""The length of the name of a payer."""
 
 _NETWORK_BITS: Final = 64
+
+
+def monotonic_ms() -> int:
+    """Return the time of a clock that never goes back, milliseconds."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class RateLimiter:
+    """Counts requests, cancels and created orders per API key or address (decision 32).
+
+    Created orders are also written to the log, as one ``OrderCharge`` per batch, so that their
+    windows survive a restart.
+
+    Args:
+        state: has the limits, and the orders of the last minute.
+        secret: hashes payers, so that the log does not name addresses.
+        clock_ms: returns the time, Unix milliseconds.
+        is_on: whether limits are enforced.
+        tick_ms: returns the time of a clock that never goes back, milliseconds.
+    """
+
+    def __init__(
+        self,
+        state: ServerState,
+        secret: bytes,
+        clock_ms: Callable[[], int],
+        *,
+        is_on: bool = True,
+        tick_ms: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        self._registry = state.registry
+        self._clock_ms = clock_ms
+        self._is_on = is_on
+        self._tick_ms = tick_ms
+        self._requests, self._cancels, self._orders = Windows(), Windows(), Windows()
+        self._uncharged: deque[tuple[int, bytes, int]] = deque()
+        self._payer = lru_cache(PAYERS_MAX)(lambda name: payer_of(secret, network(name)))
+        tick, now_ms = tick_ms(), clock_ms()
+        for charged in state.charges:
+            age_ms = max(0, now_ms - charged.now_ms)
+            if age_ms < MINUTE_MS:
+                self._orders.put(charged.payer, tick - age_ms, charged.count)
+
+    def charge(
+        self, key: ApiKey | None, address: str, budget: Budget, *, creates_order: bool = False
+    ) -> None:
+        """Count a request against a budget, and the order that it creates.
+
+        Args:
+            key: the API key of the request; None charges the address.
+            address: the address of the request.
+            budget: what to charge.
+            creates_order: whether to charge one created order as well.
+
+        Raises:
+            ApiError: RATE_LIMITED.
+        """
+        if not self._is_on or budget is Budget.NONE:
+            return
+        budgets, tick_ms = self._registry.budgets, self._tick_ms()
+        payer = self._payer(address if key is None else key.id)
+        if budget is Budget.CANCELS:
+            limit, windows = budgets.cancels_per_minute, self._cancels
+        else:
+            limit, windows = budgets.anonymous_per_minute, self._requests
+            if key is not None:
+                limit = _own(key.requests_per_minute, budgets.key_per_minute)
+        wait_ms = windows.take(payer, limit, tick_ms)
+        if wait_ms:
+            raise self._exceeded(budget.value, windows, payer, limit, 1, wait_ms)
+        if creates_order:
+            self._charge_orders(key, payer, 1, tick_ms)
+
+    def charge_orders(self, key: ApiKey | None, address: str, count: int = 1) -> None:
+        """Count orders that a request would create, all of them or none.
+
+        Raises:
+            ApiError: RATE_LIMITED.
+        """
+        if self._is_on and count:
+            payer = self._payer(address if key is None else key.id)
+            self._charge_orders(key, payer, count, self._tick_ms())
+
+    def _charge_orders(self, key: ApiKey | None, payer: bytes, count: int, tick_ms: int) -> None:
+        """Count orders, and note them for the log."""
+        limit = self._registry.budgets.orders_per_minute
+        if key is not None:
+            limit = _own(key.orders_per_minute, limit)
+        wait_ms = self._orders.take(payer, limit, tick_ms, count)
+        if wait_ms:
+            raise self._exceeded("orders", self._orders, payer, limit, count, wait_ms)
+        uncharged = self._uncharged
+        uncharged.append((tick_ms, payer, count))
+        while uncharged[0][0] <= tick_ms - MINUTE_MS:
+            uncharged.popleft()
+
+    def take_charges(self, now_ms: int) -> Sequence[AnyCommand]:
+        """Return the command that logs the orders charged since the last call, if there are any.
+
+        Args:
+            now_ms: the time of the command, Unix milliseconds.
+        """
+        if not self._uncharged:
+            return ()
+        oldest = self._tick_ms() - MINUTE_MS
+        counts: dict[bytes, int] = {}
+        for tick_ms, payer, count in self._uncharged:
+            if tick_ms > oldest:
+                counts[payer] = counts.get(payer, 0) + count
+        self._uncharged.clear()
+        return (OrderCharge(charges=tuple(counts.items()), now_ms=now_ms),) if counts else ()
+
+    def _exceeded(
+        self, name: str, windows: "Windows", payer: bytes, limit: int, count: int, wait_ms: int
+    ) -> ApiError:
+        """Return the rejection of a request beyond a limit."""
+        return exceeded(name, count, limit, windows.left(payer, limit), wait_ms, self._clock_ms())
 
 
 class Windows:
     """What each payer took within the last minute.
 
     Args:
-        payers_max: for how many it is kept.
+        payers_max: the payers that are kept; beyond it the least recent one is forgotten.
     """
 
     def __init__(self, payers_max: int = PAYERS_MAX) -> None:
@@ -35,33 +157,33 @@ class Windows:
         self._taken: OrderedDict[bytes, deque[int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """For how many payers something is kept."""
+        """Return the number of payers that are kept."""
         return len(self._taken)
 
     def take(self, payer: bytes, limit: int, now_ms: int, count: int = 1) -> int:
-        """Take all that is asked for, or nothing. O(1) over time.
+        """Take ``count`` from a window, or nothing. Amortised O(1).
 
         Args:
-            payer: who takes.
-            limit: how much he may take in a minute.
-            now_ms: the time; it does not go back.
-            count: how much is asked for.
+            payer: whose window.
+            limit: how much the window allows per minute.
+            now_ms: the time, monotonic.
+            count: how much to take.
 
         Returns:
-            0 if it was taken. Else after how many milliseconds it can be; a whole minute where it
-            never can.
+            0 if it was taken; else the milliseconds until it can be taken, a whole minute if
+            ``count`` is above the limit.
         """
         taken = self._taken.get(payer)
         if taken is None:
-            taken = self._let_in(payer)
+            taken = self._add(payer)
         else:
             self._taken.move_to_end(payer)
-        gone = now_ms - MINUTE_MS
-        while taken and taken[0] <= gone:
+        oldest = now_ms - MINUTE_MS
+        while taken and taken[0] <= oldest:
             taken.popleft()
         over = len(taken) + count - limit
         if over > 0:
-            return MINUTE_MS if count > limit else taken[over - 1] - gone
+            return MINUTE_MS if count > limit else taken[over - 1] - oldest
         if count == 1:
             taken.append(now_ms)
         else:
@@ -69,72 +191,77 @@ class Windows:
         return 0
 
     def left(self, payer: bytes, limit: int) -> int:
-        """Say how much a payer could still take when he last tried."""
+        """Return how much a payer could still take at its last attempt."""
         return max(0, limit - len(self._taken.get(payer, ())))
 
     def put(self, payer: bytes, now_ms: int, count: int) -> None:
-        """Note what was taken before; the times of a payer rise."""
+        """Add what was taken earlier; the times of a payer must not decrease."""
         taken = self._taken.get(payer)
         if taken is None:
-            taken = self._let_in(payer)
+            taken = self._add(payer)
         taken.extend(repeat(now_ms, count))
 
-    def _let_in(self, payer: bytes) -> deque[int]:
-        """Begin a window, and forget the one that was used least recently if there are too many."""
+    def _add(self, payer: bytes) -> deque[int]:
+        """Add a window, and forget the least recent one if there are too many."""
         if len(self._taken) >= self._payers_max:
             self._taken.popitem(last=False)
         taken = self._taken[payer] = deque()
         return taken
 
 
-def payer(secret: bytes, name: str) -> bytes:
-    """Name a payer, so that nobody without the secret can tell who that is.
+def payer_of(secret: bytes, name: str) -> bytes:
+    """Return the name of a payer, which cannot be reversed without the secret.
 
     Args:
         secret: at most 64 bytes.
-        name: the id of a key, or what :func:`network` makes of an address.
+        name: the id of a key, or what :func:`network` returns for an address.
     """
     digest = hashlib.blake2b(name.encode(), key=secret, person=b"payer", digest_size=PAYER_BYTES)
     return digest.digest()
 
 
 def network(address: str) -> str:
-    """Give what shares one budget: an IPv4 address, or the /64 of an IPv6 address."""
+    """Return what shares one budget: an IPv4 address, or the /64 of an IPv6 address."""
     if ":" not in address:
         return address
     try:
-        found = ipaddress.IPv6Address(address.partition("%")[0])
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
     except ValueError:
         return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return f"{int(found) >> _NETWORK_BITS:x}::/{_NETWORK_BITS}"
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return f"{int(parsed) >> _NETWORK_BITS:x}::/{_NETWORK_BITS}"
 
 
-def exceeded(what: str, count: int, limit: int, left: int, wait_ms: int, clock_ms: int) -> ApiError:
-    """Refuse what goes beyond a limit, and say when it does not.
+def exceeded(name: str, count: int, limit: int, left: int, wait_ms: int, clock_ms: int) -> ApiError:
+    """Return the rejection of a request beyond a limit, with the headers that say when to retry.
 
     Args:
-        what: what is counted.
-        count: how much was asked for.
-        limit: how much is allowed in a minute.
-        left: how much of that is left.
-        wait_ms: after how many milliseconds it can be asked again.
+        name: ``requests``, ``orders`` or ``cancels``.
+        count: how many were requested.
+        limit: how many a minute allows.
+        left: how many of those are left.
+        wait_ms: milliseconds until the same request is accepted.
         clock_ms: the time, Unix milliseconds.
     """
     wait_s = -(-wait_ms // 1000)
     reset_s = -(-(clock_ms + wait_ms) // 1000)
     return ApiError(
         "RATE_LIMITED",
-        f"{what} must be at most {limit} a minute; {count} more can be in {wait_s} s"
+        f"at most {limit} {name} per minute; got {count} more, retry in {wait_s} s"
         if count <= limit
-        else f"{what} must be at most {limit} a minute; {count} at once never can be",
+        else f"at most {limit} {name} per minute; {count} at once are always too many",
         headers=(
             (b"retry-after", b"%d" % wait_s),
-            (b"ratelimit", b'"%b";r=%d;t=%d' % (what.encode(), left, wait_s)),
-            (b"ratelimit-policy", b'"%b";q=%d;w=60' % (what.encode(), limit)),
+            (b"ratelimit", b'"%b";r=%d;t=%d' % (name.encode(), left, wait_s)),
+            (b"ratelimit-policy", b'"%b";q=%d;w=60' % (name.encode(), limit)),
             (b"x-ratelimit-limit", b"%d" % limit),
             (b"x-ratelimit-remaining", b"%d" % left),
             (b"x-ratelimit-reset", b"%d" % reset_s),
         ),
     )
+
+
+def _own(limit: int | None, common: int) -> int:
+    """Return the limit of a key: its own, or else the common one."""
+    return common if limit is None else limit

@@ -1,7 +1,6 @@
-"""The chain wing: what the server does on an Ethereum chain, and the chain that it can bring along.
+"""Ethereum side of the server: chain client, worker process, watcher and development chain.
 
-The process of the order loop imports :mod:`~clob_server.chain.client` and what is pure
-(:mod:`~clob_server.chain.eth.token_ids`, :mod:`~clob_server.chain.eth.accounts`,
-:mod:`~clob_server.chain.config`). Signing, ABI encoding and the EVM live in processes of their
-own.
+The order loop's process imports only :mod:`~clob_server.chain.client`,
+:mod:`~clob_server.chain.config`, :mod:`~clob_server.chain.eth.token_ids` and
+:mod:`~clob_server.chain.eth.accounts`. Signing, ABI encoding and the EVM run in child processes.
 """

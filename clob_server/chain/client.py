@@ -1,8 +1,7 @@
-"""The server's side of the chain: it keeps the node and the worker running, asks and hears.
+"""Chain client of the server: runs the node and worker processes and dispatches their messages.
 
-Nothing else of the chain runs in the process of the order loop. What is asked goes out as a line of
-JSON, what comes of it comes back as one. Whoever dies is begun again, and what was asked of a
-worker that died is asked of the next one, to which it is the same operation.
+Messages are lines of JSON. A process that exits is restarted. Operations in progress are sent again
+to the next worker, which recognises them by id.
 """
 
 import asyncio
@@ -20,67 +19,67 @@ from clob_server.chain.config import (
     OUTBOX_FOLDER,
     Addresses,
     contracts_of,
+    missing_package,
     operator_key,
     operator_of,
-    patient_port,
-    shown,
-    what_is_missing,
+    redacted_url,
+    wait_for_port,
 )
-from clob_server.chain.events import News
+from clob_server.chain.events import ChainUpdate
 from clob_server.chain.messages import (
-    AnyAsked,
-    AnyTold,
+    AnyServerMessage,
+    AnyWorkerMessage,
     Config,
     Contracts,
-    Listed,
-    NotKnown,
+    MissingOperations,
     OperationDone,
     OperationFailed,
-    Ready,
-    State,
+    OperationList,
+    WorkerReady,
+    WorkerState,
+    decode_worker_message,
     encode,
-    read_told,
 )
-from clob_server.chain.subprocess import Child
-from clob_server.chain.worker_client import Talk
+from clob_server.chain.subprocess import ManagedProcess
+from clob_server.chain.worker_client import WorkerClient
 from clob_server.log.files import make_folder
 from clob_server.settings import EMBEDDED, NO_CHAIN, Settings
 
 DEVCHAIN: Final = "clob_server.chain.devchain"
-"""What the process of the embedded chain runs."""
+"""Module that the process of the embedded chain runs."""
 WORKER: Final = "clob_server.chain.worker"
-"""What the process of the worker runs."""
+"""Module that the process of the worker runs."""
 PORT_S: Final = 1.0
-"""How long a port may be taken until another is."""
+"""Seconds to wait for a used port before another one is chosen."""
 GAS_GIFT_WEI: Final = 10**18
-"""What the faucet of the embedded chain gives for gas to a wallet that has none, in wei."""
+"""Wei that the faucet of the embedded chain sends for gas to a wallet without any."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class Stage(enum.Enum):
-    """How the chain is, in a word."""
+    """State of the chain connection."""
 
     NONE = "none"
-    """There is to be none."""
+    """No chain is configured."""
     MISSING = "missing"
-    """A package is not installed, without which there is none."""
+    """A required package is not installed."""
     STARTING = "starting"
-    """It comes up, for the first time or again."""
+    """Node or worker is starting or restarting."""
     UNREACHABLE = "unreachable"
-    """The node does not answer as it should."""
+    """The node returns no valid responses."""
     READY = "ready"
     """Operations can begin."""
 
 
 class ChainClient:
-    """The way to the chain, if there is one.
+    """Connection to the chain; usable without one, see :attr:`stage`.
 
     Args:
-        settings: which chain.
+        settings: settings of the server.
         folder: the data folder.
-        risen: done each time a worker is ready, before operations can begin.
-        ended: told of each end of an operation that nobody here waits for.
+        on_ready: awaited each time a worker is ready, before operations can begin.
+        on_end: called with the end of an operation that no task here waits for.
     """
 
     def __init__(
@@ -88,114 +87,114 @@ class ChainClient:
         settings: Settings,
         folder: Path,
         *,
-        risen: Callable[[], Awaitable[None]],
-        ended: Callable[[OperationDone | OperationFailed], None],
+        on_ready: Callable[[], Awaitable[None]],
+        on_end: Callable[[OperationDone | OperationFailed], None],
     ) -> None:
         self.is_configured: Final[bool] = settings.chain_source != NO_CHAIN
-        """If there is to be a chain."""
+        """Whether a chain is configured."""
         self.operator: str | None = operator_of(settings)
-        """The address of the operator; None while it is not known."""
+        """Address of the operator; None until it is known."""
         self.addresses: Addresses | None = contracts_of(settings)
-        """The contracts; None while they are not known."""
+        """Addresses of the contracts; None until they are known."""
         self.rpc_url: str = ""
-        """The address of the embedded chain; empty where it is another, or none."""
-        self.state: State | None = None
-        """What the worker last said of node and outbox; None where there is no worker."""
+        """URL of the embedded chain; empty for any other chain or none."""
+        self.state: WorkerState | None = None
+        """Last state that the worker reported; None without a worker."""
         self.is_open: bool = False
-        """If the worker is ready, and what was left over of the one before is seen to."""
-        self.on_news: Callable[[News], None] = lambda news: None
-        """Told of what the chain says by itself, once it is asked to."""
+        """Whether the worker is ready and ``on_ready`` has completed."""
+        self.on_update: Callable[[ChainUpdate], None] = lambda update: None
+        """Called with each chain update after ``worker.start_watching``."""
         self._settings = settings
         self._folder = folder
-        self._risen = risen
-        self.talk: Final = Talk(send=self._send, check=self._check_worker, ended=ended)
-        """What is asked of the worker."""
-        self._missing = what_is_missing(settings)
-        self._trouble = ""
-        self._told_url = ""
-        self._has_place = asyncio.Event()
-        self._is_lost = False
-        self._rising: asyncio.Task[None] | None = None
-        self._node: Final = Child(
+        self._on_ready = on_ready
+        self.worker: Final = WorkerClient(send=self._send, check=self._check_worker, on_end=on_end)
+        """Requests to the worker."""
+        self._missing = missing_package(settings)
+        self._problem = ""
+        self._sent_url = ""
+        self._has_url = asyncio.Event()
+        self._is_unreachable = False
+        self._opening: asyncio.Task[None] | None = None
+        self._node_process: Final = ManagedProcess(
             "devchain",
             command=self._node_command,
-            begun=lambda: None,
-            heard=self._hear_node,
-            died=lambda why, pause_s: self._tell_death("the embedded chain", why, pause_s),
+            on_start=lambda: None,
+            on_line=self._on_node_line,
+            on_exit=lambda reason, pause_s: self._note_exit("embedded chain", reason, pause_s),
         )
-        self._worker: Final = Child(
+        self._worker_process: Final = ManagedProcess(
             "chain worker",
             command=self._worker_command,
-            begun=self._configure,
-            heard=self._hear_line,
-            died=self._lose_worker,
+            on_start=self._configure,
+            on_line=self._on_worker_line,
+            on_exit=self._on_worker_exit,
         )
 
-    # ----- from start to end -------------------------------------------------------------------
+    # ----- start and end -----------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Begin node and worker; nothing is waited for."""
+    def start(self) -> None:
+        """Start node and worker without waiting for them."""
         if not self.is_configured:
             return
         if self._missing:
-            _LOG.error("there is no chain", extra={"reason": self._missing})
+            _LOG.error("the chain is unavailable", extra={"reason": self._missing})
             return
         if self._settings.chain_source == EMBEDDED:
-            self._node.begin()
+            self._node_process.start()
         else:
-            self._has_place.set()
-        self._worker.begin()
+            self._has_url.set()
+        self._worker_process.start()
 
-    async def placed(self) -> None:
-        """Wait until it is known where the embedded chain listens: no time, if its port is free.
+    async def wait_for_url(self) -> None:
+        """Wait until the port of the embedded chain is chosen; at once if the wanted one is free.
 
-        There may be a chain on it that is about to end, because its server has died.
+        The node of a server that has just crashed may still use the port.
         """
         if self.is_configured and not self._missing:
-            await self._has_place.wait()
+            await self._has_url.wait()
 
     async def close(self, wait_s: float) -> None:
-        """Have both end; what is under way goes on with the next worker.
+        """Stop both processes; the next worker continues pending operations.
 
         Args:
-            wait_s: how long it may take, seconds.
+            wait_s: time limit, seconds.
         """
         self.is_open = False
-        if self._rising is not None:
-            self._rising.cancel()
-        await self._worker.close(wait_s / 2)
-        await self._node.close(wait_s / 2)
-        self.talk.close()
+        if self._opening is not None:
+            self._opening.cancel()
+        await self._worker_process.close(wait_s / 2)
+        await self._node_process.close(wait_s / 2)
+        self.worker.close()
 
-    # ----- how it is -----------------------------------------------------------------------------
+    # ----- state ---------------------------------------------------------------------------------
 
     @property
     def stage(self) -> Stage:
-        """How the chain is."""
+        """State of the chain connection."""
         if not self.is_configured:
             return Stage.NONE
         if self._missing:
             return Stage.MISSING
         if self.state is None:
             return Stage.STARTING
-        if self._is_lost:
+        if self._is_unreachable:
             return Stage.UNREACHABLE
         return Stage.READY if self.is_open else Stage.STARTING
 
     @property
     def detail(self) -> str:
-        """What is wrong, in a sentence; empty where nothing is."""
+        """Description of the problem; empty if there is none."""
         if self._missing:
             return self._missing
-        return (self.state.detail if self.state is not None else "") or self._trouble
+        return (self.state.detail if self.state is not None else "") or self._problem
 
     @property
     def num_deaths(self) -> int:
-        """How often node or worker died."""
-        return self._node.num_deaths + self._worker.num_deaths
+        """How often node or worker exited unexpectedly."""
+        return self._node_process.num_deaths + self._worker_process.num_deaths
 
     def check_configured(self) -> None:
-        """Refuse what needs a chain where there is to be none.
+        """Reject a request that needs a chain if none is configured.
 
         Raises:
             ApiError: CHAIN_NOT_CONFIGURED.
@@ -205,134 +204,132 @@ class ChainClient:
                 "CHAIN_NOT_CONFIGURED", "this server runs without a chain (--chain none)"
             )
 
-    def check_open(self) -> None:
-        """Refuse what has to begin now where nothing can.
+    def check_ready(self) -> None:
+        """Reject a request that starts an operation unless the chain is ready.
 
         Raises:
             ApiError: CHAIN_NOT_CONFIGURED, CHAIN_UNAVAILABLE.
         """
         self.check_configured()
         if self.stage is not Stage.READY:
-            self._refuse()
+            self._raise_unavailable()
 
-    def _refuse(self) -> NoReturn:
-        """Refuse what needs the chain, and say how the chain is."""
+    def _raise_unavailable(self) -> NoReturn:
+        """Raise CHAIN_UNAVAILABLE with the stage and the problem."""
         detail = self.detail
-        told = f"the chain is {self.stage.value}{f': {detail}' if detail else ''}"
-        raise ApiError("CHAIN_UNAVAILABLE", told)
+        message = f"the chain is {self.stage.value}{f': {detail}' if detail else ''}"
+        raise ApiError("CHAIN_UNAVAILABLE", message)
 
     def _check_worker(self) -> None:
-        """Refuse what needs a worker where there is none that was heard of."""
+        """Reject a request that needs a worker until it has reported its state."""
         self.check_configured()
         if self.state is None:
-            self._refuse()
+            self._raise_unavailable()
 
-    def _send(self, message: AnyAsked) -> None:
-        """Say something to the worker."""
-        self._worker.send(encode(message))
+    def _send(self, message: AnyServerMessage) -> None:
+        """Send a message to the worker."""
+        self._worker_process.send(encode(message))
 
-    # ----- hearing -------------------------------------------------------------------------------
+    # ----- messages of the worker ----------------------------------------------------------------
 
-    def _hear_line(self, line: bytes) -> None:
-        """Hear a line of the worker."""
+    def _on_worker_line(self, line: bytes) -> None:
+        """Decode and handle a line of the worker."""
         try:
-            message = read_told(line)
+            message = decode_worker_message(line)
         except msgspec.MsgspecError:
-            _LOG.exception("the chain worker says what nobody knows")
+            _LOG.exception("invalid message from the chain worker")
             return
-        self._hear(message)
+        self._on_message(message)
 
-    def _hear(self, message: AnyTold) -> None:
-        """Hear what the worker says."""
-        if isinstance(message, State):
-            self._hear_state(message)
-        elif isinstance(message, Ready):
-            self._hear_ready(message)
-        elif isinstance(message, Listed | NotKnown):
-            self.talk.hear_answer(message)
-        elif isinstance(message, News):
-            self.on_news(message)
+    def _on_message(self, message: AnyWorkerMessage) -> None:
+        if isinstance(message, WorkerState):
+            self._on_state(message)
+        elif isinstance(message, WorkerReady):
+            self._on_worker_ready(message)
+        elif isinstance(message, OperationList | MissingOperations):
+            self.worker.on_answer(message)
+        elif isinstance(message, ChainUpdate):
+            self.on_update(message)
         else:
-            self.talk.hear(message)
+            self.worker.on_operation(message)
 
-    def _hear_state(self, state: State) -> None:
-        """Hear how node and outbox are."""
+    def _on_state(self, state: WorkerState) -> None:
+        """Store the state and log changes of reachability and foreign transactions."""
         before, self.state = self.state, state
         self.operator = state.operator
         if state.reachable:
-            if self._is_lost:
-                _LOG.info("the node can be reached again")
-            self._is_lost = False
-        elif before is not None and not self._is_lost:  # the first is of before it was asked
-            _LOG.warning("the node cannot be reached", extra={"reason": state.detail})
-            self._is_lost = True
+            if self._is_unreachable:
+                _LOG.info("the node is reachable again")
+            self._is_unreachable = False
+        elif before is not None and not self._is_unreachable:  # the first precedes any request
+            _LOG.warning("the node is unreachable", extra={"reason": state.detail})
+            self._is_unreachable = True
         if state.num_foreign and (before is None or before.num_foreign < state.num_foreign):
             more = {"nonces": state.num_foreign, "operator": state.operator}
-            _LOG.warning("somebody else sends with the operator's key", extra=more)
+            _LOG.warning("another sender uses the operator's key", extra=more)
 
-    def _hear_ready(self, ready: Ready) -> None:
-        """Hear that operations can begin: see to what was left over, and open."""
+    def _on_worker_ready(self, ready: WorkerReady) -> None:
+        """Store the addresses, then run ``on_ready`` and open."""
         self.operator = ready.operator
         self.addresses = Addresses(**msgspec.structs.asdict(ready.addresses))
-        self._worker.is_well()
-        self._rising = asyncio.create_task(self._rise())
+        self._worker_process.reset_pause()
+        self._opening = asyncio.create_task(self._open())
 
-    async def _rise(self) -> None:
-        """Do what has to be done once a worker is ready, and open."""
+    async def _open(self) -> None:
+        """Run ``on_ready``, then allow operations and send the pending ones again."""
         try:
-            await self._risen()
+            await self._on_ready()
         except Exception:
-            _LOG.exception("what was left over could not be seen to")
-            self._worker.end()  # the next one has the same to do
+            _LOG.exception("the chain worker was started but not opened; restarting it")
+            self._worker_process.end()  # the next worker runs on_ready again
             return
-        self._trouble = ""
+        self._problem = ""
         self.is_open = True
-        self.talk.say_again()
+        self.worker.resend()
         _LOG.info("the chain is ready", extra={"operator": self.operator})
 
     # ----- node and worker -----------------------------------------------------------------------
 
     async def _node_command(self) -> list[str]:
-        """Say how the embedded chain is begun: on the port it had, or else on another."""
+        """Return the arguments of the embedded chain: its previous port if free, or another."""
         wanted = int(self.rpc_url.rpartition(":")[2]) if self.rpc_url else self._settings.chain_port
-        port = await asyncio.to_thread(patient_port, wanted, PORT_S)
+        port = await asyncio.to_thread(wait_for_port, wanted, PORT_S)
         self.rpc_url = f"http://{LOOPBACK}:{port}"
-        self._has_place.set()
+        self._has_url.set()
         if port != wanted != 0:
             more = {"wanted": wanted, "port": port}
-            _LOG.warning("the port of the embedded chain is taken: it has another", extra=more)
-        folder = await self._made("devchain")
+            _LOG.warning("the port of the embedded chain is in use; another is used", extra=more)
+        folder = await self._make_folder("devchain")
         chain_id = str(self._settings.chain_id)
         return [DEVCHAIN, folder, "--port", str(port), "--chain-id", chain_id, "--with-parent"]
 
-    def _hear_node(self, line: bytes) -> None:
-        """Hear where the embedded chain listens, and tell the worker, which has begun meanwhile."""
+    def _on_node_line(self, line: bytes) -> None:
+        """Read the address of the embedded chain and configure the worker with it."""
         words = line.split()
         if words[:2] != [b"listening", b"on"]:
             return
-        self._node.is_well()
-        url, before = words[-1].decode(), self._told_url
-        self.rpc_url = self._told_url = url
+        self._node_process.reset_pause()
+        url, before = words[-1].decode(), self._sent_url
+        self.rpc_url = self._sent_url = url
         if not before:
             self._configure()
         elif url != before:
-            self._worker.end()  # the next one is told of this address
+            self._worker_process.end()  # the next worker gets the new address
 
     async def _worker_command(self) -> list[str]:
-        """Say how the worker is begun."""
-        return [WORKER, await self._made(OUTBOX_FOLDER)]
+        return [WORKER, await self._make_folder(OUTBOX_FOLDER)]
 
-    async def _made(self, name: str) -> str:
-        """Give a folder within the data folder, made if it is not there."""
+    async def _make_folder(self, name: str) -> str:
+        """Return a folder within the data folder; create it if it is missing."""
         folder = self._folder / name
         await asyncio.to_thread(make_folder, folder)
         return str(folder)
 
     def _configure(self) -> None:
-        """Tell a worker which chain, and whose key; once that is known."""
+        """Send the config to the worker if the address of the node is known."""
         settings = self._settings
         embedded = settings.chain_source == EMBEDDED
-        url = self._told_url if embedded else settings.chain_source
+        url = self._sent_url if embedded else settings.chain_source
         if not url:
             return
         addresses = contracts_of(settings)
@@ -355,22 +352,22 @@ class ChainClient:
             )
         )
 
-    def _lose_worker(self, why: str, pause_s: float) -> None:
-        """Hear that the worker died."""
+    def _on_worker_exit(self, reason: str, pause_s: float) -> None:
+        """Close the chain until the next worker is ready."""
         self.state, self.is_open = None, False
-        if self._rising is not None:
-            self._rising.cancel()
-        self._tell_death("the chain worker", why, pause_s)
-        self.talk.let_go("the chain worker died")
+        if self._opening is not None:
+            self._opening.cancel()
+        self._note_exit("chain worker", reason, pause_s)
+        self.worker.fail_queries("the chain worker exited")
 
-    def _tell_death(self, who: str, why: str, pause_s: float) -> None:
-        """Say that one of the two died, and when it is begun again."""
-        self._trouble = f"{who} died ({why}) and is begun again"
-        _LOG.error("%s died", who, extra={"reason": why, "again_s": pause_s})
+    def _note_exit(self, name: str, reason: str, pause_s: float) -> None:
+        """Record and log the exit of a process."""
+        self._problem = f"the {name} exited ({reason}) and is being restarted"
+        _LOG.error("the %s exited", name, extra={"reason": reason, "again_s": pause_s})
 
     @property
     def shown_url(self) -> str:
-        """The address of the node, without what may be secret in it; empty where there is none."""
+        """URL of the node without credentials, path and query; empty without a chain."""
         if self.rpc_url or not self.is_configured or self._missing:
             return self.rpc_url
-        return shown(self._settings.chain_source)
+        return redacted_url(self._settings.chain_source)

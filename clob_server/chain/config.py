@@ -1,6 +1,6 @@
-"""Which chain the settings choose: its node, its contracts, the operator's key.
+"""Chain configuration from the settings: node, contracts and the operator's key.
 
-What is wrong with the choice is said before the server starts.
+:func:`check_chain` rejects an invalid configuration before the server starts.
 """
 
 import importlib.util
@@ -20,35 +20,35 @@ from clob_server.settings import EMBEDDED, NO_CHAIN, Settings, SettingsError
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
-    """The contracts that the server works with, each as EIP-55 writes it."""
+    """Addresses of the contracts that the server uses, EIP-55."""
 
     stablecoin: str
-    """What the faucet mints, TestDollar: 6 decimals."""
+    """TestDollar, minted by the faucet; 6 decimals."""
     collateral: str
-    """Its wrapped form, WrappedCollateral: 18 decimals."""
+    """WrappedCollateral, the wrapped stablecoin; 18 decimals."""
     conditional_tokens: str
-    """Gnosis' ConditionalTokens, which holds the collateral and issues the outcome tokens."""
+    """ConditionalTokens (Gnosis), which locks collateral and issues outcome tokens."""
     exchange: str = ""
-    """Exchange, which settles trades; empty where there is none, or it was not looked at yet."""
+    """Exchange, which settles trades; empty if there is none or it was not checked yet."""
 
     @property
-    def needed(self) -> tuple[str, str, str]:
-        """Those without which there is nothing: all but the exchange."""
+    def required(self) -> tuple[str, str, str]:
+        """All addresses but the exchange, which is optional."""
         return self.stablecoin, self.collateral, self.conditional_tokens
 
 
 def deployed_by(operator: str, first_nonce: int = 0) -> Addresses:
-    """Say where they come to lie when one account deploys them, one after the other.
+    """Compute the addresses if one account deploys the contracts with consecutive nonces.
 
-    First ConditionalTokens, then TestDollar, then WrappedCollateral. The exchange is another's.
+    The order is ConditionalTokens, TestDollar, WrappedCollateral. The exchange is not included.
 
     Args:
-        operator: the address that deploys them.
-        first_nonce: its nonce at the first of them.
+        operator: address of the account.
+        first_nonce: nonce of the first deployment.
 
     Raises:
-        InvalidAddressError: the operator is no address.
-        ValueError: the nonce is below 0.
+        InvalidAddressError: the operator is not an address.
+        ValueError: the nonce is negative.
     """
     tokens, stablecoin, collateral = (
         create_address(operator, first_nonce + place) for place in range(3)
@@ -59,151 +59,157 @@ def deployed_by(operator: str, first_nonce: int = 0) -> Addresses:
 DEVELOPMENT: Final = msgspec.structs.replace(
     deployed_by(OPERATOR.address), exchange=create_address(DEPLOYER.address, 0)
 )
-"""On a fresh development chain, where the operator's first transactions deploy them, and the
-exchange the first of the first account."""
+"""Addresses on a fresh development chain: the operator's first transactions deploy the contracts,
+the first transaction of account 0 deploys the exchange."""
 
 
 DEVELOPMENT_CHAIN: Final = 31337
-"""The chain id of development chains, on which the keys that everybody knows are no secret."""
+"""Chain id of development chains, where the accounts with published keys may be used."""
 OUTBOX_FOLDER: Final = "chain"
-"""Where the outbox lies in the data folder."""
+"""Folder of the outbox within the data folder."""
 LOOPBACK: Final = "127.0.0.1"
-"""Where the embedded chain listens."""
+"""Address on which the embedded chain listens."""
 EXTRA: Final = "pip install 'clob[devchain]'"
-"""What installs the embedded chain."""
+"""Command that installs the embedded chain."""
 CONTRACTS: Final = ("stablecoin", "collateral", "conditional_tokens")
-"""The settings that name contracts."""
+"""Settings that hold contract addresses."""
 
 PORT_EVERY_S: Final = 0.05
-"""How often a port is tried that is taken."""
+"""Seconds between attempts to bind a used port."""
 
 _KEY: Final = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
 
 
 def check_chain(settings: Settings) -> None:
-    """Refuse settings that name no chain, or none that can be used.
+    """Reject settings without a usable chain.
 
     Raises:
-        SettingsError: which, and what is needed.
+        SettingsError: the option and the expected value.
     """
     source = settings.chain_source
-    named = [name for name in CONTRACTS if getattr(settings, name)]
+    contracts = [name for name in CONTRACTS if getattr(settings, name)]
     if source in (NO_CHAIN, EMBEDDED):
-        check_own(settings, source, named)
+        _check_without_node(settings, source, contracts)
         return
-    if not is_address(source):
+    if not is_url(source):
         raise SettingsError(
-            f"--chain must be {NO_CHAIN}, {EMBEDDED} or the http or https address of a node, "
-            f"not {source!r}"
+            f"--chain must be {NO_CHAIN}, {EMBEDDED} or the http or https URL of a node; "
+            f"got {source!r}"
         )
-    if named and len(named) < len(CONTRACTS):
-        raise SettingsError("--stablecoin, --collateral and --conditional-tokens go together")
-    if not settings.is_test and not named:
+    if contracts and len(contracts) < len(CONTRACTS):
         raise SettingsError(
-            "production needs the contracts: --stablecoin, --collateral and --conditional-tokens"
+            "--stablecoin, --collateral and --conditional-tokens must be set together"
+        )
+    if not settings.is_test and not contracts:
+        raise SettingsError(
+            "--chain with the URL of a node in production needs --stablecoin, --collateral "
+            "and --conditional-tokens"
         )
     contracts_of(settings)
     operator_key(settings)
 
 
-def is_address(source: str) -> bool:
-    """Say whether a text is the http or https address of something."""
+def is_url(source: str) -> bool:
+    """Return whether a text is an http or https URL with a host."""
     try:
         parts = urlsplit(source)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is none
+    except ValueError:  # the port is not a number
         return False
 
 
-def check_own(settings: Settings, source: str, named: list[str]) -> None:
-    """Refuse what does not go with the embedded chain, or with none."""
+def _check_without_node(settings: Settings, source: str, contracts: list[str]) -> None:
+    """Reject options that need the address of a node."""
     if source == EMBEDDED and not settings.is_test:
-        raise SettingsError("--chain embedded is for the test environment")
-    given = [*named, *(("operator_key_file",) if settings.operator_key_file else ())]
-    if given:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise SettingsError(f"--chain {source} goes without {options}: name the address of a node")
+        raise SettingsError("--chain embedded is available in the test environment only")
+    names = [*contracts, *(("operator_key_file",) if settings.operator_key_file else ())]
+    if names:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise SettingsError(
+            f"{options} cannot be used with --chain {source}; set --chain to the URL of a node"
+        )
 
 
 def contracts_of(settings: Settings) -> Addresses | None:
-    """Give the contracts that are known without asking; None where the worker finds them.
+    """Return the addresses known from the settings, without the exchange.
 
-    The exchange is not among them: whether it is there, and ours, the worker says.
+    The worker reports the exchange once it has checked it. The result is None if the worker has to
+    find the contracts.
 
     Raises:
-        SettingsError: one of them is no address.
+        SettingsError: a setting is not an address.
     """
     if settings.chain_source == EMBEDDED:
         return msgspec.structs.replace(DEVELOPMENT, exchange="")
     if settings.chain_source == NO_CHAIN or not settings.collateral:
         return None
     try:
-        named = {name: fields.address(name, getattr(settings, name)) for name in CONTRACTS}
+        addresses = {name: fields.address(name, getattr(settings, name)) for name in CONTRACTS}
     except RejectedError as error:
         raise SettingsError(f"--{error.path}: {error}".replace("_", "-")) from None
-    return Addresses(**named)
+    return Addresses(**addresses)
 
 
 def operator_key(settings: Settings) -> str:
-    """Give the private key that pays the gas, 0x and hex.
+    """Return the private key that signs and pays for transactions, ``0x`` and hex.
 
     Raises:
-        SettingsError: there is none, or what there is is none.
+        SettingsError: the key is missing or invalid.
     """
     if not settings.operator_key_file:
         if settings.is_test and settings.chain_id == DEVELOPMENT_CHAIN:
             return OPERATOR.private_key
         raise SettingsError(
-            "--chain with the address of a node needs --operator-key-file, but on chain "
+            "--chain with the URL of a node needs --operator-key-file, except on chain "
             f"{DEVELOPMENT_CHAIN} of the test environment"
         )
     path = Path(settings.operator_key_file)
     try:
-        found = _KEY.fullmatch(path.read_text().strip())
+        match = _KEY.fullmatch(path.read_text().strip())
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"--operator-key-file cannot be read: {error}") from None
-    if found is None:
+    if match is None:
         raise SettingsError(f"--operator-key-file {path} must hold 64 hex digits and nothing else")
-    return f"0x{found[1].lower()}"
+    return f"0x{match[1].lower()}"
 
 
 def operator_of(settings: Settings) -> str | None:
-    """Give the address of the operator as far as it is known without its key."""
-    own = not settings.operator_key_file and settings.chain_source != NO_CHAIN
-    return OPERATOR.address if own else None
+    """Return the operator's address if it is known without reading its key."""
+    is_known = not settings.operator_key_file and settings.chain_source != NO_CHAIN
+    return OPERATOR.address if is_known else None
 
 
-def what_is_missing(settings: Settings) -> str:
-    """Say what has to be installed for the chain; empty where nothing is missing."""
+def missing_package(settings: Settings) -> str:
+    """Return a message if a package for the chain is not installed, else an empty text."""
     if settings.chain_source == EMBEDDED and importlib.util.find_spec("eth") is None:
         return f"the embedded chain is not installed: {EXTRA}"
     return ""
 
 
 def free_port(wanted: int) -> int:
-    """Find a port of loopback for the embedded chain.
+    """Return a free loopback port.
 
     Args:
-        wanted: the one to take if it is free; 0 is any.
+        wanted: the port to use if it is free; 0 for any.
     """
-    for port in (wanted, 0):
+    for candidate in (wanted, 0):
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                listener.bind((LOOPBACK, port))
+                listener.bind((LOOPBACK, candidate))
             except OSError:
                 continue
-            found: int = listener.getsockname()[1]
-            return found
-    raise OSError("there is no free port on loopback")
+            port: int = listener.getsockname()[1]
+            return port
+    raise OSError("no free loopback port")
 
 
-def patient_port(wanted: int, wait_s: float) -> int:
-    """Find a port of loopback for the embedded chain, another only where one stays taken.
+def wait_for_port(wanted: int, wait_s: float) -> int:
+    """Return a loopback port: the wanted one if it becomes free in time, else another.
 
     Args:
-        wanted: the one to take; 0 is any.
-        wait_s: how long it may be taken, seconds.
+        wanted: the wanted port; 0 for any.
+        wait_s: time limit, seconds.
     """
     end_s = time.monotonic() + wait_s
     while (port := free_port(wanted)) != wanted != 0 and time.monotonic() < end_s:
@@ -211,10 +217,7 @@ def patient_port(wanted: int, wait_s: float) -> int:
     return port
 
 
-def shown(source: str) -> str:
-    """Write the address of a node without what may be secret in it: user, path, query."""
-    parts = urlsplit(source)
+def redacted_url(url: str) -> str:
+    """Return the URL of a node without credentials, path and query, which may be secret."""
+    parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
-
-
-# MERGED clob_server.chain.config: Where the contracts lie; on a development chain that is known before they are there.

@@ -1,7 +1,7 @@
-"""Deploys the exchange from a shell: once, through the outbox of the server that will use it.
+"""Deployment of the exchange contract by the command line, through the server's outbox.
 
-What was signed is in the outbox before it is sent. So whoever is interrupted asks for the same
-again, and it goes on; asked once more when it is there, it is found and not deployed anew.
+The transaction is stored in the outbox before it is sent. Running the command again after an
+interruption continues the deployment; after a success it returns the stored result.
 """
 
 import asyncio
@@ -23,73 +23,72 @@ from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox, clock_ms
 from clob_server.chain.tx.sender import Sender, Signer
 from clob_server.chain.tx.stuck import StuckTransactions
-from clob_server.chain.tx.tracker import Following
-from clob_server.chain.worker.exchange_setup import Founding
-from clob_server.chain.worker.setup import SettingUp, open_outbox
+from clob_server.chain.tx.tracker import TransactionTracker
+from clob_server.chain.worker.exchange_setup import ExchangeSetup
+from clob_server.chain.worker.setup import WorkerSetup, open_outbox
 
 LOOK_S: Final = 1.0
-"""How often it is looked whether the transaction takes too long."""
+"""Seconds between checks for a stuck transaction."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 async def deploy(config: Config, folder: Path, owner: str) -> FoundAnswer:
-    """Deploy the exchange, or go on with it, or find it.
+    """Deploy the exchange, continue an interrupted deployment, or return the deployed one.
 
     Args:
-        config: the node, the operator's key, the domain and the contracts.
-        folder: the folder of the outbox; no server may have it.
-        owner: who may pause the exchange, and name another operator; empty is the operator.
+        config: node, operator key, domain and contracts.
+        folder: folder of the outbox; no running server may use it.
+        owner: address that may pause the exchange and change its operator; empty for the operator.
 
     Returns:
-        Where it is. It was looked at, and is the one that was asked for.
+        The address of the exchange, after its settings were compared with the config.
 
     Raises:
-        ValueError: the key or the address of the node cannot be used.
+        ValueError: the key or the address of the node is invalid.
         OutboxError: the outbox cannot be opened.
-        ForeignChainError: the outbox is of another chain or operator.
-        NodeError: the node does not answer, or is of another chain.
-        RefusalError: nothing was sent, and why.
-        StepFailedError: it was sent, and is not there.
+        ForeignChainError: the outbox belongs to another chain or operator.
+        NodeError: the node does not respond, or is on another chain.
+        RefusalError: a precondition failed; nothing was sent.
+        StepFailedError: the transaction failed, or the contract differs from the config.
     """
     signer = Signer(config.operator_key, config.chain_id)
     rpc = Rpc(config.url, config.rpc_timeout_s)
     try:
         outbox = open_outbox(folder, config, signer.address)
         try:
-            return await _Deploying(config, outbox, signer, rpc).run(owner or signer.address)
+            return await _Deployment(config, outbox, signer, rpc).run(owner or signer.address)
         finally:
             outbox.close()
     finally:
         await rpc.close()
 
 
-class _Deploying:
-    """One exchange on its way."""
+class _Deployment:
+    """Deployment of one exchange."""
 
     def __init__(self, config: Config, outbox: Outbox, signer: Signer, rpc: Rpc) -> None:
         assert config.addresses is not None
-        named = msgspec.structs.asdict(config.addresses)
+        addresses = msgspec.structs.asdict(config.addresses)
         self._config = config
         self._outbox = outbox
-        self._addresses = Addresses(**named)
+        self._addresses = Addresses(**addresses)
         limit, depth = int(config.fee_max_wei), config.confirmations
         self._node = Node(rpc, signer.address, config.chain_id, limit, lambda: None)
-        self._following = Following(self._node, outbox, depth)
+        self._tracker = TransactionTracker(self._node, outbox, depth)
         self._world = World(
             node=self._node,
             outbox=outbox,
-            sender=Sender(self._node, outbox, signer, self._following),
+            sender=Sender(self._node, outbox, signer, self._tracker),
             addresses=self._addresses,
             promises=ReservedAmounts(),
             gas_gift=0,
         )
-        self._late = StuckTransactions(
-            self._node, outbox, signer, self._following, depth, config.bump_after_s, tell_of_gap
+        self._stuck = StuckTransactions(
+            self._node, outbox, signer, self._tracker, depth, config.bump_after_s, warn_of_gap
         )
 
     async def run(self, owner: str) -> FoundAnswer:
-        """Do it."""
         config, addresses = self._config, self._addresses
         body = FoundBody(
             name=config.domain_name,
@@ -98,33 +97,33 @@ class _Deploying:
             conditional_tokens=addresses.conditional_tokens,
             owner=owner,
         )
-        await self._node.refresh()  # one that does not answer is told of, not waited for
-        setting_up = SettingUp(
-            config, self._world, self._following, _LOG.warning, lambda step: None
-        )
-        await setting_up.identify()
-        setting_up.follow_all()
-        finding = asyncio.ensure_future(self._found(FindExchange(body), write_body(body)))
-        besides = [asyncio.ensure_future(each) for each in (self._following.run(), self._look())]
+        await self._node.refresh()  # fail at once instead of waiting for a node that is down
+        setup = WorkerSetup(config, self._world, self._tracker, _LOG.warning, lambda step: None)
+        await setup.identify()
+        setup.track_all()
+        operation = asyncio.ensure_future(self._run_operation(FindExchange(body), write_body(body)))
+        background = [
+            asyncio.ensure_future(each) for each in (self._tracker.run(), self._check_stuck())
+        ]
         try:
-            # The other two end only by a mistake of ours, which must not be waited out.
-            await asyncio.wait([finding, *besides], return_when=asyncio.FIRST_COMPLETED)
-            for each in besides:
+            # The other two end only by an unexpected error, which is raised here.
+            await asyncio.wait([operation, *background], return_when=asyncio.FIRST_COMPLETED)
+            for each in background:
                 if each.done():
                     each.result()
         finally:
-            for task in (finding, *besides):
+            for task in (operation, *background):
                 task.cancel()
-            await asyncio.gather(finding, *besides, return_exceptions=True)
-        answer = finding.result()
-        place = msgspec.structs.replace(config, exchange=answer.exchange, deploy=False)
-        found = await Founding(place, self._node).find(addresses)
-        if found.problem:
-            raise StepFailedError(found.problem)
+            await asyncio.gather(operation, *background, return_exceptions=True)
+        answer = operation.result()
+        checked = msgspec.structs.replace(config, exchange=answer.exchange, deploy=False)
+        setup_result = await ExchangeSetup(checked, self._node).find(addresses)
+        if setup_result.problem:
+            raise StepFailedError(setup_result.problem)
         return answer
 
-    async def _found(self, work: FindExchange, body: bytes) -> FoundAnswer:
-        """Begin, go on, or give what came of it before."""
+    async def _run_operation(self, work: FindExchange, body: bytes) -> FoundAnswer:
+        """Run the operation, resume it, or return its stored answer."""
         name = f"{work.kind}:{keccak256(body).hex()}"
         known = self._outbox.find(name)
         if known is not None and known.status == "done":
@@ -134,32 +133,32 @@ class _Deploying:
         if known is None:
             known = self._outbox.begin(name, work.kind, body, clock_ms())
         elif known.status != "pending":
-            self._outbox.forget_failures(known.number)
-            known = self._outbox.settle(known.number, "pending")
+            self._outbox.discard_failures(known.number)
+            known = self._outbox.set_status(known.number, "pending")
         try:
             answer = await work.run(Run(self._world, known))
         except StepFailedError as error:
-            self._outbox.settle(known.number, "failed", error=str(error))
+            self._outbox.set_status(known.number, "failed", error=str(error))
             self._outbox.commit()
             raise
-        self._outbox.settle(known.number, "done", answer=encoded(answer))
+        self._outbox.set_status(known.number, "done", answer=encoded(answer))
         self._outbox.commit()
         return answer
 
-    async def _look(self) -> None:
-        """See what takes long, for ever."""
+    async def _check_stuck(self) -> None:
+        """Check for stuck transactions, forever."""
         while True:
             await asyncio.sleep(LOOK_S)
             self._outbox.commit()
             try:
                 await self._node.refresh()
-                await self._late.look_after()
+                await self._stuck.check()
             except NodeError as error:
                 self._node.set_health(str(error))
 
 
-def tell_of_gap(nonce: int) -> None:
-    """Say that a nonce is missing; a server that runs uses it up."""
+def warn_of_gap(nonce: int) -> None:
+    """Log a missing nonce; a running server fills the gap instead."""
     _LOG.warning(
-        "the nonce %d is used by nothing that the node knows, and others wait for it", nonce
+        "no known transaction uses nonce %d of the operator; later transactions wait for it", nonce
     )

@@ -1,8 +1,8 @@
-"""What the chain says by itself, to the server: fills, what wallets hold, what makers allow.
+"""Chain events that the worker reports to the server: settlements, balances, permissions.
 
-The server asks once for it (:class:`StartWatching`), and hears of each block, in sequence, in which there
-is something that concerns it. What is said of an account is all it has after that block, so that
-what is heard twice does no harm.
+The server sends :class:`StartWatching` once; the worker then reports, in block order, each block
+that has something relevant. A reported balance is absolute (the balance after that block), so
+receiving it twice is harmless.
 """
 
 from typing import Literal, TypeAlias
@@ -11,121 +11,121 @@ import msgspec
 
 from clob_server.chain.operation_bodies import Struct
 
-Permit: TypeAlias = Literal["delegate", "gasless", "payer", "payee"]
-"""What somebody allows. ``delegate``: to sign his orders. ``gasless``: to settle those that nobody
-signed. ``payer``: that the wallet who allows it pays for a maker. ``payee``: that a wallet is paid
-for the maker who allows it."""
+PermissionKind: TypeAlias = Literal["delegate", "gasless", "payer", "payee"]
+"""What the owner of a permission allows. ``delegate``: another address signs its orders.
+``gasless``: its unsigned orders settle. ``payer``: the owner, a wallet, pays for a maker.
+``payee``: a wallet is paid for the owner, a maker."""
 
 
 class ServerMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
-    """Whatever the server says."""
+    """Base of the messages from the server to the worker."""
 
 
 class WorkerMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag=str.lower):
-    """Whatever the worker says."""
+    """Base of the messages from the worker to the server."""
 
 
 # ----- from the server to the worker ---------------------------------------------------------
 
 
 class StartWatching(ServerMessage, frozen=True, kw_only=True):
-    """Tell the news, from a block on; said once to each worker, after :class:`Ready`.
+    """Report events after a block; sent once to each worker, after ``WorkerReady``.
 
-    The first news are whole: they name every account of the wallets that is not empty.
+    The first update is complete: it names every non-empty account of the wallets.
     """
 
     after_block: int | None
-    """The block up to which all was heard; None is before the exchange contract was there."""
+    """Last block that the server has processed; None for none."""
     block_hash: str
-    """Its hash; empty where there is none."""
+    """Hash of that block; empty for none."""
     wallets: list[str]
-    """Those that have allowed the exchange contract something so far, as was heard."""
+    """Wallets that have approved or permitted something to the exchange contract so far."""
     tokens: list[str]
-    """Which outcome tokens are looked at, decimal digits."""
-    permissions: list[tuple[Permit, str, str]] = msgspec.field(default_factory=list)
-    """What is allowed, as was heard: which kind, who allows it, to whom. It is asked about again
-    where the chain was reorganised meanwhile."""
+    """Outcome tokens to watch, decimal digits."""
+    permissions: list[tuple[PermissionKind, str, str]] = msgspec.field(default_factory=list)
+    """Known permissions: kind, owner, other address. They are read again if the chain was
+    reorganised in the meantime."""
     more: bool = False
-    """If more of all that follows in another message of this kind."""
+    """Whether the lists continue in another message of this type."""
 
 
 class WatchTokens(ServerMessage, frozen=True, kw_only=True):
-    """Look at these outcome tokens, too."""
+    """Watch additional outcome tokens."""
 
     tokens: list[str]
-    """Decimal digits."""
+    """Token ids, decimal digits."""
 
 
 # ----- from the worker to the server ---------------------------------------------------------
 
 
 class SettlementResult(Struct, frozen=True, kw_only=True):
-    """What came of a fill."""
+    """Result of a fill on the chain."""
 
     trade_id: str
-    """Its number on the chain, decimal digits."""
+    """Trade id on the chain, decimal digits."""
     tx: str
-    """The transaction."""
+    """Transaction hash."""
     error: str | None = None
-    """Why nothing moved; None where it was settled."""
-    blamed: tuple[str, ...] = ()
-    """Because of whom: makers, or wallets that were to pay or to be paid. May be nobody."""
+    """Reason of the failure; None if the fill was settled."""
+    responsible: tuple[str, ...] = ()
+    """Makers or paying wallets that caused the failure; may be empty."""
 
 
 class WalletHolding(Struct, frozen=True, kw_only=True):
-    """What the exchange contract can take from a wallet."""
+    """Amount that the exchange contract can take from a wallet."""
 
     wallet: str
-    """The wallet."""
+    """Address of the wallet."""
     asset: str
-    """The address of the collateral, or an outcome token in decimal digits."""
+    """Address of the collateral, or an outcome token in decimal digits."""
     amount: str
-    """The lower of what it has and what it has approved, in wei."""
+    """The lower of balance and approval, in wei."""
 
 
 class Permission(Struct, frozen=True, kw_only=True):
-    """What somebody allows, or no longer."""
+    """A permission that was set or revoked."""
 
-    kind: Permit
-    """What."""
+    kind: PermissionKind
+    """Kind of permission."""
     owner: str
-    """Who allows it."""
+    """Address that gives the permission."""
     other: str
-    """To whom; the owner himself where that is nobody in particular."""
+    """Address that receives it; the owner itself for kinds without one."""
     allowed: bool
-    """If he does. What is taken back counts here at once, on the chain after a delay."""
+    """Whether it is set. A revocation counts here at once, on the chain after a delay."""
 
 
-class Raised(Struct, frozen=True, kw_only=True):
-    """A maker raised his nonce."""
+class NonceRaised(Struct, frozen=True, kw_only=True):
+    """A maker raised its minimum nonce."""
 
     maker: str
-    """Who."""
+    """Address of the maker."""
     nonce: str
-    """The lowest that his orders may have, decimal digits."""
+    """Lowest nonce valid for its orders, decimal digits."""
 
 
-class News(WorkerMessage, frozen=True, kw_only=True):
-    """What happened up to a block, since the news before."""
+class ChainUpdate(WorkerMessage, frozen=True, kw_only=True):
+    """Events up to a block, since the previous update."""
 
     block: int
-    """The number of the block."""
+    """Number of the block."""
     hash: str
-    """Its hash."""
+    """Hash of the block."""
     whole: bool = False
-    """If an account that is not named is empty. So it is at first, and after a reorganisation that
-    took back what was told."""
+    """Whether accounts that are not named are empty: true for the first update and after a
+    reorganisation that removed reported blocks."""
     settlements: tuple[SettlementResult, ...] = ()
-    """What came of fills, in the order of the chain."""
+    """Results of fills, in chain order."""
     holdings: tuple[WalletHolding, ...] = ()
-    """What wallets hold that may have changed."""
+    """Holdings that may have changed."""
     wallets: tuple[str, ...] = ()
-    """Those that have allowed the exchange contract something for the first time."""
+    """Wallets that approved or permitted something to the exchange contract for the first time."""
     permissions: tuple[Permission, ...] = ()
-    """What makers allow, in the order of the chain."""
-    raised: tuple[Raised, ...] = ()
-    """Nonces."""
+    """Permissions set or revoked, in chain order."""
+    raised: tuple[NonceRaised, ...] = ()
+    """Raised nonces."""
     cancelled: tuple[str, ...] = ()
-    """The hashes of orders that their makers cancelled on the chain."""
+    """Hashes of orders that their makers cancelled on the chain."""
     more: bool = False
-    """If the same news go on in the next message."""
+    """Whether the same update continues in the next message."""

@@ -1,25 +1,25 @@
-"""Where tests have the worker die, to see that nothing is lost or done twice."""
+"""Failpoints at which crash tests end the chain worker process."""
 
 import os
 from typing import Final
 
 VARIABLE: Final = "CLOB_CHAIN_DIE"
-"""The environment variable that says where: ``kind:step:point``, as in
+"""Environment variable that selects the failpoint: ``kind:step:point``, e.g.
 ``merge:mergeTx:after_insert``. The points are ``before_insert``, ``after_insert``,
 ``after_broadcast`` and ``after_receipt``."""
 EXIT_CODE: Final = 70
-"""What the worker ends with then."""
+"""Exit code of the worker at a failpoint."""
 
-_WHERE: Final = os.environ.get(VARIABLE)
+_SELECTED: Final = os.environ.get(VARIABLE)
 
 
-def die_here(kind: str, step: str, point: str) -> None:
-    """End the process without any of its cleaning up, as a crash would, if a test wants that here.
+def failpoint(kind: str, step: str, point: str) -> None:
+    """Exit without any cleanup, as a crash would, if this failpoint is selected.
 
     Args:
-        kind: what the operation does.
-        step: what the answer calls the transaction.
-        point: where in its life.
+        kind: kind of the operation.
+        step: name of the transaction in the answer.
+        point: point in the life of the transaction.
     """
-    if _WHERE is not None and f"{kind}:{step}:{point}" == _WHERE:
+    if _SELECTED is not None and f"{kind}:{step}:{point}" == _SELECTED:
         os._exit(EXIT_CODE)

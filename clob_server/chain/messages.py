@@ -1,361 +1,381 @@
-"""What the server and the chain worker tell each other: one JSON object a line, both ways.
+"""Messages between the server and the chain worker: one JSON object per line, both directions.
 
-The first line that the worker reads is a :class:`Config`. Amounts are decimal digits in texts,
-times Unix milliseconds, addresses have the capital letters of EIP-55, hashes are ``0x`` and small
-letters. Nothing here needs a chain library.
+The worker's first line of input is a :class:`Config`. Amounts are decimal strings, times are Unix
+milliseconds, addresses are EIP-55, hashes are ``0x`` and lower-case hex. This module needs no chain
+library.
 
-An operation is named by the server. Whatever is asked about it, the answer is one of
-:class:`OperationPending`, :class:`OperationDone`, :class:`OperationFailed`, :class:`OperationRejected` and :class:`Unknown`, with its
-id. The end of an operation is told whether or not somebody asked, also after a restart.
+The server chooses the id of an operation. Every message about an operation is answered with
+:class:`OperationPending`, :class:`OperationDone`, :class:`OperationFailed`,
+:class:`OperationRejected` or :class:`OperationUnknown`. The worker also sends the end of each
+operation unasked, including after a restart.
 """
 
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clob_server.chain.events import News, ServerMessage, StartWatching, WatchTokens, WorkerMessage
+from clob_server.chain.events import (
+    ChainUpdate,
+    ServerMessage,
+    StartWatching,
+    WatchTokens,
+    WorkerMessage,
+)
 from clob_server.chain.operation_bodies import AnyBody, Struct
 
 LINE_BYTES_MAX: Final = 1 << 20
-"""How long a line may be."""
+"""Maximum length of a line."""
 
 Hashes: TypeAlias = dict[str, str | None]
-"""Hashes of transactions by the name of their step, e.g. ``yesTransferTx``; null where none was
-needed, or none was sent yet."""
+"""Transaction hashes by step name, e.g. ``yesTransferTx``; null if the step was not needed or not
+sent yet."""
 
 Status: TypeAlias = Literal["pending", "done", "failed", "stuck"]
-"""Where an operation stands. ``pending``: under way. ``done``: every step happened. ``failed``: a
-step failed, and what was taken was given back. ``stuck``: a step can neither succeed nor be undone,
-and waits for :class:`Retry`."""
+"""Status of an operation. ``pending``: in progress. ``done``: every step succeeded. ``failed``: a
+step failed and everything taken was returned. ``stuck``: a step can neither succeed nor be undone;
+the operation waits for :class:`RetryOperation`."""
 
 
 # ----- from the server to the worker ---------------------------------------------------------
 
 
 class Contracts(Struct, frozen=True, kw_only=True):
-    """Where the contracts are."""
+    """Addresses of the contracts."""
 
     stablecoin: str
-    """The test stablecoin."""
+    """Test stablecoin."""
     collateral: str
-    """Its wrapped form."""
+    """Wrapped stablecoin that backs the outcome tokens."""
     conditional_tokens: str
-    """The outcome tokens."""
+    """ConditionalTokens, the contract of the outcome tokens."""
     exchange: str = ""
-    """What settles trades; empty where nothing does."""
+    """Exchange contract; empty if trades do not settle."""
 
 
 class Config(ServerMessage, frozen=True, kw_only=True):
-    """The first message: which node, whose key. The key comes this way and no other."""
+    """The first message: node, operator key, contracts. The key is sent only here."""
 
     url: str
-    """The JSON-RPC of the node, http or https."""
+    """JSON-RPC address of the node, http or https."""
     chain_id: int
-    """The chain it must be of."""
+    """Expected chain id of the node."""
     operator_key: str
-    """The private key of the operator, 32 bytes in hex."""
+    """Private key of the operator, 32 bytes in hex."""
     addresses: Contracts | None = None
-    """Where the contracts are, the exchange left out; None is to find or deploy them at the
+    """Addresses of the contracts, without the exchange; None to find or deploy them at the
     operator's first nonces."""
     exchange: str = ""
-    """Where the exchange is, or comes to lie: the contract that orders are signed for. Empty is
-    nowhere."""
+    """Address of the exchange contract, which is the verifying contract of signed orders; empty if
+    there is none."""
     domain_name: str = "clob"
-    """The name in the domain that orders are signed for."""
+    """Name in the EIP-712 domain of orders."""
     domain_version: str = "1"
-    """The version in it."""
+    """Version in the EIP-712 domain of orders."""
     deploy: bool = True
-    """If what is missing is to be deployed, and the operator's own approvals given."""
+    """Whether to deploy missing contracts and to set the operator's approvals."""
     from_block: int = 0
-    """From which block on the logs of the exchange are read, where nothing was heard yet."""
+    """First block to read logs from when no block was processed yet."""
     confirmations: int = 1
-    """In how many blocks a transaction must be, its own and those on top, to count."""
+    """Blocks required to confirm a transaction: its own and those on top."""
     gas_gift_wei: str = "0"
-    """What the faucet gives for gas to a wallet that has less than 0.01; 0 is nothing."""
+    """Wei that the faucet sends for gas to a wallet with less than 0.01 ether; 0 sends nothing."""
     bump_after_s: float = 30.0
-    """After how many seconds without a receipt a transaction is offered with a higher fee."""
+    """Seconds without a receipt after which a transaction is resent with a higher fee."""
     fee_max_wei: str = "500000000000"
-    """The most a unit of gas may ever be offered, in wei."""
+    """Maximum fee per unit of gas, in wei."""
     rpc_timeout_s: float = 10.0
-    """How long the node may take to answer, seconds."""
+    """Timeout of a request to the node, seconds."""
 
 
-class Begin(ServerMessage, frozen=True, kw_only=True):
-    """Do something once, however often this is said.
+class BeginOperation(ServerMessage, frozen=True, kw_only=True):
+    """Run an operation once, however often this message is sent.
 
-    The first time: :class:`OperationRejected`, and nothing is kept; or :class:`OperationPending` once it is kept, and
-    :class:`OperationDone` or :class:`OperationFailed` at its end. Later, with the same body: where it stands, and its
-    end. With another body: :class:`OperationRejected` with ``IDEMPOTENCY_KEY_REUSED``.
+    The first message is answered with :class:`OperationRejected` (nothing is stored) or with
+    :class:`OperationPending` once the operation is stored, followed by :class:`OperationDone` or
+    :class:`OperationFailed`. Later messages with the same body are answered with the status and
+    the end; with another body, with :class:`OperationRejected` and ``IDEMPOTENCY_KEY_REUSED``.
     """
 
     id: str
-    """What the server calls it, at most 128 characters."""
+    """Id chosen by the server, at most 128 characters."""
     body: AnyBody
-    """What to do."""
+    """Parameters of the operation."""
     now_ms: int
-    """When it was asked for, Unix milliseconds."""
+    """Time of the request, Unix milliseconds."""
 
 
-class Look(ServerMessage, frozen=True, kw_only=True):
-    """Ask where an operation stands. :class:`Unknown` where there is none."""
-
-    id: str
-    """Which."""
-
-
-class Retry(ServerMessage, frozen=True, kw_only=True):
-    """Go on with an operation that is stuck; answered with where it stands then."""
+class GetOperation(ServerMessage, frozen=True, kw_only=True):
+    """Request the status of an operation; :class:`OperationUnknown` if there is none."""
 
     id: str
-    """Which."""
+    """Id of the operation."""
 
 
-class List(ServerMessage, frozen=True, kw_only=True):
-    """Ask for operations, the newest first; answered with :class:`Listed`."""
+class RetryOperation(ServerMessage, frozen=True, kw_only=True):
+    """Resume a stuck operation; answered with its status."""
+
+    id: str
+    """Id of the operation."""
+
+
+class ListOperations(ServerMessage, frozen=True, kw_only=True):
+    """Request operations, newest first; answered with :class:`OperationList`."""
 
     request: int
-    """What the server calls this question."""
+    """Number of the request."""
     status: Status | None = None
-    """Only those; None is all."""
+    """Only operations with this status; None for all."""
     limit: int = 50
-    """How many at most."""
+    """Maximum number of operations."""
     before: int | None = None
-    """Only those with a number below this; None begins at the newest."""
+    """Only operations with a lower number; None starts at the newest."""
 
 
-class Known(ServerMessage, frozen=True, kw_only=True):
-    """Ask which operations never came to anything; answered with :class:`NotKnown`."""
+class FindMissing(ServerMessage, frozen=True, kw_only=True):
+    """Request the ids without a pending, done or stuck operation.
+
+    Answered with :class:`MissingOperations`.
+    """
 
     request: int
-    """What the server calls this question."""
+    """Number of the request."""
     ids: list[str]
-    """Which operations."""
+    """Ids to look up."""
 
 
-AnyAsked: TypeAlias = Config | Begin | Look | Retry | List | Known | StartWatching | WatchTokens
-"""What the worker reads."""
+AnyServerMessage: TypeAlias = (
+    Config
+    | BeginOperation
+    | GetOperation
+    | RetryOperation
+    | ListOperations
+    | FindMissing
+    | StartWatching
+    | WatchTokens
+)
+"""Messages that the worker reads."""
 
 
 # ----- from the worker to the server ---------------------------------------------------------
 
 
-class Ready(WorkerMessage, frozen=True, kw_only=True):
-    """From now on operations can begin. Said once in the life of a worker.
+class WorkerReady(WorkerMessage, frozen=True, kw_only=True):
+    """Operations can begin. Sent once per worker process.
 
-    Before it, :class:`Begin` of a new operation is refused with ``CHAIN_UNAVAILABLE``; what is
-    kept already can be asked about.
+    Before it, a new :class:`BeginOperation` is rejected with ``CHAIN_UNAVAILABLE``; stored
+    operations can be queried.
     """
 
     operator: str
-    """The address of the operator."""
+    """Address of the operator."""
     addresses: Contracts
-    """Where the contracts are."""
+    """Addresses of the contracts."""
     chain_id: int
-    """The chain."""
+    """Chain id."""
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """How many operations there are, by status."""
+    """Number of operations by status."""
 
     pending: int
-    """Under way."""
+    """In progress."""
     done: int
-    """Every step happened."""
+    """Every step succeeded."""
     failed: int
-    """A step failed, and what was taken was given back."""
+    """A step failed and everything taken was returned."""
     stuck: int
-    """Waiting for the operator of the server."""
+    """Waiting for the administrator of the server."""
 
 
-class State(WorkerMessage, frozen=True, kw_only=True):
-    """How things are: said when they change, once a second at most, and at first."""
+class WorkerState(WorkerMessage, frozen=True, kw_only=True):
+    """State of node and outbox: sent at the start and on changes, at most once a second."""
 
     reachable: bool
-    """If the node answers, and as it should."""
+    """Whether the node returns valid responses."""
     detail: str
-    """What is wrong, in a sentence; empty where nothing is."""
+    """Description of the problem; empty if there is none."""
     head: int | None
-    """The number of the newest block; None while no node was reached."""
+    """Number of the newest block; None until the node was reached."""
     operator: str
-    """The address of the operator."""
+    """Address of the operator."""
     operator_balance_wei: str | None
-    """What it has for gas, in wei; None while no node was reached."""
+    """The operator's balance for gas, in wei; None until the node was reached."""
     out_of_gas: bool
-    """If that does not cover what one operation may take."""
+    """Whether that balance is below the gas cost of one operation."""
     counts: Counts
-    """How many operations there are."""
+    """Number of operations by status."""
     num_bumped: int
-    """How many transactions were offered again with a higher fee, since the outbox was made."""
+    """Transactions resent with a higher fee since the outbox was created."""
     num_rebroadcast: int
-    """How many were sent again since the worker began, because the node knew them no longer."""
+    """Transactions resent since the worker started because the node had dropped them."""
     num_foreign: int
-    """How many of the operator's nonces somebody else used: more than 0 means that another server
-    has the same key."""
+    """Nonces of the operator used by transactions of another sender. Above 0, another server uses
+    the same key."""
 
 
 class OperationRejected(WorkerMessage, frozen=True, kw_only=True):
-    """Nothing was done, and nothing is kept."""
+    """An operation was rejected; nothing was sent or stored."""
 
     id: str
-    """The operation."""
+    """Id of the operation."""
     code: str
     """One of ``clob_server.api.problems.PROBLEMS``."""
     detail: str
-    """The rule, the value and the limit."""
+    """The rule, the value received and the limit."""
     more: dict[str, str] = msgspec.field(default_factory=dict)
-    """What the body of the refusal has besides, by the names of JSON, e.g. ``available``."""
+    """Additional members of the problem body by JSON name, e.g. ``available``."""
 
 
 class OperationPending(WorkerMessage, frozen=True, kw_only=True):
-    """An operation is kept and under way; it will come to its end whoever waits for it."""
+    """An operation is stored and in progress; it continues after a restart."""
 
     id: str
-    """The operation."""
+    """Id of the operation."""
     kind: str
-    """What it does."""
+    """Kind of operation."""
     hashes: Hashes
-    """What was sent so far."""
+    """Transactions sent so far."""
 
 
 class OperationDone(WorkerMessage, frozen=True, kw_only=True):
-    """Every step of an operation has happened."""
+    """Every step of an operation succeeded."""
 
     id: str
-    """The operation."""
+    """Id of the operation."""
     kind: str
-    """What it did."""
+    """Kind of operation."""
     answer: msgspec.Raw
-    """One of :class:`Answer`, as JSON, the same bytes each time."""
+    """A subclass of ``operation_bodies.Answer`` as JSON; the same bytes each time."""
 
 
 class OperationFailed(WorkerMessage, frozen=True, kw_only=True):
     """A step of an operation failed."""
 
     id: str
-    """The operation."""
+    """Id of the operation."""
     kind: str
-    """What it was to do."""
+    """Kind of operation."""
     code: str
     """``OPERATION_FAILED``."""
     detail: str
-    """Which step, and why."""
+    """The failed step and the reason."""
     hashes: Hashes
-    """All that was sent, the way back (``refundTx``) included."""
+    """All transactions sent, refunds (``refundTx``) included."""
     undone: bool
-    """True where what was taken was given back, or nothing was taken, and this is the end of it.
-    False where it is stuck: :class:`Retry` may yet bring it to either end."""
+    """True if everything taken was returned and the operation is over. False if it is stuck and
+    :class:`RetryOperation` may resume it."""
 
 
-class Unknown(WorkerMessage, frozen=True, kw_only=True):
-    """There is no such operation."""
+class OperationUnknown(WorkerMessage, frozen=True, kw_only=True):
+    """No operation has this id."""
 
     id: str
-    """The operation."""
+    """The requested id."""
 
 
 class StepView(Struct, frozen=True, kw_only=True):
-    """A transaction that an operation needs, or needed."""
+    """A transaction of an operation."""
 
     name: str
-    """As in the answer, e.g. ``mergeTx``."""
+    """Name of the step as in the answer, e.g. ``mergeTx``."""
     status: str
-    """``signed``: on its way. ``confirmed``: it happened. ``reverted``: it is in a block, and
-    failed. ``lost``: its nonce was used by somebody else, and it was signed anew. ``failed``: the
-    node says that it cannot succeed, and it was never sent."""
+    """``signed``: sent or about to be sent. ``confirmed``: succeeded. ``reverted``: in a block, and
+    failed. ``lost``: another sender used its nonce, and the step was signed again. ``failed``: the
+    node reports that it cannot succeed; it was never sent."""
     nonce: int | None
-    """Its number among the operator's; None where it was never signed, or lost its number."""
+    """Nonce of the operator; None if it was never signed, or lost its nonce."""
     hashes: list[str]
-    """Its hashes, one for each fee that was offered, the newest last."""
+    """One hash for each fee it was sent with, newest last."""
     num_bumps: int
     """How often its fee was raised."""
     block: int | None
-    """The block it is in."""
+    """Number of its block."""
     error: str | None
-    """What went wrong."""
+    """Reason of the failure."""
     changed_ms: int
-    """When it last changed, Unix milliseconds."""
+    """Time of the last change, Unix milliseconds."""
 
 
 class OperationView(Struct, frozen=True, kw_only=True):
-    """An operation, as the operator of the server sees it."""
+    """An operation with its transactions, for the admin API."""
 
     number: int
-    """Its place among all, counted from 1."""
+    """Position among all operations, counted from 1."""
     id: str
-    """What the server calls it."""
+    """Id chosen by the server."""
     kind: str
-    """What it does; ``deploy``, ``found`` and ``gap`` are nobody's request."""
+    """Kind of operation; the worker starts ``deploy``, ``found`` and ``gap`` by itself."""
     status: Status
-    """Where it stands."""
+    """Status of the operation."""
     body: msgspec.Raw
-    """What was asked for, as JSON."""
+    """Parameters of the operation, as JSON."""
     error: str | None
-    """What went wrong."""
+    """Reason of the failure."""
     begun_ms: int
-    """When it was asked for, Unix milliseconds."""
+    """Time of the request, Unix milliseconds."""
     changed_ms: int
-    """When it last changed, Unix milliseconds."""
+    """Time of the last change, Unix milliseconds."""
     steps: list[StepView]
-    """Its transactions, in the order they were signed."""
+    """Its transactions in the order they were signed."""
 
 
-class Listed(WorkerMessage, frozen=True, kw_only=True):
-    """Operations, the newest first; the answer to :class:`List`."""
+class OperationList(WorkerMessage, frozen=True, kw_only=True):
+    """Operations, newest first; the answer to :class:`ListOperations`."""
 
     request: int
-    """The question."""
+    """Number of the request."""
     operations: list[OperationView]
-    """As many as there are, up to the limit; the number of the last is the next ``before``."""
+    """At most ``limit`` operations; the number of the last one is the next ``before``."""
 
 
-class NotKnown(WorkerMessage, frozen=True, kw_only=True):
-    """Those that never came to anything; the answer to :class:`Known`."""
+class MissingOperations(WorkerMessage, frozen=True, kw_only=True):
+    """The answer to :class:`FindMissing`."""
 
     request: int
-    """The question."""
+    """Number of the request."""
     ids: list[str]
-    """Those of the ids that are not known here, or failed with all undone."""
+    """Requested ids that are unknown or whose operation failed and was undone."""
 
 
-AnyTold: TypeAlias = (
-    Ready
-    | State
+AnyWorkerMessage: TypeAlias = (
+    WorkerReady
+    | WorkerState
     | OperationRejected
     | OperationPending
     | OperationDone
     | OperationFailed
-    | Unknown
-    | Listed
-    | NotKnown
-    | News
+    | OperationUnknown
+    | OperationList
+    | MissingOperations
+    | ChainUpdate
 )
-"""What the server reads."""
+"""Messages that the server reads."""
 
 _ENCODER: Final = msgspec.json.Encoder()
-_ASKED: Final = msgspec.json.Decoder(AnyAsked)
-_TOLD: Final = msgspec.json.Decoder(AnyTold)
+_SERVER_MESSAGES: Final = msgspec.json.Decoder(AnyServerMessage)
+_WORKER_MESSAGES: Final = msgspec.json.Decoder(AnyWorkerMessage)
 
 
-def encode(message: AnyAsked | AnyTold) -> bytes:
-    """Write a message as a line, its end included."""
+def encode(message: AnyServerMessage | AnyWorkerMessage) -> bytes:
+    """Encode a message as a line, including the line feed."""
     return _ENCODER.encode(message) + b"\n"
 
 
-def read_asked(line: bytes) -> AnyAsked:
-    """Read what the server says.
+def decode_server_message(line: bytes) -> AnyServerMessage:
+    """Decode a line from the server.
 
     Raises:
-        msgspec.DecodeError, msgspec.ValidationError: it is no such message.
+        msgspec.DecodeError, msgspec.ValidationError: not a server message.
     """
-    message: AnyAsked = _ASKED.decode(line)
+    message: AnyServerMessage = _SERVER_MESSAGES.decode(line)
     return message
 
 
-def read_told(line: bytes) -> AnyTold:
-    """Read what the worker says.
+def decode_worker_message(line: bytes) -> AnyWorkerMessage:
+    """Decode a line from the worker.
 
     Raises:
-        msgspec.DecodeError, msgspec.ValidationError: it is no such message.
+        msgspec.DecodeError, msgspec.ValidationError: not a worker message.
     """
-    message: AnyTold = _TOLD.decode(line)
+    message: AnyWorkerMessage = _WORKER_MESSAGES.decode(line)
     return message

@@ -1,7 +1,7 @@
-"""What an operation of the chain is asked to do, and what its client is told in the end.
+"""Parameters of chain operations and the answers that HTTP clients receive.
 
-Amounts are decimal digits in texts, addresses have the capital letters of EIP-55, hashes are ``0x``
-and small letters. Nothing here needs a chain library.
+Amounts are decimal strings, addresses are EIP-55, hashes are ``0x`` and lower-case hex. This module
+needs no chain library.
 """
 
 from typing import Literal, TypeAlias
@@ -10,32 +10,32 @@ import msgspec
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all of them have in common: names as JSON has them."""
+    """Base of the messages: JSON names are camelCase."""
 
 
-# ----- what is asked for ---------------------------------------------------------------------
+# ----- parameters ----------------------------------------------------------------------------
 
 
 class Body(Struct, frozen=True, kw_only=True, tag_field="kind", tag=lambda name: name[:-4].lower()):
-    """What an operation is to do; its tag is the kind of the operation."""
+    """Parameters of an operation; the tag is the kind of the operation."""
 
 
 class FaucetBody(Body, frozen=True, kw_only=True):
-    """Give a wallet collateral, made of freshly minted test dollars."""
+    """Send collateral, backed by newly minted test dollars, to a wallet."""
 
     user: str
-    """The wallet."""
+    """Address of the wallet."""
     units: int
-    """How much, in whole units."""
+    """Amount in whole units."""
 
 
 class Permit(Struct, frozen=True, kw_only=True):
-    """A signed approval of collateral (EIP-2612), for the operator."""
+    """A signed EIP-2612 approval of collateral for the operator."""
 
     value: str
-    """How much is approved, in wei."""
+    """Approved amount, in wei."""
     deadline: str
-    """The last Unix second in which it can be used, decimal digits."""
+    """Last valid Unix second, decimal digits."""
     v: int
     """27 or 28."""
     r: str
@@ -45,232 +45,234 @@ class Permit(Struct, frozen=True, kw_only=True):
 
 
 class SplitBody(Body, frozen=True, kw_only=True):
-    """Make collateral of a wallet into as much of both tokens."""
+    """Convert collateral of a wallet into the same amount of both outcome tokens."""
 
     user: str
-    """The wallet."""
+    """Address of the wallet."""
     amount: str
-    """How much collateral, in wei."""
+    """Amount of collateral, in wei."""
     condition_id: str
-    """The condition, 32 bytes in hex."""
+    """Condition id, 32 bytes in hex."""
     yes_token_id: str
-    """The one token, decimal digits."""
+    """YES token id, decimal digits."""
     no_token_id: str
-    """The other one."""
+    """NO token id, decimal digits."""
     permit: Permit | None = None
-    """An approval to be used first; None where the wallet approved on chain."""
+    """Approval to submit first; None if the wallet has approved on chain."""
 
 
 class MergeBody(Body, frozen=True, kw_only=True):
-    """Make as much of both tokens of a wallet into collateral."""
+    """Convert the same amount of both outcome tokens of a wallet into collateral."""
 
     user: str
-    """The wallet."""
+    """Address of the wallet."""
     amount: str
-    """How much of each token, in wei."""
+    """Amount of each token, in wei."""
     condition_id: str
-    """The condition, 32 bytes in hex."""
+    """Condition id, 32 bytes in hex."""
     yes_token_id: str
-    """The one token, decimal digits."""
+    """YES token id, decimal digits."""
     no_token_id: str
-    """The other one."""
+    """NO token id, decimal digits."""
 
 
 class RedeemBody(Body, frozen=True, kw_only=True):
-    """Pay out all tokens that a wallet has of a condition which is resolved."""
+    """Redeem all tokens of a wallet for a resolved condition."""
 
     user: str
-    """The wallet."""
+    """Address of the wallet."""
     condition_id: str
-    """The condition, 32 bytes in hex."""
+    """Condition id, 32 bytes in hex."""
 
 
 class PrepareBody(Body, frozen=True, kw_only=True):
-    """Prepare the condition of a question, with the operator as its oracle and two outcomes.
+    """Prepare the condition of a question with two outcomes and the operator as oracle.
 
-    Where it is prepared already, there is nothing to do, and ``prepareTx`` is null. Where there is
-    an exchange, it learns the tokens of the condition, unless it knows them.
+    ``prepareTx`` is null if it is prepared already. If there is an exchange contract, the tokens of
+    the condition are registered with it, unless they are registered already.
     """
 
     question_id: str
-    """The question, 32 bytes in hex."""
+    """Question id, 32 bytes in hex."""
 
 
 class ReportBody(Body, frozen=True, kw_only=True):
     """Report the outcome of a question.
 
-    Where the same was reported already, there is nothing to do, and ``reportTx`` is null.
+    If the same outcome was reported already, ``reportTx`` is null.
     """
 
     question_id: str
-    """The question, 32 bytes in hex."""
+    """Question id, 32 bytes in hex."""
     outcome: Literal["yes", "no"]
-    """What it came to."""
+    """The outcome."""
 
 
 class PartyBody(Struct, frozen=True, kw_only=True, gc=False):
-    """An order in a fill, as the exchange contract takes it."""
+    """An order in a fill, as the exchange contract receives it."""
 
     salt: str
-    """As it was signed: decimal digits, hex, or any other text, of which the hash counts."""
+    """Salt as signed: decimal digits, hex, or any other text, which is hashed."""
     maker: str
-    """Whose order."""
+    """Maker of the order."""
     signer: str
-    """Who signed."""
+    """Signer of the order."""
     taker: str
-    """The taker named in it."""
+    """Taker named in the order."""
     token_id: str
-    """The token, decimal digits, as all other numbers here that may have 256 bits."""
+    """Token id, decimal digits like all numbers here that can have 256 bits."""
     maker_amount: str
-    """What its maker gives, in wei."""
+    """Amount that the maker gives, in wei."""
     taker_amount: str
-    """What he gets, in wei."""
+    """Amount that the maker receives, in wei."""
     expiration: str
-    """The last Unix second in which it may trade; 0 is never too late."""
+    """Last Unix second in which it may trade; 0 for no limit."""
     nonce: str
-    """Its nonce."""
+    """Nonce of the order."""
     fee_rate_bps: str
-    """What it allows to be charged, in basis points."""
+    """Maximum fee rate that the order allows, in basis points."""
     side: int
     """0 buys, 1 sells."""
     signature_type: int
-    """How it was signed."""
+    """Signature type, 0 or 1."""
     signature: str
-    """0x and 130 hex digits; 0x alone where nobody signed."""
+    """0x and 130 hex digits; 0x alone for an unsigned order."""
     wallet: str
-    """Who pays the collateral of a buy and gets that of a sale; the zero address is the maker."""
+    """Wallet that pays collateral for a buy and receives it for a sale; the zero address stands for
+    the maker."""
     charged_bps: int
-    """What is charged, in basis points."""
+    """Fee rate that is charged, in basis points."""
 
 
 class FillBody(Struct, frozen=True, kw_only=True, gc=False):
-    """A trade to be settled, or the two trades of complementary tokens."""
+    """A trade to settle; for complementary tokens, both of its trades."""
 
     trade_id: str
-    """Its number on the chain, decimal digits of at most 256 bits."""
+    """Trade id on the chain, decimal digits of at most 256 bits."""
     price: int
     """Cents, for the token of the resting order."""
     size: str
-    """Tokens, in wei."""
+    """Amount of tokens, in wei."""
     resting: PartyBody
-    """The order that rested."""
+    """The resting order."""
     incoming: PartyBody
-    """The order that came in."""
+    """The incoming order."""
 
 
 class SettleBody(Body, frozen=True, kw_only=True):
-    """Settle trades in one transaction, each by itself: what came of each is told as news."""
+    """Settle trades in one transaction, each independently; the watcher reports the results."""
 
     fills: list[FillBody]
-    """The trades, at most 25, in the order in which they were made."""
+    """The trades, at most 25, in trading order."""
 
 
 AnyBody: TypeAlias = (
     FaucetBody | SplitBody | MergeBody | RedeemBody | PrepareBody | ReportBody | SettleBody
 )
-"""What the server asks for."""
+"""Parameters of any operation that the server starts."""
 
 
-# ----- what the client is told ---------------------------------------------------------------
+# ----- answers -------------------------------------------------------------------------------
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What came of an operation. :attr:`Done.answer` is one of its kind, as JSON."""
+    """Result of an operation; ``OperationDone.answer`` is a subclass of it as JSON."""
 
     success: bool = True
     """True."""
     message: str
-    """The same for people."""
+    """The result as a sentence."""
 
 
 class FaucetAnswer(Answer, frozen=True, kw_only=True):
-    """A wallet was given collateral."""
+    """Collateral was sent to a wallet."""
 
     faucet_tx: str
-    """The test dollars were minted."""
+    """Transaction that minted test dollars."""
     transfer_tx: str
-    """They went to the wallet as collateral."""
+    """Transaction that sent them to the wallet as collateral."""
     gas_tx: str | None
-    """The wallet was given money for gas; null where it was not."""
+    """Transaction that sent ether for gas to the wallet; null if there was none."""
     amount: int
-    """How much, in whole units."""
+    """Amount in whole units."""
 
 
 class SplitAnswer(Answer, frozen=True, kw_only=True):
-    """Collateral became tokens."""
+    """Collateral was converted into tokens."""
 
     permit_tx: str | None
-    """The signed approval was used; null where there was none."""
+    """Transaction that submitted the signed approval; null if there was none."""
     collateral_transfer_tx: str
-    """The collateral went to the operator."""
+    """Transaction that sent the collateral to the operator."""
     split_tx: str
-    """It became tokens."""
+    """Transaction that split it into tokens."""
     yes_transfer_tx: str
-    """The one went to the wallet."""
+    """Transaction that sent the YES tokens to the wallet."""
     no_transfer_tx: str
-    """So did the other."""
+    """Transaction that sent the NO tokens to the wallet."""
     amount: str
-    """How much, in wei."""
+    """Amount, in wei."""
 
 
 class MergeAnswer(Answer, frozen=True, kw_only=True):
-    """Tokens became collateral."""
+    """Tokens were converted into collateral."""
 
     yes_transfer_tx: str
-    """The one token went to the operator."""
+    """Transaction that sent the YES tokens to the operator."""
     no_transfer_tx: str
-    """So did the other."""
+    """Transaction that sent the NO tokens to the operator."""
     merge_tx: str
-    """They became collateral."""
+    """Transaction that merged them into collateral."""
     return_tx: str
-    """It went to the wallet."""
+    """Transaction that sent the collateral to the wallet."""
     amount: str
-    """How much, in wei."""
+    """Amount, in wei."""
 
 
 class RedeemAnswer(Answer, frozen=True, kw_only=True):
-    """Tokens of a condition that is resolved were paid out."""
+    """Tokens of a resolved condition were redeemed."""
 
     yes_transfer_tx: str | None
-    """The one token went to the operator; null where the wallet had none."""
+    """Transaction that sent the YES tokens to the operator; null if the wallet had none."""
     no_transfer_tx: str | None
-    """So did the other; null where the wallet had none."""
+    """Transaction that sent the NO tokens to the operator; null if the wallet had none."""
     redeem_tx: str
-    """They were paid out."""
+    """Transaction that redeemed them."""
     return_tx: str
-    """What was paid went to the wallet."""
+    """Transaction that sent the payout to the wallet."""
     amount: str
-    """What was paid, in wei of collateral."""
+    """Payout, in wei of collateral."""
 
 
 class PrepareAnswer(Answer, frozen=True, kw_only=True):
     """A condition is prepared."""
 
     prepare_tx: str | None
-    """The transaction; null where it was prepared before."""
+    """Transaction that prepared it; null if it was prepared before."""
     register_tx: str | None = None
-    """The exchange learnt the tokens; null where it knew them, or there is none."""
+    """Transaction that registered the tokens with the exchange; null if they were registered before
+    or there is no exchange."""
     exchange: str = ""
-    """The exchange that knows the tokens; empty where none does."""
+    """Exchange with which the tokens are registered; empty if there is none."""
     condition_id: str
-    """The condition, 32 bytes in hex."""
+    """Condition id, 32 bytes in hex."""
     yes_token_id: str
-    """The token that pays if the answer is yes, decimal digits."""
+    """Id of the token that pays if the answer is yes, decimal digits."""
     no_token_id: str
-    """The other one."""
+    """Id of the token that pays if the answer is no, decimal digits."""
 
 
 class ReportAnswer(Answer, frozen=True, kw_only=True):
-    """The outcome of a condition is on the chain."""
+    """The outcome of a condition is reported."""
 
     report_tx: str | None
-    """The transaction; null where it was reported before."""
+    """Transaction that reported it; null if it was reported before."""
     condition_id: str
-    """The condition, 32 bytes in hex."""
+    """Condition id, 32 bytes in hex."""
 
 
 class SettleAnswer(Answer, frozen=True, kw_only=True):
-    """The transaction of a settlement happened, whatever came of its trades."""
+    """A settlement transaction succeeded; each trade may still have failed."""
 
     settle_tx: str
-    """The transaction."""
+    """Transaction hash."""

@@ -1,4 +1,4 @@
-"""A process that the server keeps running and speaks with in lines: begun, heard, begun again."""
+"""A child process that talks in lines over pipes and is restarted when it exits."""
 
 import asyncio
 import logging
@@ -11,27 +11,26 @@ from typing import Final
 from clob_server.chain.messages import LINE_BYTES_MAX
 
 PAUSE_S: Final = 0.2
-"""How long until a process that died is begun again, at first; twice as long each time."""
+"""Pause before the first restart, seconds; doubled each time."""
 PAUSE_MAX_S: Final = 30.0
-"""How long at most."""
+"""Maximum pause before a restart, seconds."""
 KILL_S: Final = 1.0
-"""How long a process that was killed may take to be gone."""
+"""Seconds to wait for a process to exit after it closed its output."""
 NICE: Final = 10
-"""How far a process steps back where the processors are busy: orders wait for the loop alone."""
+"""Niceness of child processes: the order loop has priority on busy processors."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Child:
-    """A process with lines in and lines out. It ends by itself when its input does.
+class ManagedProcess:
+    """A Python child process, restarted after each exit. It exits when its input is closed.
 
     Args:
-        name: what the log calls it.
-        command: gives the arguments, the module first, each time it is begun.
-        begun: called when it was begun, before anything is heard; it may send.
-        heard: called with each line, its end included.
-        died: called when it has ended and nobody wanted that, with the reason and the pause until
-            it is begun again, seconds.
+        name: name in the log.
+        command: returns the arguments, the module first; awaited at each start.
+        on_start: called after the start, before any line is read; it may send.
+        on_line: called with each line of output, including the line feed.
+        on_exit: called after an unexpected exit with the reason and the seconds until the restart.
     """
 
     def __init__(
@@ -39,52 +38,52 @@ class Child:
         name: str,
         *,
         command: Callable[[], Awaitable[Sequence[str]]],
-        begun: Callable[[], None],
-        heard: Callable[[bytes], None],
-        died: Callable[[str, float], None],
+        on_start: Callable[[], None],
+        on_line: Callable[[bytes], None],
+        on_exit: Callable[[str, float], None],
     ) -> None:
         self.name: Final = name
         self.num_deaths: int = 0
-        """How often it died."""
+        """Number of unexpected exits."""
         self._command = command
-        self._begun = begun
-        self._heard = heard
-        self._died = died
+        self._on_start = on_start
+        self._on_line = on_line
+        self._on_exit = on_exit
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._pause_s = PAUSE_S
         self._is_closing = False
 
-    def begin(self) -> None:
-        """Begin it, and again whenever it dies; nothing is waited for."""
+    def start(self) -> None:
+        """Start the process and keep it running; returns at once."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_running())
 
     @property
     def is_running(self) -> bool:
-        """If there is a process to speak with."""
+        """Whether a process is running."""
         return self._process is not None
 
     def send(self, line: bytes) -> None:
-        """Say a line, if there is a process to hear it; what it does not take yet waits here."""
+        """Write a line to a running process; the transport buffers what the pipe does not take."""
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
             process.stdin.write(line)
 
-    def is_well(self) -> None:
-        """State that it works: after its next death it is begun again soon."""
+    def reset_pause(self) -> None:
+        """Reset the restart pause; called when the process works."""
         self._pause_s = PAUSE_S
 
     def end(self) -> None:
-        """Have the process that runs end, so that another is begun."""
+        """Close the input of the running process, so that it exits and is restarted."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
     async def close(self, wait_s: float) -> None:
-        """End it for good.
+        """Stop the process for good.
 
         Args:
-            wait_s: how long it may take, seconds; then it is killed.
+            wait_s: seconds until it is killed.
         """
         self._is_closing = True
         self.end()
@@ -95,27 +94,27 @@ class Child:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    # ----- a process -----------------------------------------------------------------------------
+    # ----- one process ---------------------------------------------------------------------------
 
     async def _keep_running(self) -> None:
-        """Begin a process, and another when it has died."""
+        """Run processes one after the other until :meth:`close`."""
         while not self._is_closing:
             try:
-                why = f"it ended with {await self._one()}"
-            except OSError as error:  # there is no room for another process at the moment
-                why = str(error)
+                reason = f"exit code {await self._run_once()}"
+            except OSError as error:  # no process could be created
+                reason = str(error)
             if self._is_closing:
                 return
             self.num_deaths += 1
             pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, PAUSE_MAX_S)
-            self._died(why, pause_s)
+            self._on_exit(reason, pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _one(self) -> int:
-        """Go with one process through its life, and give its exit code.
+    async def _run_once(self) -> int:
+        """Run one process until it exits and return its exit code.
 
-        It is the first of a session of its own, so that Ctrl-C on a terminal ends the server alone,
-        which then ends it.
+        It gets its own session, so that Ctrl-C on a terminal reaches only the server, which then
+        stops it.
         """
         arguments = await self._command()
         process = await asyncio.create_subprocess_exec(
@@ -128,32 +127,32 @@ class Child:
             start_new_session=True,
         )
         self._process = process
-        with suppress(OSError):  # it has ended already
+        with suppress(OSError):  # it has exited already
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         try:
-            self._begun()
-            await self._listen(process)
+            self._on_start()
+            await self._read_lines(process)
             async with asyncio.timeout(KILL_S):
                 return await process.wait()
-        except TimeoutError:  # it says nothing more and does not end
+        except TimeoutError:  # its output is closed, but it does not exit
             process.kill()
             return await process.wait()
         finally:
             self._process = None
-            await self._see_off(process)
+            await self._clean_up(process)
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """Hear what it says until it says nothing more."""
+    async def _read_lines(self, process: asyncio.subprocess.Process) -> None:
+        """Read lines until the output is closed."""
         assert process.stdout is not None
         try:
             while line := await process.stdout.readline():
-                self._heard(line)
-        except ValueError:  # a line that is longer than any that was agreed on
-            _LOG.exception("the process says too much at once", extra={"process": self.name})
+                self._on_line(line)
+        except ValueError:  # the line is longer than LINE_BYTES_MAX
+            _LOG.exception("a line of the process is too long", extra={"process": self.name})
             process.kill()
 
-    async def _see_off(self, process: asyncio.subprocess.Process) -> None:
-        """Leave nothing of it behind."""
+    async def _clean_up(self, process: asyncio.subprocess.Process) -> None:
+        """Kill and reap the process and close its pipes."""
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()

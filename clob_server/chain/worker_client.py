@@ -1,185 +1,191 @@
-"""What is asked of the chain worker, and who waits for which answer."""
+"""Requests to the chain worker: sends messages and resolves the futures that wait for answers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from clob_server.api.problems import ApiError
-from clob_server.chain.events import Permit, StartWatching, WatchTokens
+from clob_server.chain.events import PermissionKind, StartWatching, WatchTokens
 from clob_server.chain.messages import (
-    AnyAsked,
-    Begin,
-    Known,
-    List,
-    Listed,
-    Look,
-    NotKnown,
+    AnyServerMessage,
+    BeginOperation,
+    FindMissing,
+    GetOperation,
+    ListOperations,
+    MissingOperations,
     OperationDone,
     OperationFailed,
+    OperationList,
     OperationPending,
     OperationRejected,
+    OperationUnknown,
     OperationView,
-    Retry,
+    RetryOperation,
     Status,
-    Unknown,
 )
 from clob_server.chain.operation_bodies import AnyBody
 
 ANSWER_S: Final = 5.0
-"""How long the worker may take to say where an operation stands."""
+"""Timeout of a query to the worker, seconds."""
 
 NAMES_MAX: Final = 4_000
-"""How many wallets, and how many tokens, go into a message: half a megabyte at most."""
+"""Maximum number of wallets and of tokens in one message: at most half a megabyte."""
 
-End: TypeAlias = OperationDone | OperationFailed | OperationRejected
-"""What comes of an operation."""
-Standing: TypeAlias = (
-    OperationPending | OperationDone | OperationFailed | Unknown | OperationRejected
+OperationEnd: TypeAlias = OperationDone | OperationFailed | OperationRejected
+"""End of an operation."""
+OperationState: TypeAlias = (
+    OperationPending | OperationDone | OperationFailed | OperationUnknown | OperationRejected
 )
-"""Where an operation stands."""
+"""Answer to a status query."""
 _Answer = TypeVar("_Answer")
 
 
-class Talk:
-    """The conversation with the chain worker, whichever process that is.
+class WorkerClient:
+    """Sends requests to the current chain worker process.
 
     Args:
-        send: says something to it.
-        check: refuses where there is none.
-        ended: told of each end of an operation that nobody here waits for.
+        send: sends a message to the worker.
+        check: raises ``ApiError`` if no worker is running.
+        on_end: called with the end of an operation that no task here waits for.
     """
 
     def __init__(
         self,
         *,
-        send: Callable[[AnyAsked], None],
+        send: Callable[[AnyServerMessage], None],
         check: Callable[[], None],
-        ended: Callable[[OperationDone | OperationFailed], None],
+        on_end: Callable[[OperationDone | OperationFailed], None],
     ) -> None:
         self._send = send
         self._check = check
-        self._ended = ended
-        self._begun: dict[str, tuple[Begin, asyncio.Future[End]]] = {}
-        self._looking: dict[str, list[asyncio.Future[Standing]]] = {}
-        self._asked: dict[int, asyncio.Future[Listed | NotKnown]] = {}
-        self._num_asked = 0
+        self._on_end = on_end
+        self._operations: dict[str, tuple[BeginOperation, asyncio.Future[OperationEnd]]] = {}
+        self._queries: dict[str, list[asyncio.Future[OperationState]]] = {}
+        self._requests: dict[int, asyncio.Future[OperationList | MissingOperations]] = {}
+        self._num_requests = 0
 
-    # ----- asking --------------------------------------------------------------------------------
+    # ----- requests ------------------------------------------------------------------------------
 
-    async def carry_out(self, operation: str, body: AnyBody, now_ms: int) -> End:
-        """Have an operation carried out once, and hear its end, however long that takes.
+    async def run_operation(self, operation: str, body: AnyBody, now_ms: int) -> OperationEnd:
+        """Run an operation once and wait for its end, without a timeout.
 
         Args:
-            operation: what it is called; nobody else here may wait for it by this.
-            body: what to do.
-            now_ms: when it was asked for, Unix milliseconds.
+            operation: its id; only one task at a time may wait for it.
+            body: its parameters.
+            now_ms: time of the request, Unix milliseconds.
 
         Raises:
-            ApiError: CHAIN_UNAVAILABLE, there is no worker, and nothing was asked.
+            ApiError: CHAIN_UNAVAILABLE, no worker is running; nothing was sent.
         """
         self._check()
-        message = Begin(id=operation, body=body, now_ms=now_ms)
-        waits: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-        self._begun[operation] = (message, waits)
+        message = BeginOperation(id=operation, body=body, now_ms=now_ms)
+        future: asyncio.Future[OperationEnd] = asyncio.get_running_loop().create_future()
+        self._operations[operation] = (message, future)
         self._send(message)
         try:
-            return await waits
+            return await future
         finally:
-            if self._begun.get(operation) == (message, waits):  # and nobody has come after
-                del self._begun[operation]
+            if self._operations.get(operation) == (message, future):  # not a later request's
+                del self._operations[operation]
 
-    async def look(self, operation: str) -> Standing:
-        """Ask where an operation stands.
-
-        Raises:
-            ApiError: CHAIN_UNAVAILABLE.
-        """
-        return await self._where(Look(id=operation))
-
-    async def retry(self, operation: str) -> Standing:
-        """Have an operation that is stuck go on, and hear where it stands then.
+    async def get_operation(self, operation: str) -> OperationState:
+        """Return the status of an operation.
 
         Raises:
             ApiError: CHAIN_UNAVAILABLE.
         """
-        return await self._where(Retry(id=operation))
+        return await self._query(GetOperation(id=operation))
 
-    async def not_known(self, operations: Sequence[str]) -> list[str]:
-        """Ask which operations never came to anything.
+    async def retry_operation(self, operation: str) -> OperationState:
+        """Resume a stuck operation and return its status.
 
         Raises:
             ApiError: CHAIN_UNAVAILABLE.
         """
-        self._num_asked += 1
-        found = await self._ask(Known(request=self._num_asked, ids=list(operations)))
-        assert isinstance(found, NotKnown)
-        return found.ids
+        return await self._query(RetryOperation(id=operation))
 
-    async def operations(
+    async def find_missing(self, operations: Sequence[str]) -> list[str]:
+        """Return the ids that are unknown or whose operation failed and was undone.
+
+        Raises:
+            ApiError: CHAIN_UNAVAILABLE.
+        """
+        self._num_requests += 1
+        message = FindMissing(request=self._num_requests, ids=list(operations))
+        answer = await self._request(message)
+        assert isinstance(answer, MissingOperations)
+        return answer.ids
+
+    async def list_operations(
         self, status: Status | None, limit: int, before: int | None
     ) -> list[OperationView]:
-        """List operations, the newest first.
+        """Return operations, newest first.
 
         Args:
-            status: only those; None is all.
-            limit: how many at most.
-            before: only those with a number below this.
+            status: only operations with this status; None for all.
+            limit: maximum number of operations.
+            before: only operations with a lower number.
 
         Raises:
             ApiError: CHAIN_UNAVAILABLE.
         """
-        self._num_asked += 1
-        message = List(request=self._num_asked, status=status, limit=limit, before=before)
-        found = await self._ask(message)
-        assert isinstance(found, Listed)
-        return found.operations
+        self._num_requests += 1
+        message = ListOperations(
+            request=self._num_requests, status=status, limit=limit, before=before
+        )
+        answer = await self._request(message)
+        assert isinstance(answer, OperationList)
+        return answer.operations
 
-    async def _where(self, message: Look | Retry) -> Standing:
-        """Ask something about an operation."""
+    async def _query(self, message: GetOperation | RetryOperation) -> OperationState:
+        """Send a message that is answered by operation id."""
         self._check()
-        waits: asyncio.Future[Standing] = asyncio.get_running_loop().create_future()
-        self._looking.setdefault(message.id, []).append(waits)
+        future: asyncio.Future[OperationState] = asyncio.get_running_loop().create_future()
+        self._queries.setdefault(message.id, []).append(future)
         self._send(message)
-        return await self._in_time(waits)
+        return await self._wait(future)
 
-    async def _ask(self, message: Known | List) -> Listed | NotKnown:
-        """Ask something that has a number."""
+    async def _request(
+        self, message: FindMissing | ListOperations
+    ) -> OperationList | MissingOperations:
+        """Send a message that is answered by request number."""
         self._check()
-        waits: asyncio.Future[Listed | NotKnown] = asyncio.get_running_loop().create_future()
-        self._asked[message.request] = waits
+        future: asyncio.Future[OperationList | MissingOperations]
+        future = asyncio.get_running_loop().create_future()
+        self._requests[message.request] = future
         self._send(message)
         try:
-            return await self._in_time(waits)
+            return await self._wait(future)
         finally:
-            self._asked.pop(message.request, None)
+            self._requests.pop(message.request, None)
 
-    async def _in_time(self, waits: asyncio.Future[_Answer]) -> _Answer:
-        """Wait for an answer, though not for ever."""
+    async def _wait(self, future: asyncio.Future[_Answer]) -> _Answer:
+        """Wait for an answer, at most :data:`ANSWER_S`."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await waits
+                return await future
         except TimeoutError:
-            told = f"the chain worker has not answered within {ANSWER_S:g} s"
-            raise ApiError("CHAIN_UNAVAILABLE", told) from None
+            detail = f"the chain worker did not answer within {ANSWER_S:g} s"
+            raise ApiError("CHAIN_UNAVAILABLE", detail) from None
 
-    # ----- the news ------------------------------------------------------------------------------
+    # ----- the watcher ---------------------------------------------------------------------------
 
-    def watch(
+    def start_watching(
         self,
         after_block: int | None,
         block_hash: str,
         wallets: Sequence[str],
         tokens: Sequence[str],
-        permissions: Sequence[tuple[Permit, str, str]] = (),
+        permissions: Sequence[tuple[PermissionKind, str, str]] = (),
     ) -> None:
-        """Have the worker tell the news; said once to each that is ready.
+        """Start chain updates; called once for each worker that is ready.
 
         Args:
-            after_block: the block up to which all was heard; None is nothing.
-            block_hash: its hash; empty where there is none.
-            wallets: those that have allowed the exchange contract something so far.
-            tokens: which outcome tokens are looked at.
-            permissions: what is allowed, as was heard: which kind, who allows it, to whom.
+            after_block: last block that was processed; None for none.
+            block_hash: its hash; empty for none.
+            wallets: wallets that have approved or permitted something so far.
+            tokens: outcome tokens to watch.
+            permissions: known permissions: kind, owner, other address.
         """
         last = max(len(wallets), len(tokens), len(permissions), 1)
         for begin in range(0, last, NAMES_MAX):
@@ -195,54 +201,54 @@ class Talk:
                 )
             )
 
-    def look_at(self, tokens: Sequence[str]) -> None:
-        """Have the worker look at more outcome tokens."""
+    def watch_tokens(self, tokens: Sequence[str]) -> None:
+        """Watch additional outcome tokens."""
         for begin in range(0, len(tokens), NAMES_MAX):
             self._send(WatchTokens(tokens=list(tokens[begin : begin + NAMES_MAX])))
 
-    # ----- hearing -------------------------------------------------------------------------------
+    # ----- answers -------------------------------------------------------------------------------
 
-    def hear(self, message: Standing) -> None:
-        """Hear where an operation stands: tell who looks, and at its end who waits."""
-        for looks in self._looking.pop(message.id, ()):
-            settle(looks, message)
-        if isinstance(message, OperationPending | Unknown):
+    def on_operation(self, message: OperationState) -> None:
+        """Resolve the queries for an operation and, at its end, the waiting task."""
+        for future in self._queries.pop(message.id, ()):
+            resolve(future, message)
+        if isinstance(message, OperationPending | OperationUnknown):
             return
-        begun = self._begun.get(message.id)
+        begun = self._operations.get(message.id)
         if begun is not None:
-            settle(begun[1], message)
+            resolve(begun[1], message)
         elif not isinstance(message, OperationRejected):
-            self._ended(message)
+            self._on_end(message)
 
-    def hear_answer(self, message: Listed | NotKnown) -> None:
-        """Hear the answer to what has a number."""
-        waits = self._asked.get(message.request)
-        if waits is not None:
-            settle(waits, message)
+    def on_answer(self, message: OperationList | MissingOperations) -> None:
+        """Handle the answer to a numbered request."""
+        future = self._requests.get(message.request)
+        if future is not None:
+            resolve(future, message)
 
-    def say_again(self) -> None:
-        """Ask a new worker for every operation that somebody waits for; it does none twice."""
-        for message, _ in list(self._begun.values()):
+    def resend(self) -> None:
+        """Send every operation that a task waits for to a new worker, which runs none twice."""
+        for message, _ in list(self._operations.values()):
             self._send(message)
 
-    def let_go(self, why: str) -> None:
-        """Tell all who asked something that no answer comes; operations are still waited for."""
-        waiting: list[asyncio.Future[Any]] = list(self._asked.values())
-        for looks in self._looking.values():
-            waiting += looks
-        self._asked, self._looking = {}, {}
-        for waits in waiting:
-            if not waits.done():
-                waits.set_exception(ApiError("CHAIN_UNAVAILABLE", why))
+    def fail_queries(self, detail: str) -> None:
+        """Fail all queries; tasks that wait for operations keep waiting."""
+        waiting: list[asyncio.Future[Any]] = list(self._requests.values())
+        for futures in self._queries.values():
+            waiting += futures
+        self._requests, self._queries = {}, {}
+        for future in waiting:
+            if not future.done():
+                future.set_exception(ApiError("CHAIN_UNAVAILABLE", detail))
 
     def close(self) -> None:
-        """Wait for nothing any more."""
-        for _, waits in self._begun.values():
-            waits.cancel()
-        self.let_go("the server is about to stop")
+        """Cancel the tasks that wait for operations and fail all queries."""
+        for _, future in self._operations.values():
+            future.cancel()
+        self.fail_queries("the server is shutting down")
 
 
-def settle(waits: asyncio.Future[_Answer], answer: _Answer) -> None:
-    """Answer, if anybody still waits."""
-    if not waits.done():
-        waits.set_result(answer)
+def resolve(future: asyncio.Future[_Answer], answer: _Answer) -> None:
+    """Set the result unless the waiter was cancelled."""
+    if not future.done():
+        future.set_result(answer)

@@ -272,9 +272,9 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
         for row in rows.orders:
             yield "orders", msgspec.json.decode(row[-1], type=OrderBody)
         rows.clear()
-    papers = state.registry.papers
+    signature = state.signature
     for record in state.matcher.open_orders():
-        yield "orders", order_body(record, papers.get(record.order.id))
+        yield "orders", order_body(record, signature(record.order.id))
 
 
 def settlement_rows(

@@ -21,7 +21,7 @@ from clob_server.core.commands import DeactivateKey
 from clob_server.http.admin_schemas import KeyAsked, add_key, draw_key, read_object
 from clob_server.log import LogLockedError
 from clob_server.log.sqlite import DATABASE
-from clob_server.service import wall_clock_ms
+from clob_server.core.lifecycle import wall_clock_ms
 from clob_server.settings import PRODUCTION, SECRET_BYTES_MIN, TEST, Settings, SettingsError
 
 ENVIRONMENTS: Final = (TEST, PRODUCTION)

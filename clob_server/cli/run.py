@@ -1,4 +1,4 @@
-"""A server as a process: from its settings to its exit code."""
+"""``clob-server run``: builds a server from its settings and runs it to its exit code."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from starlette.middleware.cors import CORSMiddleware
 
 from clob import ClobError
 from clob_server.api.request import Receive, Scope, Send
-from clob_server.app import App, Lifespan
+from clob_server.app import App
 from clob_server.cli.exit_codes import FAILED, UNUSABLE, complain
 from clob_server.cli.options import read_settings
-from clob_server.demo import Demo, make_anew
+from clob_server.demo import Demo, reset_folder
 from clob_server.log import LogDamagedError
 from clob_server.service import Service
 from clob_server.settings import Settings, SettingsError
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 RECURSION_MAX: Final = 1_000
-"""How deep a call may go. A package that signs raises it a hundredfold when it is imported, beyond
-what the stack of a thread holds, so that a deep enough body could end the process."""
+"""Recursion limit. eth-account raises it a hundredfold on import, beyond the stack of a thread, so
+that a deeply nested body could crash the process."""
 
 
 def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
-    """Serve until told to stop.
+    """Run a server until it is stopped.
 
     Args:
-        given: the settings of the command line, by name.
+        given: settings from the command line, by name.
         environ: the environment.
 
     Returns:
-        The exit code: 0 after a clean end, 1 where the log is damaged or the server had to end, 2
-        where the settings are unfit or the log could not be used.
+        0 after a clean stop, 1 if the log is damaged or the server failed, 2 if settings or log are
+        unusable.
     """
     try:
         settings = read_settings(given, environ)
         service = Service(settings)
         demo = Demo(service) if settings.demo else None
-        life = Lifespan(service, demo)
-        config = config_of(service, life)
+        app = App(service, demo)
+        config = config_of(app)
         if demo is not None:
-            make_anew(service.folder)
+            reset_folder(service.folder)
     except (SettingsError, ClobError, OSError) as error:
-        return why(error)
-    logging.begin(settings.log_level)
+        return report(error)
+    logging.configure(settings.log_level)
     sys.setrecursionlimit(RECURSION_MAX)
 
     def announce(host: str, port: int) -> None:
@@ -58,46 +58,46 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
 
     server = HttpServer(config, on_listening=announce, on_draining=service.drain)
     service.on_failure = server.fail
-    service.metrics.count_also(server.server_state.refused)
+    service.metrics.add_transport_rejections(server.server_state.refused)
     code = server.run()
-    return code if life.failure is None else why(life.failure)
+    return code if app.failure is None else report(app.failure)
 
 
-def config_of(service: Service, life: Lifespan) -> TransportConfig:
+def config_of(app: App) -> TransportConfig:
     """Configure the transport.
 
     Raises:
-        SettingsError: a limit leaves nothing to serve with, or a proxy is no address.
+        SettingsError: a limit is too small, or a proxy is not an address.
     """
-    settings = service.settings
+    settings = app.service.settings
     try:
         return config_for(
-            with_cors(App(service, life), settings.cors_origins),
+            with_cors(app, settings.cors_origins),
             host=settings.host,
             port=settings.port,
             limits=limits_of(settings),
             proxies=settings.trusted_proxies,
             drain_s=settings.drain_s,
             grace_s=settings.grace_s,
-            new_request_id=lambda: service.request_id(None),
+            new_request_id=app.service.request_ids.next,
         )
     except ValueError as error:
         raise SettingsError(str(error)) from None
 
 
 def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
-    """Let pages of some origins call the server; without one there is nothing in between."""
+    """Add CORS headers for the allowed origins; without origins return the app itself."""
     if not origins:
         return app
 
-    async def in_parts(scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as ASGI has it, so that what stands in between can add its headers."""
+    async def plain_asgi(scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond through plain ASGI, so that the middleware can add headers."""
         if scope["type"] == "http":
             scope.pop("extensions", None)
         await app(scope, receive, send)
 
     return CORSMiddleware(
-        in_parts,
+        plain_asgi,
         allow_origins=origins,
         allow_methods=("GET", "POST", "PUT", "PATCH", "DELETE"),
         allow_headers=(
@@ -119,10 +119,10 @@ def with_cors(app: App, origins: Sequence[str]) -> "ASGIApp":
 
 
 def limits_of(settings: Settings) -> TransportLimits:
-    """Give what connections may take.
+    """Return the limits of connections.
 
     Raises:
-        ValueError: a limit leaves nothing to serve anybody with.
+        ValueError: a limit is too small.
     """
     return TransportLimits(
         connections_max=settings.connections_max,
@@ -137,12 +137,12 @@ def limits_of(settings: Settings) -> TransportLimits:
 
 
 def address_of(host: str, port: int) -> str:
-    """Write where the server listens as the beginning of an address."""
+    """Return the base URL of the server."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def why(error: Exception) -> int:
-    """Say why the server could not start, and give the exit code."""
+def report(error: Exception) -> int:
+    """Print why the server could not start and return the exit code."""
     if isinstance(error, SettingsError):
         return complain(str(error), UNUSABLE)
     if not isinstance(error, ClobError | OSError | ValueError):

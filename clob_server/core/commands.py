@@ -10,7 +10,7 @@ import msgspec
 
 from clob import Command
 from clob.codec import encode as encode_command
-from clob_server.chain.events import Permit
+from clob_server.chain.events import PermissionKind
 from clob_server.log import LogDamagedError
 
 
@@ -21,24 +21,24 @@ class ServerBase(
 
     KIND: ClassVar[int]
     """The byte that it begins with, 128 to 255."""
-    now_ms: int
+    now_ms: int = 0
     """The time of the command, Unix milliseconds."""
 
 
-class SignatureRecord(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """What came with a signed order and the engine does not look at; the order follows at once."""
+class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """What the signature of an order covers and the matcher does not keep.
 
-    KIND: ClassVar[int] = 128
-    order_id: str
-    """The order."""
+    Its MessagePack is the ``attachment`` of the order's :class:`~clob.Submit`.
+    """
+
     signer: str
-    """Who signed."""
+    """The address that signed."""
     salt: str
-    """The salt as it came, an integer as its digits."""
+    """The salt as it was sent; an integer as decimal digits."""
     taker: str
-    """The taker named in it."""
+    """The taker named in the order."""
     signature_type: int
-    """How it was signed."""
+    """The type of the signature (decision 13)."""
     signature: bytes
     """The signature: r, s and v, 65 bytes."""
 
@@ -257,15 +257,14 @@ class FollowChain(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tr
     """Its hash."""
     wallets: tuple[str, ...] = ()
     """Wallets that have allowed the exchange contract something, and had not before."""
-    permissions: tuple[tuple[Permit, str, str, bool], ...] = ()
+    permissions: tuple[tuple[PermissionKind, str, str, bool], ...] = ()
     """What somebody allows, or no longer: which kind, who, to whom, and if he does."""
     cancelled: tuple[str, ...] = ()
     """The hashes of orders that were cancelled there, 0x and 64 hex digits."""
 
 
 ServerCommand: TypeAlias = (
-    SignatureRecord
-    | OrderCharge
+    OrderCharge
     | AddKey
     | DeactivateKey
     | SetDelegate

@@ -4,7 +4,7 @@ It keeps at hand the orders that rest in markets whose trades settle: many may f
 command, more than the engine lets one read afterwards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from clob import Event, Matcher, Order, OrderAdded, OrderRemoved, PairedTrade, Side, Trade
@@ -14,8 +14,7 @@ from clob.signing import ZERO_ADDRESS, keccak256
 from clob.units import FEE_RATE_MAX_BPS, collateral_of
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.core.commands import SignatureRecord
-from clob_server.core.registry import Registry
-from clob_server.core.settlement_ledger import Half, Held
+from clob_server.core.settlement_ledger import Half, Held, Settling
 
 UNSIGNED: Final = "0x"
 """What an order has for a signature that nobody signed."""
@@ -72,9 +71,15 @@ class Fills:
         registry: where the papers of the orders are, and where trades wait.
     """
 
-    def __init__(self, matcher: Matcher, registry: Registry) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        settling: Settling,
+        signature: Callable[[str | int], SignatureRecord | None],
+    ) -> None:
         self._matcher: Final = matcher
-        self._registry: Final = registry
+        self._settling: Final = settling
+        self._signature: Final = signature
         self.markets: Final[set[str]] = {market.id for market in matcher.markets if market.settles}
         """The markets whose trades settle on a chain."""
         self.orders: Final[dict[str | int, Order]] = {
@@ -116,7 +121,7 @@ class Fills:
         """Have the trades of an order wait, the two of a mint or a merge as one."""
         market = self._matcher.market(trades[0].market)
         second = self._party(incoming, market.incoming_fee_rate_bps)
-        settling, place = self._registry.settling, 0
+        settling, place = self._settling, 0
         while place < len(trades):
             count = 2 if type(trades[place]) is PairedTrade else 1
             own = trades[place : place + count]
@@ -132,7 +137,7 @@ class Fills:
         """Give the fill of a trade; of two, that for the token of the order that rested."""
         order = self.orders[trade.resting_order_id]
         return FillBody(
-            trade_id=str(self._registry.settling.trade_id(number)),
+            trade_id=str(self._settling.trade_id(number)),
             price=trade.price,
             size=str(trade.size),
             resting=self._party(order, market.resting_fee_rate_bps),
@@ -141,4 +146,4 @@ class Fills:
 
     def _party(self, order: Order, market_bps: int) -> PartyBody:
         """Give an order as a fill has it."""
-        return party_body(order, self._registry.papers.get(order.id), market_bps)
+        return party_body(order, self._signature(order.id), market_bps)

@@ -16,6 +16,8 @@ HALF: Final = 36**3
 """How many values three of them have."""
 COUNT: Final = HALF * HALF
 """How many values all six have."""
+ORDER_HASH_CHARACTERS: Final = 66
+"""Length of an order hash as text."""
 KEY_BYTES: Final = 32
 """How long a key is."""
 
@@ -72,3 +74,17 @@ class Ids:
     def trade(self, now_ms: int, number: int) -> str:
         """Name the trade of a number, counted from 1, that is made now."""
         return f"trade_{now_ms}_{self._trades.text(number)}"
+
+
+def order_hash_in(order_ref: str) -> bytes | None:
+    """Return the order hash of a reference; None if it is an order id.
+
+    Args:
+        order_ref: order id, or order hash in hexadecimal.
+    """
+    if len(order_ref) != ORDER_HASH_CHARACTERS or order_ref[:2].lower() != "0x":
+        return None
+    try:
+        return bytes.fromhex(order_ref[2:])
+    except ValueError:
+        return None

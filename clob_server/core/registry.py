@@ -3,7 +3,7 @@
 As pure as the engine. It changes by commands alone, which carry their time, and it reads no clock.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -24,13 +24,11 @@ from clob_server.core.commands import (
     FollowChain,
     GiveBack,
     Grant,
-    OrderCharge,
     SendTrades,
     ServerCommand,
     SetBudgets,
     SetDelegate,
     SetOutcome,
-    SignatureRecord,
 )
 from clob_server.core.rejections import (
     DelegateNonceError,
@@ -161,9 +159,6 @@ def frees_ms(counted: Iterable[Granted], amount: int, now_ms: int) -> int:
     return last_ms
 
 
-MINUTE_MS: Final = 60_000
-"""How long a charge counts."""
-
 _UINT256_DIGITS: Final = len(str(UINT256_MAX))
 
 
@@ -178,17 +173,6 @@ class Words(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """``yes`` or ``no`` once it is known."""
 
 
-class Charged(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Orders created at some time."""
-
-    now_ms: int
-    """When, Unix milliseconds."""
-    payer: bytes
-    """Whose budget they count against."""
-    count: int
-    """How many."""
-
-
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     """All of a registry, as a snapshot has it."""
 
@@ -197,15 +181,10 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     delegate_nonces: list[tuple[str, str]]
     words: list[tuple[str, Words]]
     budgets: Budgets
-    charges: list[Charged]
-    papers: list[SignatureRecord]
-    waiting: list[SignatureRecord]
-    finished: list[str | None]
     now_ms: int
-    # What came later has a default, as a snapshot of before ends here.
-    grants: list[Granted] = []
-    conditions: list[tuple[str, Condition]] = []
-    settling: KeptSettling = KeptSettling()
+    grants: list[Granted]
+    conditions: list[tuple[str, Condition]]
+    settling: KeptSettling
 
 
 class Registry:
@@ -222,19 +201,10 @@ class Registry:
         self.settling: Settling = Settling()
         """What waits to be settled on a chain, and what the chain has said."""
         self.budgets: Budgets = Budgets()
-        self.charges: deque[Charged] = deque()
-        self.papers: dict[str | int, SignatureRecord] = {}
-        """What came with the orders that the engine still knows, resting or finished."""
-        self.waiting: dict[str | int, SignatureRecord] = {}
-        """Papers whose order has yet to come; the next command of the engine ends their wait."""
         self.now_ms: int = 0
         """The latest time of a command here, Unix milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
-        self.finished: deque[str | None] = deque()
-        """The finished orders that the engine still knows, oldest first; None had no papers."""
-        self._doors = {
-            SignatureRecord: self._keep_papers,
-            OrderCharge: self._charge,
+        self._handlers = {
             AddKey: self._add_key,
             DeactivateKey: self._deactivate_key,
             SetDelegate: self._set_delegate,
@@ -256,37 +226,13 @@ class Registry:
         Raises:
             RejectedError: a rule refuses it, and nothing changed.
         """
-        self._doors[type(command)](command)  # type: ignore[operator]
+        self._handlers[type(command)](command)  # type: ignore[operator]
         if command.now_ms > self.now_ms:
             self.now_ms = command.now_ms
 
     def delegate_nonce(self, maker: str) -> int:
         """Give the lowest number the next delegation of a maker may have."""
         return self._delegate_nonces.get(maker, 0)
-
-    # ----- papers ------------------------------------------------------------------------------
-
-    def _keep_papers(self, command: SignatureRecord) -> None:
-        """Keep what came with an order until the order follows."""
-        self.waiting[command.order_id] = command
-
-    def accept(self, order_id: str | int) -> None:
-        """Hear that an order was accepted: the papers that wait for it are its own."""
-        papers = self.waiting.pop(order_id, None)
-        if papers is not None:
-            self.papers[order_id] = papers
-
-    def finish(self, order_id: str | int) -> None:
-        """Hear that an order is finished, with papers or without."""
-        papers = self.papers.get(order_id)
-        self.finished.append(None if papers is None else papers.order_id)
-
-    def let_go(self, finished_max: int) -> None:
-        """Let go of the papers of those that finished first, until so many are left."""
-        while len(self.finished) > finished_max:
-            order_id = self.finished.popleft()
-            if order_id is not None:
-                del self.papers[order_id]
 
     # ----- keys --------------------------------------------------------------------------------
 
@@ -350,12 +296,6 @@ class Registry:
         """Change the budgets."""
         self.budgets = command.budgets
 
-    def _charge(self, command: OrderCharge) -> None:
-        """Count orders, and forget those of more than a minute ago."""
-        self.charges.extend(Charged(command.now_ms, *charge) for charge in command.charges)
-        while self.charges and self.charges[0].now_ms <= command.now_ms - MINUTE_MS:
-            self.charges.popleft()
-
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
@@ -367,10 +307,6 @@ class Registry:
             delegate_nonces=[(maker, str(nonce)) for maker, nonce in nonces],
             words=sorted(self.words.items(), key=lambda item: item[0]),
             budgets=self.budgets,
-            charges=list(self.charges),
-            papers=list(self.papers.values()),
-            waiting=list(self.waiting.values()),
-            finished=list(self.finished),
             now_ms=self.now_ms,
             grants=list(self.grants),
             conditions=sorted(self.conditions.items(), key=lambda item: item[0]),
@@ -392,11 +328,7 @@ class Registry:
         made._delegate_nonces = {maker: int(nonce) for maker, nonce in kept.delegate_nonces}
         made.words = dict(kept.words)
         made.budgets = kept.budgets
-        made.charges = deque(kept.charges)
-        made.papers = {papers.order_id: papers for papers in kept.papers}
-        made.waiting = {papers.order_id: papers for papers in kept.waiting}
         made.now_ms = kept.now_ms
-        made.finished = deque(kept.finished)
         made.grants = Grants(kept.grants)
         made.conditions = dict(kept.conditions)
         made.settling = Settling(kept.settling)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from clob_server.chain.events import Permit
+from clob_server.chain.events import PermissionKind
 from clob_server.chain.operation_bodies import FillBody
 from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades
 
@@ -78,7 +78,7 @@ class KeptSettling(msgspec.Struct, frozen=True, gc=False, array_like=True):
     block: int | None = None
     block_hash: str = ""
     wallets: list[str] = []
-    permissions: list[tuple[Permit, str, str]] = []
+    permissions: list[tuple[PermissionKind, str, str]] = []
     cancelled: list[str] = []
 
 
@@ -108,7 +108,7 @@ class Settling:
         """The hash of that block."""
         self.wallets: dict[str, None] = dict.fromkeys(kept.wallets)
         """The wallets that have allowed the exchange contract something, the first first."""
-        self.permissions: set[tuple[Permit, str, str]] = set(kept.permissions)
+        self.permissions: set[tuple[PermissionKind, str, str]] = set(kept.permissions)
         """What is allowed: which kind, who allows it, to whom."""
         self.cancelled: dict[str, None] = dict.fromkeys(kept.cancelled)
         """The hashes of orders that were cancelled on the chain, the first first. They stay, as
@@ -189,8 +189,8 @@ class Settling:
             else:
                 self.permissions.discard((kind, owner, other))
 
-    def allows(self, kind: Permit, owner: str, other: str) -> bool:
-        """Say if something is allowed; see :data:`clob_server.chain.events.Permit`."""
+    def allows(self, kind: PermissionKind, owner: str, other: str) -> bool:
+        """Say if something is allowed; see :data:`clob_server.chain.events.PermissionKind`."""
         return (kind, owner, other) in self.permissions
 
     # ----- snapshots ---------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""Everything that a log leads to: the matcher, the registry, and the counts that ids are made of.
+"""The state of a server: the matcher, the registry, and what the server keeps about orders.
 
-It takes the commands of both, in the sequence of the log. The matcher alone makes events.
+It changes by commands alone, in log order. Only the matcher makes events.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from clob import (
     Batch,
     Cancel,
     Event,
+    Market,
     Matcher,
     Order,
     OrderAdded,
@@ -23,136 +25,178 @@ from clob import (
     RemovalReason,
     Replace,
     SetLimits,
+    SetMarket,
+    SetMode,
     Submit,
     Trade,
 )
 from clob.commands import Single
 from clob.errors import InvalidSnapshotError
 from clob.journal import Outcome
-from clob_server.core.commands import SERVER, AnyCommand
+from clob_server.core.commands import SERVER, AnyCommand, OrderCharge, SignatureRecord
 from clob_server.core.fills import Fills
 from clob_server.core.registry import Registry
 
-_VERSION: Final = 1
+CHARGE_MS: Final = 60_000
+"""How long a created order counts against the budget of its payer."""
+
+_VERSION: Final = 2
+_CHANGES_MARKET: Final = frozenset({AddMarket, SetMarket, SetMode})
 _REPLACED: Final = RemovalReason.REPLACED
+_RECORD: Final = msgspec.msgpack.Decoder(SignatureRecord)
+
+
+class Charged(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Orders that count against a budget."""
+
+    now_ms: int
+    """When they were created, Unix milliseconds."""
+    payer: bytes
+    """The budget."""
+    count: int
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    """All of an exchange, as a snapshot has it."""
+    """The content of a snapshot.
+
+    Texts that the matcher accepts as they are, ids of orders and markets, are stored as bytes.
+    """
 
     version: int
     matcher: bytes
     registry: bytes
+    now_ms: int
     num_orders: int
     num_trades: int
     changed_ms: list[tuple[bytes, int]]
+    charges: list[Charged]
+    attachments: list[tuple[bytes | int, bytes]]
+    finished: list[bytes | int | None]
 
 
 class ServerState:
     """The state of a server, changed by commands alone.
 
     Args:
-        matcher: what it begins with; None is one that has seen nothing.
-        registry: what it begins with; None is an empty one.
+        matcher: the matcher to start with; None creates an empty one.
+        registry: the registry to start with; None creates an empty one.
     """
 
     def __init__(self, matcher: Matcher | None = None, registry: Registry | None = None) -> None:
         self.matcher: Final = Matcher() if matcher is None else matcher
         self.registry: Final = Registry() if registry is None else registry
+        self.now_ms: int = max(self.matcher.now_ms, self.registry.now_ms)
+        """The latest time of a command that was applied, Unix milliseconds."""
         self.num_orders: int = 0
-        """How many orders were submitted, refused ones included."""
+        """Orders submitted, rejected ones included."""
+        self.num_accepted: int = 0
+        """Orders accepted since this object was made; not part of a snapshot."""
         self.num_trades: int = 0
-        """How many trades were made."""
+        """Trades in all markets."""
         self.changed_ms: Final[dict[str, int]] = {}
         """When each market last had an event, Unix milliseconds."""
-        self._fills: Final = Fills(self.matcher, self.registry)
+        self.markets: Final[dict[str, Market]] = {m.id: m for m in self.matcher.markets}
+        """The markets by id, as ``matcher.market`` returns them."""
+        self.charges: deque[Charged] = deque()
+        """The orders created within the last minute, by payer."""
+        self._attachments: dict[str | int, bytes] = {}
+        self._finished: deque[str | int | None] = deque()
+        self._finished_max = self.matcher.limits.finished_max
+        self._fills: Final = Fills(self.matcher, self.registry.settling, self.signature)
         self.settles: Final[set[str]] = self._fills.markets
         """The markets whose trades settle on a chain."""
-        self._ask: Final = self.matcher.apply
-        self._accept: Final = self.registry.accept
-        self._finish: Final = self.registry.finish
-        self._waiting: Final = self.registry.waiting
-        self._finished: Final = self.registry.finished
-        self._finished_max = self.matcher.limits.finished_max
+        self._apply_to_matcher: Final = self.matcher.apply
+
+    def signature(self, order_id: str | int) -> SignatureRecord | None:
+        """Return the signature record of an order that the matcher knows; None if it has none."""
+        attachment = self._attachments.get(order_id)
+        if attachment is None:
+            return None
+        try:
+            return _RECORD.decode(attachment)
+        except msgspec.MsgspecError:  # not written by this server
+            return None
 
     @property
-    def now_ms(self) -> int:
-        """The latest time of a command that was applied, Unix milliseconds."""
-        return max(self.matcher.now_ms, self.registry.now_ms)
+    def signed_orders(self) -> list[str | int]:
+        """The ids of the orders that have a signature record."""
+        return list(self._attachments)
 
     def apply(self, command: AnyCommand) -> Outcome:
-        """Execute one command.
+        """Apply one command.
 
         Returns:
             Its events; none for a command of the server.
 
         Raises:
-            RejectedError: a rule refuses it, and nothing changed but the count of orders, and that
-                the papers of an order that was refused are gone.
+            RejectedError: the command was rejected, and nothing changed but the count of orders.
         """
         kind = type(command)
         if kind is Submit:
             self.num_orders += 1
         elif kind is not Cancel:
             return self._apply_other(command)
-        try:
-            events: list[Event] = self._ask(command)  # type: ignore[arg-type]
-        except RejectedError:
-            self._waiting.clear()
-            raise
-        # What follows is _follow with less on the way, for the two that nearly all commands are.
+        events: list[Event] = self._apply_to_matcher(command)  # type: ignore[arg-type]
+        # The same as _follow in fewer steps, for the two commands that nearly all are.
+        now_ms = command.now_ms
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
         last = None
         for event in events:
             last = type(event)
             if last is Trade or last is PairedTrade:
                 self.num_trades += 1
             elif last is OrderRemoved:
-                self._finish(event.order_id)  # type: ignore[union-attr]
+                order_id = event.order_id  # type: ignore[union-attr]
+                self._finished.append(order_id if order_id in self._attachments else None)
+        if kind is Submit:
+            order_id = command.order.id  # type: ignore[union-attr]
+            self.num_accepted += 1
+            if command.attachment is not None:  # type: ignore[union-attr]
+                self._attachments[order_id] = command.attachment  # type: ignore[union-attr]
         if last is not None:
-            self.changed_ms[event.market] = command.now_ms
-        if self._waiting:
-            if kind is Submit:
-                self._accept(command.order.id)  # type: ignore[union-attr]
-            self._waiting.clear()
-        if last is not None and event.market in self.settles:
-            incoming = command.order if kind is Submit else None  # type: ignore[union-attr]
-            self._fills.take(events, incoming, self.num_trades, command.now_ms)
+            self.changed_ms[event.market] = now_ms
+            if event.market in self.settles:
+                incoming = command.order if kind is Submit else None  # type: ignore[union-attr]
+                self._fills.take(events, incoming, self.num_trades, now_ms)
         if kind is Submit and last is not OrderAdded:
-            self._finish(command.order.id)  # type: ignore[union-attr]
+            self._finished.append(order_id if order_id in self._attachments else None)
         if len(self._finished) > self._finished_max:
-            self.registry.let_go(self._finished_max)
+            self._forget_finished()
         return events
 
     def _apply_other(self, command: AnyCommand) -> Outcome:
-        """Execute a command that is neither a submission nor a cancel."""
+        """Apply a command that is neither a ``Submit`` nor a ``Cancel``."""
         kind = type(command)
-        if kind in SERVER:
+        outcome: Outcome = ()
+        if kind is OrderCharge:
+            self._charge(command)  # type: ignore[arg-type]
+        elif kind in SERVER:
             self.registry.apply(command)  # type: ignore[arg-type]
-            return ()
-        try:
-            if kind is Batch and type(command.commands) is tuple:  # type: ignore[union-attr]
-                return self._apply_batch(command)  # type: ignore[arg-type]
-            events: list[Event] = self._ask(command)  # type: ignore[arg-type]
+        elif kind is Batch and type(command.commands) is tuple:  # type: ignore[union-attr]
+            outcome = self._apply_batch(command)  # type: ignore[arg-type]
+        else:
+            outcome = events = self._apply_to_matcher(command)  # type: ignore[arg-type]
             self._follow(command, command.now_ms, events)  # type: ignore[arg-type]
-            return events
-        finally:
-            self._waiting.clear()
+        if command.now_ms > self.now_ms:
+            self.now_ms = command.now_ms
+        return outcome
 
     def _apply_batch(self, command: Batch) -> list[Event | Rejected]:
-        """Execute a batch, each of its commands followed by itself; give the same events."""
+        """Apply a batch, and follow each of its commands."""
         self.num_orders += sum(type(each) is Submit for each in command.commands)
         results = self.matcher.batch(command.commands, command.now_ms, atomic=command.atomic)
         events: list[Event | Rejected] = []
-        for index, (each, found) in enumerate(zip(command.commands, results, strict=True)):
-            if isinstance(found, RejectedError):
-                events.append(Rejected(index, found.code, str(found)))
+        for index, (each, result) in enumerate(zip(command.commands, results, strict=True)):
+            if isinstance(result, RejectedError):
+                events.append(Rejected(index, result.code, str(result)))
             else:
-                self._follow(each, command.now_ms, found)
-                events += found
+                self._follow(each, command.now_ms, result)
+                events += result
         return events
 
     def replay(self, commands: Iterable[AnyCommand]) -> None:
-        """Execute commands, whether they are refused or not."""
+        """Apply commands, going on after rejections."""
         apply = self.apply
         for command in commands:
             try:
@@ -163,94 +207,142 @@ class ServerState:
     # ----- what follows from a command ---------------------------------------------------------
 
     def _follow(self, command: Single, now_ms: int, events: Sequence[Event]) -> None:
-        """Count trades, note when which market changed, and follow orders to their end.
+        """Count trades and orders, note when markets changed, and keep or drop attachments.
 
-        Orders are finished here in the sequence in which the engine finishes them, so that papers
-        go when it lets go of their order.
+        Orders finish here in the same order as in the matcher, so that an attachment is dropped
+        when the matcher forgets its order.
         """
-        changed_ms, registry = self.changed_ms, self.registry
+        changed_ms = self.changed_ms
         last = None
         for event in events:
             last = type(event)
             if last is Trade or last is PairedTrade:
                 self.num_trades += 1
             elif last is OrderRemoved and event.reason is not _REPLACED:  # type: ignore[union-attr]
-                registry.finish(event.order_id)  # type: ignore[union-attr]
+                self._finish(event.order_id)  # type: ignore[union-attr]
             changed_ms[event.market] = now_ms
         kind = type(command)
         if kind is Submit:
             order_id = command.order.id  # type: ignore[union-attr]
-            if self._waiting:
-                registry.accept(order_id)
+            self.num_accepted += 1
+            if command.attachment is not None:  # type: ignore[union-attr]
+                self._attachments[order_id] = command.attachment  # type: ignore[union-attr]
             if last is not OrderAdded:
-                registry.finish(order_id)
+                self._finish(order_id)
         elif kind is Replace:
             if last is not OrderAdded and is_replaced(events[0]):
-                registry.finish(command.order_id)  # type: ignore[union-attr]
+                self._finish(command.order_id)  # type: ignore[union-attr]
         elif kind is SetLimits:
             self._finished_max = self.matcher.limits.finished_max
-        elif kind is AddMarket and command.market.settles:  # type: ignore[union-attr]
-            self.settles.add(command.market.id)  # type: ignore[union-attr]
+        elif kind in _CHANGES_MARKET:
+            changed = command.market  # type: ignore[union-attr]
+            market = self.matcher.market(changed if isinstance(changed, str) else changed.id)  # type: ignore[union-attr]
+            self.markets[market.id] = market
+            if market.settles:
+                self.settles.add(market.id)
         if events and self.settles:
             self._fills.take(events, self._incoming(command), self.num_trades, now_ms)
         if len(self._finished) > self._finished_max:
-            registry.let_go(self._finished_max)
+            self._forget_finished()
 
     def _incoming(self, command: Single) -> Order | None:
-        """Give the order of a market that settles which a command brings to a book, if any."""
+        """Return the order that a command brings to a book that settles, if any."""
         if type(command) is Submit:
             return command.order if command.market in self.settles else None
         return self._fills.orders.get(command.order_id) if type(command) is Replace else None
 
+    def _finish(self, order_id: str | int) -> None:
+        """Note that an order finished; an order without an attachment takes a place as well."""
+        self._finished.append(order_id if order_id in self._attachments else None)
+
+    def _forget_finished(self) -> None:
+        """Drop the attachments of the orders that the matcher has forgotten."""
+        finished = self._finished
+        while len(finished) > self._finished_max:
+            order_id = finished.popleft()
+            if order_id is not None:
+                del self._attachments[order_id]
+
+    def _charge(self, command: OrderCharge) -> None:
+        """Count created orders, and forget those of more than a minute ago."""
+        charges, now_ms = self.charges, command.now_ms
+        for payer, count in command.charges:
+            charges.append(Charged(now_ms, payer, count))
+        while charges and charges[0].now_ms <= now_ms - CHARGE_MS:
+            charges.popleft()
+
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Write all of it; equal exchanges give equal bytes. O(everything)."""
+        """Encode the whole state; equal states give equal bytes. O(everything)."""
         kept = _Kept(
             version=_VERSION,
             matcher=self.matcher.snapshot(),
             registry=self.registry.snapshot(),
+            now_ms=self.now_ms,
             num_orders=self.num_orders,
             num_trades=self.num_trades,
-            # As bytes, since the engine takes any text for the name of a market.
             changed_ms=sorted(
                 (name.encode(errors="surrogatepass"), now_ms)
                 for name, now_ms in self.changed_ms.items()
             ),
+            charges=list(self.charges),
+            attachments=[(_packed(each), data) for each, data in self._attachments.items()],
+            finished=[None if each is None else _packed(each) for each in self._finished],
         )
         return msgspec.msgpack.encode(kept)
 
     @classmethod
-    def restore(cls, state: bytes) -> "ServerState":
-        """Make an exchange as it was; what follows is as if it had never stopped.
+    def restore(cls, snapshot: bytes) -> "ServerState":
+        """Return the state of a snapshot; it continues as if it had never stopped.
 
         Raises:
-            InvalidSnapshotError: the bytes are none of :meth:`snapshot`, or of a newer version.
+            InvalidSnapshotError: the bytes are not from :meth:`snapshot`, or of another version.
         """
         try:
-            kept = msgspec.msgpack.decode(state, type=_Kept)
+            (version, *_) = msgspec.msgpack.decode(snapshot)
+            if version != _VERSION:
+                raise InvalidSnapshotError(
+                    f"the server's snapshot has version {version!r:.20}; this version reads "
+                    f"{_VERSION}"
+                )
+            kept = msgspec.msgpack.decode(snapshot, type=_Kept)
             registry = Registry.restore(kept.registry)
             changed_ms = {
                 name.decode(errors="surrogatepass"): now_ms for name, now_ms in kept.changed_ms
             }
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise InvalidSnapshotError(f"no snapshot of an exchange: {error}") from None
-        if kept.version != _VERSION:
-            raise InvalidSnapshotError(f"it is of version {kept.version}, not {_VERSION}")
-        made = cls(Matcher.restore(kept.matcher), registry)
-        made.num_orders, made.num_trades = kept.num_orders, kept.num_trades
-        made.changed_ms.update(changed_ms)
-        return made
+            attachments = {_unpacked(each): data for each, data in kept.attachments}
+            finished = [None if each is None else _unpacked(each) for each in kept.finished]
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise InvalidSnapshotError(f"not a snapshot of a server: {error}") from None
+        state = cls(Matcher.restore(kept.matcher), registry)
+        state.num_orders, state.num_trades = kept.num_orders, kept.num_trades
+        state.changed_ms.update(changed_ms)
+        state.charges.extend(kept.charges)
+        state._attachments.update(attachments)
+        state._finished.extend(finished)
+        state.now_ms = kept.now_ms
+        return state
 
 
 def is_replaced(event: Event) -> bool:
-    """Say whether an order gave up its place, so that what became of it follows."""
+    """Return whether an order gave up its place, so that its further events follow."""
     return type(event) is OrderRemoved and event.reason is _REPLACED
 
 
-def outcome_of(exchange: ServerState, command: AnyCommand) -> Outcome:
-    """Do a command, and give its events or its refusal."""
+def outcome_of(state: ServerState, command: AnyCommand) -> Outcome:
+    """Apply a command, and return its events or its rejection."""
     try:
-        return exchange.apply(command)
-    except RejectedError as refusal:
-        return refusal
+        return state.apply(command)
+    except RejectedError as rejection:
+        return rejection
+
+
+def _packed(order_id: str | int) -> bytes | int:
+    """Return an order id as a snapshot stores it."""
+    return order_id if isinstance(order_id, int) else order_id.encode(errors="surrogatepass")
+
+
+def _unpacked(order_id: bytes | int) -> str | int:
+    """Return the order id that a snapshot stores."""
+    return order_id if isinstance(order_id, int) else order_id.decode(errors="surrogatepass")

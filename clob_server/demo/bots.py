@@ -26,7 +26,8 @@ from clob import (
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.accounts import BOTS, OPERATOR
 from clob_server.core.commands import AnyCommand, BindMarket, DescribeMarket
-from clob_server.service import Phase, Service
+from clob_server.core.lifecycle import Phase
+from clob_server.service import Service
 from clob_server.settlement.markets import condition_of
 
 MARKET: Final = "demo"
@@ -114,7 +115,7 @@ def take(service: Service, now_ms: int, token: str, side: Side, price: int, size
 
 def next_id(service: Service, now_ms: int) -> str:
     """Return the id of the next order."""
-    return service.ids.order(now_ms, service.next_order_number())
+    return service.sequencer.next_order_id(now_ms)
 
 
 PAUSE_S: Final = 0.51
@@ -150,10 +151,10 @@ class Bots:
 
     async def trade(self) -> None:
         """Trade until the server drains or the task is cancelled."""
-        while self._service.phase is Phase.READY:
+        while self._service.lifecycle.phase is Phase.READY:
             await asyncio.sleep(PAUSE_S * (1 + self._random.random()))
             with suppress(ClobError):  # another order came first, or the engine has stopped
-                await self._service.engine.ask(self.next_command)
+                await self._service.sequencer.submit(self.next_command)
 
     def next_command(self, now_ms: int) -> AnyCommand:
         """Return the next action."""
@@ -167,7 +168,7 @@ class Bots:
 
     def _levels(self, token: str, side: Side) -> Sequence[Level]:
         """Return the levels of a side, best first."""
-        depth = self._service.exchange.matcher.depth(MARKET, token)
+        depth = self._service.state.matcher.depth(MARKET, token)
         return depth.bids if side is Side.BUY else depth.asks
 
     def _trade(self, token: str, side: Side, now_ms: int) -> Submit | None:
@@ -184,7 +185,7 @@ class Bots:
         if len(self._levels(token, side)) <= LEVELS_MIN:
             return None
         fair = fair_of(token, self._fair)
-        resting = self._service.exchange.matcher.open_orders(maker=QUOTER, market=MARKET)
+        resting = self._service.state.matcher.open_orders(maker=QUOTER, market=MARKET)
         own = [each for each in resting if each.order.token == token and each.order.side is side]
         misplaced = [each for each in own if not 0 < distance(each, fair) <= DISTANCE_MAX]
         if not misplaced and len(own) < ORDERS_MAX:

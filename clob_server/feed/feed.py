@@ -11,7 +11,7 @@ from itertools import compress
 from typing import Final
 
 from clob import OrderRecord
-from clob_server.api.problems import CONTENT_TYPE, ApiError, refusal_of
+from clob_server.api.problems import CONTENT_TYPE, ApiError, problem_of
 from clob_server.api.request import Receive, Scope, Send
 from clob_server.core.commands import DeactivateKey
 from clob_server.core.ids import Ids
@@ -231,7 +231,7 @@ async def reject_handshake(error: ApiError, scope: Scope, send: Send) -> None:
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": POLICY, "reason": error.code})
         return
-    response = refusal_of(error)
+    response = problem_of(error)
     headers = [(b"content-type", CONTENT_TYPE), *response.headers]
     await send(
         {

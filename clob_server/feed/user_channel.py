@@ -314,7 +314,7 @@ class UserChannel:
         return event.market, message_frame(message)
 
     def _body(self, record: OrderRecord) -> OrderBody:
-        return order_body(record, self._state.registry.papers.get(record.order.id))
+        return order_body(record, self._state.signature(record.order.id))
 
     def send_heartbeats(self, quiet_since: float, now: float, now_ms: int) -> None:
         """Send heartbeats to subscriptions without a message since a loop time."""

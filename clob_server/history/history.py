@@ -255,7 +255,7 @@ class History:
         RECOVERING until it is complete.
         """
         self._engine = engine
-        self._state = engine.exchange
+        self._state = engine.state
         self._statuses = Fates(self._state.registry.settling)
         if self._store is not None:
             self._writer = ThreadWriter(
@@ -266,12 +266,12 @@ class History:
                 snapshot_commands=self._settings.snapshot_commands,
                 on_written=self._on_written_by_thread,
             )
-            engine.listeners.append(self._writer.on_batch)
+            engine.subscribe(self._writer.on_batch)
             self._on_written(self._start_seq)
         elif self._supervisor is not None:
             self._supervisor.connect(engine)
             with suppress(apsw.Error):
-                applied = await self._reader_thread.ask(lambda: self._open_reader().applied())
+                applied = await self._reader_thread.run(lambda: self._open_reader().applied())
                 if ends_at(applied, self._log.tail):
                     self._on_written(applied.seq)
         with suppress(ApiError):
@@ -302,7 +302,7 @@ class History:
             await asyncio.to_thread(self._store.close)
         for _, future in self._waiting:
             future.cancel()
-        self._reader_thread.tell(self._close_reader)
+        self._reader_thread.enqueue(self._close_reader)
         await asyncio.to_thread(self._reader_thread.close)
 
     # ----- progress ----------------------------------------------------------------------------
@@ -472,7 +472,7 @@ class History:
 
     async def _read(self, query: Callable[[StoreReader], _T]) -> _T:
         """Run a query in the reader thread."""
-        result: _T = await self._reader_thread.ask(lambda: query(self._open_reader()))
+        result: _T = await self._reader_thread.run(lambda: query(self._open_reader()))
         return result
 
     def _open_reader(self) -> StoreReader:
@@ -490,7 +490,7 @@ class History:
     def _on_follower_started(self) -> None:
         """Reopen the file, which the new follower may have replaced."""
         self._written = 0
-        self._reader_thread.tell(self._close_reader)
+        self._reader_thread.enqueue(self._close_reader)
 
 
 def settlement_keys(rows: Sequence[TradeRow]) -> dict[int, int]:

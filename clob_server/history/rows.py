@@ -73,11 +73,11 @@ class HistoryRows:
         Call it before the command. Usually it returns an empty dict in O(1), else it takes
         O(resting orders).
         """
-        matcher, papers = self._state.matcher, self._state.registry.papers
+        matcher, signature = self._state.matcher, self._state.signature
         if type(command) not in BULK_COMMANDS or len(matcher) <= matcher.limits.finished_max:
             return {}
         return {
-            record.order.id: (record, papers.get(record.order.id))
+            record.order.id: (record, signature(record.order.id))
             for record in matcher.open_orders()
         }
 
@@ -137,7 +137,7 @@ class HistoryRows:
                 record, status=OrderStatus.CANCELLED, remaining=0, removal=reason
             )
             return cancelled, signature
-        return record, self._state.registry.papers.get(order_id)
+        return record, self._state.signature(order_id)
 
 
 def finished_orders(

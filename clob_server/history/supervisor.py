@@ -160,8 +160,8 @@ class Supervisor:
             engine: a sequencer that runs or is about to.
         """
         self._engine = engine
-        engine.afterwards.append(self._send)
-        engine.tell(self._send)
+        engine.after_commit.append(self._send)
+        engine.run_on_log_thread(self._send)
 
     async def close(self, wait_s: float) -> None:
         """Send the remaining frames, and end the follower; the log must not grow any more.
@@ -262,7 +262,7 @@ class Supervisor:
         process.stdin.close()
         self._connected.set()
         if self._engine is not None:
-            self._engine.tell(self._send)
+            self._engine.run_on_log_thread(self._send)
 
     def _send(self) -> None:
         """Send new frames; runs in the log thread."""
@@ -278,7 +278,7 @@ class Supervisor:
         asyncio.get_running_loop().remove_writer(pipe.target)
         pipe.is_full = False
         if self._engine is not None:
-            self._engine.tell(self._send)
+            self._engine.run_on_log_thread(self._send)
 
     def _disconnect(self) -> Pipe | None:
         """Stop reading and writing; return the pipe, which the caller must close."""

@@ -56,7 +56,7 @@ class ThreadWriter:
         self._snapshot_commands = snapshot_commands
         self._on_written = on_written
         self._snapshot_seq = newest_seq(Folder(folder))
-        self._rows = HistoryRows(engine.exchange)
+        self._rows = HistoryRows(engine.state)
         self._applied = store.applied
         self._now_ms = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -74,7 +74,7 @@ class ThreadWriter:
             self._timer = asyncio.get_running_loop().call_later(WRITE_AFTER_S, self.flush)
         if 0 < self._snapshot_commands <= applied.seq - self._snapshot_seq:
             self.flush()
-            take_snapshot(self._log, self._engine.exchange, applied.event_hash)
+            take_snapshot(self._log, self._engine.state, applied.event_hash)
             self._snapshot_seq = applied.seq
 
     def flush(self) -> None:
@@ -86,7 +86,7 @@ class ThreadWriter:
         rows = self._rows.orders, self._rows.trades, self._rows.ends
         self._rows.clear()
         self._slots.acquire()
-        self._thread.tell(partial(self._write, rows, self._applied, self._now_ms))
+        self._thread.enqueue(partial(self._write, rows, self._applied, self._now_ms))
 
     def _write(
         self, rows: tuple[list[Row], list[Row], list[Row]], applied: Applied, now_ms: int

@@ -1,173 +1,260 @@
-"""The end of a route: who asks, how much he may, the body, the handler, the shape of a refusal.
+"""Authenticates, rate-limits and dispatches requests, and sends their replies.
 
-A request is answered as ASGI has it, or at once: without a task of its own, as far as that goes.
-What that saves stands in ``benchmarks/README.md``.
+A request whose body has arrived is answered without a task of its own; others are answered through
+ASGI. ``benchmarks/README.md`` has what that saves.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import Route as StarletteRoute
 
 from clob import ClobError
-from clob_server.api.problems import CONTENT_TYPE, ApiError, Headers, refusal_of
-from clob_server.api.request import (
-    CLOSE,
-    ApiRequest,
-    Outcome,
-    QueuedCommand,
-    Receive,
-    Reply,
-    Route,
-    Scope,
-    Send,
-    read_body,
-)
+from clob_server.api.problems import CONTENT_TYPE, ApiError, Headers, problem_of
+from clob_server.api.request import CLOSE, REPLY, Receive, Reply, Scope, Send, SendReply
+from clob_server.auth.policy import NO_ROUTE
+from clob_server.core.sequencer import Committed, QueuedCommand
+from clob_server.http.server import Request, Response, Route, Server
 from clob_server.log import LogFailedError
-from clob_server.transport import REPLY
 
-if TYPE_CHECKING:
-    from clob_server.core.sequencer import Committed
-    from clob_server.service import Service
-    from clob_server.transport import Way
-
+_MARKETS: Final = "/api/markets/"
+_ORDERBOOK: Final = "/orderbook"
 _LOG: Final = logging.getLogger("clob_server.requests")
+
+
+class Router:
+    """The ASGI application behind the lifespan: finds the endpoint of each request.
+
+    Args:
+        server: the parts of the server, all built.
+        routes: the routes of the HTTP interface.
+    """
+
+    def __init__(self, server: Server, routes: Iterable[Route]) -> None:
+        by_path: dict[str, dict[str, Endpoint]] = {}
+        for route in routes:
+            by_path.setdefault(route.path, {})[route.method] = Endpoint(server, route)
+        self._hot: dict[tuple[str, str], Endpoint] = {
+            (method, path): endpoint
+            for path, endpoints in by_path.items()
+            for method, endpoint in endpoints.items()
+            if "{" not in path
+        }
+        self._orderbook = by_path["/api/markets/{marketId}/orderbook"]["GET"]
+        self._body_max = server.settings.body_max_bytes
+        others: list[BaseRoute] = [
+            StarletteRoute(path, _Methods(server, endpoints)) for path, endpoints in by_path.items()
+        ]
+        others.append(WebSocketRoute("/ws", server.feed))
+        others.append(StarletteRoute("/{path:path}", _Methods(server, {})))
+        self._others = Starlette(routes=others)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request or a WebSocket through ASGI."""
+        endpoint = self._find(scope) if scope["type"] == "http" else None
+        await (endpoint or self._others)(scope, receive, send)
+
+    def at_once(self, scope: Scope, body: bytes, send_reply: SendReply) -> bool:
+        """Handle a request that has arrived whole, without a task of its own.
+
+        Args:
+            scope: the ASGI scope.
+            body: the body.
+            send_reply: writes the reply.
+
+        Returns:
+            False if the request has to be handled through ASGI; then nothing was done.
+        """
+        endpoint = self._hot.get((scope["method"], scope["path"])) or self._find(scope)
+        if endpoint is None or len(body) > self._body_max:
+            return False
+        endpoint.at_once(scope, body, send_reply)
+        return True
+
+    def _find(self, scope: Scope) -> "Endpoint | None":
+        """Return the endpoint of a request if it is known without a search."""
+        path: str = scope["path"]
+        endpoint = self._hot.get((scope["method"], path))
+        if (
+            endpoint is None
+            and path.endswith(_ORDERBOOK)
+            and path.startswith(_MARKETS)
+            and scope["method"] == "GET"
+            and "/" not in (market := path[len(_MARKETS) : -len(_ORDERBOOK)])
+        ):
+            scope["path_params"] = {"marketId": market}
+            return self._orderbook
+        return endpoint
+
+
+class _Methods:
+    """A path: dispatches by method, and rejects the methods that it lacks.
+
+    Args:
+        server: the parts of the server.
+        endpoints: the endpoint of each method.
+    """
+
+    def __init__(self, server: Server, endpoints: "dict[str, Endpoint]") -> None:
+        self._endpoints = dict(endpoints)
+        if "GET" in endpoints:
+            self._endpoints["HEAD"] = endpoints["GET"]
+        allowed = ", ".join(sorted(self._endpoints)).encode()
+
+        async def reject(call: Request) -> Reply:
+            if not endpoints:
+                raise ApiError("NOT_FOUND", f"there is nothing at {call.scope['path']!r:.99}")
+            raise ApiError(
+                "METHOD_NOT_ALLOWED",
+                f"method must be one of {allowed.decode()}; got {call.scope['method']!r:.20}",
+                headers=((b"allow", allowed),),
+            )
+
+        self._reject = Endpoint(server, Route(NO_ROUTE, "", "", reject))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Dispatch a request."""
+        await self._endpoints.get(scope["method"], self._reject)(scope, receive, send)
 
 
 class Endpoint:
     """An ASGI application of one route.
 
     Args:
-        service: what is asked.
+        server: the parts of the server.
         route: the route.
     """
 
-    def __init__(self, service: "Service", route: Route) -> None:
-        self._service = service
+    def __init__(self, server: Server, route: Route) -> None:
+        self._server = server
         self._route = route
-        self._seconds = service.metrics.seconds(route.name)
+        self._handle: Callable[[Request], Response] = (
+            partial(route.handler, getattr(server, route.part)) if route.part else route.handler
+        )
+        self._admit = server.guard.admit
+        self._enqueue = server.sequencer.enqueue
+        self._durations = server.metrics.seconds(route.name)
+        self._logs_access = server.settings.access_log
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # ----- as ASGI has it ----------------------------------------------------------------------
+    # ----- through ASGI ------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        service, route = self._service, self._route
-        call = ApiRequest(service, route, scope)
+        """Handle one request."""
+        call = Request(self._route.name, scope, self._server.request_ids)
+        call.server = self._server
         try:
-            service.guard.admit(call)
-            if route.reads_body:
+            self._admit(call)
+            if self._route.reads_body:
                 call.body = await read_body(receive, call)
-            answer = await self._outcome(route.handler(call))
+            response = self._handle(call)
+            while isinstance(response, QueuedCommand):
+                response = response.then(await self._server.sequencer.try_submit(response.work))
+            answer = response if isinstance(response, Reply) else await response
         except Exception as error:
-            answer = self._refuse(error, call)
+            answer = self._reject(error, call)
         await send_reply(call, send, answer)
         self._finish(call, answer)
 
-    async def _outcome(self, outcome: Outcome) -> Reply:
-        """Wait for an answer."""
-        while isinstance(outcome, QueuedCommand):
-            outcome = outcome.then(await self._service.engine.wait(outcome.make))
-        return outcome if isinstance(outcome, Reply) else await outcome
-
     # ----- at once -----------------------------------------------------------------------------
 
-    def at_once(self, scope: Scope, body: bytes, way: "Way") -> None:
-        """Answer one request, whose body is there.
+    def at_once(self, scope: Scope, body: bytes, send_reply: SendReply) -> None:
+        """Handle one request that has arrived whole.
 
         Args:
-            scope: what ASGI tells of it.
-            body: its body.
-            way: takes the answer.
+            scope: the ASGI scope.
+            body: the body.
+            send_reply: writes the reply.
         """
-        call = ApiRequest(self._service, self._route, scope)
-        call.body, call.way = body, way
+        call = Request(self._route.name, scope, self._server.request_ids)
+        call.server, call.body, call.send_reply = self._server, body, send_reply
         try:
-            self._service.guard.admit(call)
-            outcome = self._route.handler(call)
-            if isinstance(outcome, QueuedCommand):
-                self._ask(call, outcome)
+            self._admit(call)
+            response = self._handle(call)
+            if isinstance(response, QueuedCommand):
+                self._enqueue(response.work, partial(self._on_committed, call, response))
                 return
         except Exception as error:
-            outcome = self._refuse(error, call)
-        self._answer(call, outcome)
+            response = self._reject(error, call)
+        self._send(call, response)
 
-    def _ask(self, call: ApiRequest, asked: QueuedCommand) -> None:
-        """Ask the engine, and go on when it has answered."""
-        self._service.engine.put(asked.make, partial(self._hear, call, asked))
-
-    def _hear(self, call: ApiRequest, asked: QueuedCommand, came: "Committed | Exception") -> None:
-        """Go on with what came of a command."""
+    def _on_committed(
+        self, call: Request, queued: QueuedCommand, result: Committed | Exception
+    ) -> None:
+        """Reply once a command was committed."""
         try:
-            if isinstance(came, Exception):
-                raise came
-            outcome = asked.then(came)
-            if isinstance(outcome, QueuedCommand):
-                self._ask(call, outcome)
+            if isinstance(result, Exception):
+                raise result
+            response = queued.then(result)
+            if isinstance(response, QueuedCommand):
+                self._enqueue(response.work, partial(self._on_committed, call, response))
                 return
         except Exception as error:
-            outcome = self._refuse(error, call)
-        self._answer(call, outcome)
+            response = self._reject(error, call)
+        self._send(call, response)
 
-    def _answer(self, call: ApiRequest, outcome: Reply | Awaitable[Reply]) -> None:
-        """Answer, or see to it that it is done when something else has come."""
-        if isinstance(outcome, Reply):
-            self._send(call, outcome)
+    def _send(self, call: Request, response: Reply | Awaitable[Reply]) -> None:
+        """Send a reply, or start the task that waits for it; a client that left gets nothing."""
+        if isinstance(response, Reply):
+            assert call.send_reply is not None
+            call.send_reply(response.status, header_lines(response, call), response.body)
+            self._finish(call, response)
         else:
-            task = asyncio.get_running_loop().create_task(self._wait(call, outcome))
+            task = asyncio.get_running_loop().create_task(self._wait(call, response))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _wait(self, call: ApiRequest, awaited: Awaitable[Reply]) -> None:
-        """Answer when something else has come."""
+    async def _wait(self, call: Request, awaitable: Awaitable[Reply]) -> None:
+        """Wait for a reply and send it."""
         try:
-            answer = await awaited
+            answer = await awaitable
         except Exception as error:
-            answer = self._refuse(error, call)
+            answer = self._reject(error, call)
         self._send(call, answer)
-
-    def _send(self, call: ApiRequest, answer: Reply) -> None:
-        """Send an answer in one go; where that fails, nobody is there to take it."""
-        assert call.way is not None
-        call.way(answer.status, lines_of(answer, call), answer.body)
-        self._finish(call, answer)
 
     # ----- either way --------------------------------------------------------------------------
 
-    def _refuse(self, error: Exception, call: ApiRequest) -> Reply:
-        """Make the answer to a request that is refused, and count it."""
-        if isinstance(error, LogFailedError):  # the process ends, and the next one knows
-            told = "the log has failed, and nobody knows whether this was done; the server ends"
-            error = ApiError("OUTCOME_UNKNOWN", told)
+    def _reject(self, error: Exception, call: Request) -> Reply:
+        """Return the reply to a request that was rejected, and count it."""
+        if isinstance(error, LogFailedError):  # the process ends; the next one reads the outcome
+            error = ApiError(
+                "OUTCOME_UNKNOWN",
+                "the log failed, so it is unknown whether this was done; the server stops",
+            )
         elif not isinstance(error, ClobError):
-            _LOG.error("unforeseen", exc_info=error, extra={"request_id": call.request_id})
-            error = ApiError("INTERNAL", "this is our mistake")
-        refusal = refusal_of(error, call.request_id)
-        self._service.metrics.refused(error.code)
-        return Reply(refusal.body, refusal.status, refusal.headers, CONTENT_TYPE)
+            _LOG.error("internal error", exc_info=error, extra={"request_id": call.request_id})
+            error = ApiError("INTERNAL", "internal error; the server's log has the details")
+        problem = problem_of(error, call.request_id)
+        self._server.metrics.rejected(error.code)
+        return Reply(problem.body, problem.status, problem.headers, CONTENT_TYPE)
 
-    def _finish(self, call: ApiRequest, answer: Reply) -> None:
+    def _finish(self, call: Request, answer: Reply) -> None:
         """Count a request that was answered."""
-        taken_s = time.perf_counter() - call.begun_s
-        self._seconds.observe(taken_s)
-        if self._service.settings.access_log:
+        taken_s = time.perf_counter() - call.started_s
+        self._durations.observe(taken_s)
+        if self._logs_access:
             log_access(call, answer.status, taken_s)
 
 
-async def send_reply(call: ApiRequest, send: Send, answer: Reply) -> None:
-    """Send an answer, in one go where the transport takes it so."""
-    status, body = answer.status, answer.body
-    way = call.scope["extensions"].get(REPLY) if "extensions" in call.scope else None
-    if way is None or answer.headers == CLOSE or not way(status, lines_of(answer, call), body):
-        headers = headers_of(answer, call)
+async def send_reply(call: Request, send: Send, answer: Reply) -> None:
+    """Send a reply through ASGI, or in one write where the transport offers that."""
+    status, body, scope = answer.status, answer.body, call.scope
+    write = scope["extensions"].get(REPLY) if "extensions" in scope else None
+    lines = header_lines(answer, call)
+    if write is None or answer.headers == CLOSE or not write(status, lines, body):
+        headers = all_headers(answer, call)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
 
-def headers_of(answer: Reply, call: ApiRequest) -> Headers:
-    """Give all headers of an answer."""
+def all_headers(answer: Reply, call: Request) -> Headers:
+    """Return all headers of a reply."""
     return (
         (b"content-type", answer.content_type),
         (b"content-length", b"%d" % len(answer.body)),
@@ -176,8 +263,8 @@ def headers_of(answer: Reply, call: ApiRequest) -> Headers:
     )
 
 
-def lines_of(answer: Reply, call: ApiRequest) -> bytes:
-    """Write all headers of an answer, each with the end of its line."""
+def header_lines(answer: Reply, call: Request) -> bytes:
+    """Return all headers of a reply as lines of HTTP/1.1."""
     headers = answer.headers
     more = b"".join([b"%b: %b\r\n" % header for header in headers]) if headers else b""
     return b"content-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b" % (
@@ -188,8 +275,35 @@ def lines_of(answer: Reply, call: ApiRequest) -> bytes:
     )
 
 
-def log_access(call: ApiRequest, status: int, taken_s: float) -> None:
-    """Write a line about a request; nothing that came with it but method and path."""
+async def read_body(receive: Receive, call: Request) -> bytes:
+    """Read a body. The transport limits the time it may take.
+
+    Raises:
+        ApiError: BODY_TOO_LARGE; BAD_REQUEST, the client closed the connection.
+    """
+    limit = call.server.settings.body_max_bytes
+    stated = call.headers.get(b"content-length", b"0")
+    if stated.isdigit() and int(stated[:20]) > limit:
+        raise too_large(limit)
+    body, more = b"", True
+    while more:
+        message: Any = await receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError("BAD_REQUEST", "the connection ended within the body")
+        body = body + message.get("body", b"") if body else message.get("body", b"")
+        if len(body) > limit:
+            raise too_large(limit)
+        more = message.get("more_body", False)
+    return body
+
+
+def too_large(limit: int) -> ApiError:
+    """Return the rejection of a body; the connection closes, since the rest is not read."""
+    return ApiError("BODY_TOO_LARGE", f"the body may have {limit} bytes", headers=CLOSE)
+
+
+def log_access(call: Request, status: int, taken_s: float) -> None:
+    """Log a request: of its content only method and path."""
     _LOG.info(
         "request",
         extra={

@@ -90,8 +90,8 @@ class RestingIds:
         """How many there are."""
         return len(self._all)
 
-    def listen(self, batch: Sequence[Committed]) -> None:
-        """Hear of a batch that is durable and done."""
+    def on_batch(self, batch: Sequence[Committed]) -> None:
+        """Follow a committed batch."""
         for done in batch:
             if done.outcome and not isinstance(done.outcome, RejectedError):
                 self._follow(done.command, done.outcome)

@@ -31,6 +31,12 @@ class LogNewerError(LogError):
     code = "LOG_NEWER"
 
 
+class LogOlderError(LogError):
+    """An older version of this package wrote the log."""
+
+    code = "LOG_OLDER"
+
+
 class LogDamagedError(LogError):
     """The stored data differs from the written data; the message says where."""
 

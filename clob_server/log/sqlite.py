@@ -26,6 +26,7 @@ from clob_server.log.base import (
     LogFailedError,
     LogLockedError,
     LogNewerError,
+    LogOlderError,
     Snapshot,
     Tail,
     check_drop,
@@ -42,7 +43,7 @@ CHECKPOINT_PAGES: Final = 250
 
 _WRONG_BYTES: Final = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _PRAGMAS: Final = (
     "PRAGMA locking_mode=EXCLUSIVE",
     "PRAGMA journal_mode=WAL",
@@ -71,7 +72,8 @@ class SqliteLog:
 
     Raises:
         LogLockedError: another process has the log open.
-        LogNewerError: a newer version of this package wrote the log.
+        LogNewerError, LogOlderError: another version of this package wrote the log, in another
+            format.
         LogDamagedError: a frame is damaged, or the end of the log is missing.
         LogError: the folder or the database cannot be opened.
     """
@@ -136,7 +138,14 @@ class SqliteLog:
         (version,) = self._row("PRAGMA user_version")
         if version > _VERSION:
             raise LogNewerError(
-                f"unsupported version {version} of the log in {self._folder} (expected {_VERSION})"
+                f"the log in {self._folder} has format {version}; "
+                f"this version reads format {_VERSION}"
+            )
+        if 0 < version < _VERSION:
+            raise LogOlderError(
+                f"the log in {self._folder} has format {version}; this version reads format "
+                f"{_VERSION} (nothing was released with format {version}: start with an empty "
+                "folder)"
             )
         if not version:
             self._db.execute(_SCHEMA)

@@ -1,14 +1,12 @@
-"""Markets of the test environment open with their first order, and get their second token by one.
+"""Opens markets in the test environment: with their first order, or with their second token.
 
-Nothing opens for an order that would be refused, and orders of one batch see what opens by those
-before them (decision 25).
+Nothing opens for an order that would be rejected, and the orders of a batch see what opens for
+those before them (decision 25).
 """
-
-from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from clob import AddMarket, Market, Matcher, Mode, SetMarket, SetMode, SetNonce
+from clob import AddMarket, Market, Matcher, Mode, SetMarket, SetMode, SetNonce, Submit
 from clob.errors import (
     ClientIdConflictError,
     TokenNotInMarketError,
@@ -17,112 +15,98 @@ from clob.errors import (
     UnknownOrderError,
 )
 from clob_server.api.problems import ApiError
-
-if TYPE_CHECKING:
-    from clob_server.orders.place import ParsedOrder
-    from clob_server.service import Service
+from clob_server.core.state import ServerState
 
 
 class AutoOpening:
-    """What opens with the orders that are about to be placed.
+    """Opens markets for orders.
 
     Args:
-        service: where.
+        state: has the markets.
+        markets_max: the number of markets that may exist.
     """
 
-    def __init__(self, service: "Service") -> None:
-        self._service: Final = service
-        self._after_seq = -1
-        self._opening: dict[str, Market] = {}
+    def __init__(self, state: ServerState, markets_max: int) -> None:
+        self._state = state
+        self._markets_max = markets_max
 
-    def commands(self, ticket: "ParsedOrder", now_ms: int) -> tuple[AddMarket | SetMarket, ...]:
-        """Give what has to be done before an order can be placed; nothing if that is done already.
+    def __call__(
+        self, submit: Submit, opening: dict[str, Market], now_ms: int
+    ) -> AddMarket | SetMarket | None:
+        """Return the command that an order needs before it; None if its market is open already.
+
+        Args:
+            submit: the order.
+            opening: the markets that earlier orders of the batch open; this one is added.
+            now_ms: the time, Unix milliseconds.
 
         Raises:
             ApiError: TOO_MANY_MARKETS.
-            RejectedError: the order would be refused all the same, or was read by the rules of a
-                market that it does not find.
+            RejectedError: the order would be rejected in the market, or the market opened after the
+                order was read, with other rules.
         """
-        command = self.command(ticket, now_ms)
-        if command is None:
-            return ()
-        self._opening[command.market.id] = command.market
-        return (command,)
-
-    def command(self, ticket: "ParsedOrder", now_ms: int) -> AddMarket | SetMarket | None:
-        """Give what would have to be done, without counting on it."""
-        service, name, token = self._service, ticket.instructions.market, ticket.order.token
-        matcher = service.exchange.matcher
-        if service.engine.seq != self._after_seq:  # what was on its way is done
-            self._after_seq, self._opening = service.engine.seq, {}
+        state, name, token = self._state, submit.market, submit.order.token
+        matcher = state.matcher
+        market = opening.get(name) or state.markets.get(name)
         command: AddMarket | SetMarket
-        before = self._market(matcher, name)
-        if before is not None:
-            if before.settles:  # the order was read as one for a market that does not
-                raise UnknownMarketError(f"market {name!r} has only just opened; send it again")
-            if token == before.yes or before.no:
-                return None
-            command = SetMarket(market=structs.replace(before, no=token), now_ms=now_ms)
-        else:
-            self._check_room(matcher, name)
+        if market is None:
+            if len(state.markets) + len(opening) >= self._markets_max:
+                raise ApiError(
+                    "TOO_MANY_MARKETS",
+                    f"market {name!r} cannot be opened: there are {self._markets_max} markets, "
+                    "the most allowed",
+                )
             command = AddMarket(market=Market(id=name, yes=token, no=""), now_ms=now_ms)
-        refusal = matcher.check(command) if name not in self._opening else None
-        if refusal is not None:
-            raise TokenNotInMarketError(f"market {name!r} cannot have token {token}: {refusal}")
-        check_order(matcher, command.market, ticket, now_ms)
+        elif market.settles:  # the order was read by the rules of a market that does not settle
+            raise UnknownMarketError(f"market {name!r} has just opened; send the order again")
+        elif token == market.yes or market.no:
+            return None
+        else:
+            command = SetMarket(market=structs.replace(market, no=token), now_ms=now_ms)
+        rejection = None if name in opening else matcher.check(command)
+        if rejection is not None:
+            raise TokenNotInMarketError(f"market {name!r} cannot have token {token}: {rejection}")
+        check_order(matcher, command.market, submit, now_ms)
+        opening[name] = command.market
         return command
 
-    def _market(self, matcher: Matcher, name: str) -> Market | None:
-        """Give a market as it is, or as it is about to be; None is one that has to open."""
-        if name in self._opening:
-            return self._opening[name]
-        try:
-            return matcher.market(name)
-        except UnknownMarketError:
-            return None
 
-    def _check_room(self, matcher: Matcher, name: str) -> None:
-        """Refuse one market too many."""
-        most = self._service.settings.markets_max
-        if len(matcher.markets) + len(self._opening) >= most:
-            raise ApiError(
-                "TOO_MANY_MARKETS", f"there are {most} markets; {name!r} cannot be opened"
-            )
-
-
-def check_order(matcher: Matcher, market: Market, ticket: "ParsedOrder", now_ms: int) -> None:
-    """Refuse an order that would be refused in a market as it is about to be, its book empty.
+def check_order(matcher: Matcher, market: Market, submit: Submit, now_ms: int) -> None:
+    """Reject an order that would be rejected in a market that is about to open, its book empty.
 
     Raises:
-        RejectedError: what the engine would refuse it for.
+        RejectedError: the rejection by the matcher.
     """
-    order, wanted = ticket.order, ticket.instructions
+    order = submit.order
     trial = Matcher()
     trial.apply(AddMarket(market=structs.replace(market, mode=Mode.OPEN), now_ms=0))
     if market.mode is not Mode.OPEN:
         trial.apply(SetMode(market=market.id, mode=market.mode, now_ms=0))
     if matcher.nonce(order.maker):
         trial.apply(SetNonce(maker=order.maker, nonce=matcher.nonce(order.maker), now_ms=0))
-    refusal = trial.check(ticket.submit(str(order.id), now_ms))
-    if refusal is not None:
-        raise refusal
-    check_names(matcher, ticket)
-    check_room(matcher, order.maker, wanted.market)
+    rejection = trial.check(structs.replace(submit, now_ms=now_ms))
+    if rejection is not None:
+        raise rejection
+    _check_client_id(matcher, submit)
+    _check_order_count(matcher, order.maker, submit.market)
 
 
-def check_room(matcher: Matcher, maker: str, market: str) -> None:
-    """Refuse one order too many of a maker in a market."""
+def _check_order_count(matcher: Matcher, maker: str, market: str) -> None:
+    """Reject one order too many of a maker in a market."""
     try:
         count = len(matcher.open_orders(maker, market))
-    except UnknownMarketError:  # it opens as well
+    except UnknownMarketError:  # it opens with this order
         return
     if count >= matcher.limits.orders_max:
-        raise TooManyOrdersError(f"a maker may have {count} orders resting in a market")
+        raise TooManyOrdersError(
+            f"a maker may have {matcher.limits.orders_max} orders resting in a market; "
+            f"{maker} has {count}"
+        )
 
 
-def check_names(matcher: Matcher, ticket: "ParsedOrder") -> None:
-    """Refuse an order that is called as another of its maker."""
-    client_id, maker = ticket.instructions.client_id, ticket.order.maker
+def _check_client_id(matcher: Matcher, submit: Submit) -> None:
+    """Reject a client id that names another order of the maker."""
+    client_id, maker = submit.client_id, submit.order.maker
     if client_id is None:
         return
     try:
@@ -130,6 +114,5 @@ def check_names(matcher: Matcher, ticket: "ParsedOrder") -> None:
     except UnknownOrderError:
         return
     raise ClientIdConflictError(
-        f"client id {client_id!r} names order {record.order.id!r}, which is another",
-        record.order.id,
+        f"client id {client_id!r} already names order {record.order.id!r}", record.order.id
     )

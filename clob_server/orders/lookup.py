@@ -1,50 +1,61 @@
-"""An order by its id or by its hash, wherever it is still known."""
+"""Looks orders up by id or hash, in the matcher and in history."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from clob.errors import UnknownOrderError
 from clob.status import OrderRecord
-from clob_server.api.schemas import OrderBody
+from clob_server.api.schemas import OrderBody, TradeSummary
+from clob_server.core.ids import order_hash_in
 from clob_server.core.serialize import order_body
-
-if TYPE_CHECKING:
-    from clob_server.service import Service
-
-HASH_CHARACTERS: Final = 66
-"""How long an order hash is, as a text."""
+from clob_server.core.state import ServerState
 
 
-async def find_order(service: "Service", order_ref: str) -> OrderBody | None:
-    """Look an order up.
+class OrderHistory(Protocol):
+    """The history of orders, as this package uses it."""
+
+    async def order(self, order_ref: str) -> OrderBody | None:
+        """Return an order that the matcher has forgotten; None if there is none."""
+
+    async def first_trades(self, order: OrderBody) -> list[TradeSummary]:
+        """Return the trades that an order made when it was accepted, the oldest first."""
+
+
+class OrderLookup:
+    """Finds orders.
 
     Args:
-        service: where.
-        order_ref: its id, or its hash in hexadecimal (decision 22).
-
-    Returns:
-        The order; None where there is none, or its details are gone for good.
+        state: has the orders that the matcher knows.
+        history: has the others.
     """
-    record = known_order(service, order_ref)
-    if record is None:
-        return await service.history.order(order_ref)
-    return order_body(record, service.exchange.registry.papers.get(str(record.order.id)))
 
+    def __init__(self, state: ServerState, history: OrderHistory) -> None:
+        self.history: Final = history
+        self._state: Final = state
 
-def known_order(service: "Service", order_ref: str) -> OrderRecord | None:
-    """Look an order up among those that the engine knows."""
-    matcher = service.exchange.matcher
-    hashed = hash_in(order_ref)
-    try:
-        return matcher.order(order_ref) if hashed is None else matcher.order_by_hash(hashed)
-    except UnknownOrderError:
-        return None
+    async def find(self, order_ref: str) -> OrderBody | None:
+        """Return an order by its id, or by its hash in hexadecimal; None if it is unknown."""
+        record = self.known(order_ref)
+        if record is None:
+            return await self.history.order(order_ref)
+        return order_body(record, self._state.signature(record.order.id))
 
+    async def get(self, order_ref: str) -> OrderBody:
+        """Return an order like :meth:`find`.
 
-def hash_in(order_ref: str) -> bytes | None:
-    """Read an order hash; None where it is none."""
-    if len(order_ref) != HASH_CHARACTERS or order_ref[:2].lower() != "0x":
-        return None
-    try:
-        return bytes.fromhex(order_ref[2:])
-    except ValueError:
-        return None
+        Raises:
+            UnknownOrderError: it is unknown.
+        """
+        order = await self.find(order_ref)
+        if order is None:
+            raise UnknownOrderError(f"there is no order {order_ref!r:.99}")
+        return order
+
+    def known(self, order_ref: str) -> OrderRecord | None:
+        """Return the record of an order that the matcher knows, resting or finished."""
+        matcher, order_hash = self._state.matcher, order_hash_in(order_ref)
+        try:
+            if order_hash is None:
+                return matcher.order(order_ref)
+            return matcher.order_by_hash(order_hash)
+        except UnknownOrderError:
+            return None

@@ -1,81 +1,81 @@
-"""What an order needs on the chain where its trades settle: who may sign, pay and be paid.
+"""What the maker of an order has allowed: who may sign, pay and receive.
 
-In such a market only that counts which the exchange contract would count, as its events told it.
+In a market whose trades settle on a chain, only the permissions of the exchange contract count, as
+its events reported them.
 """
 
-from typing import TYPE_CHECKING
+from typing import Final
 
 from clob import Order, Side
-from clob.signing import SignedOrder, SignerNotAuthorisedError
+from clob.signing import Domain, SignedOrder, SignerNotAuthorisedError
 from clob_server.api.problems import ApiError
-
-if TYPE_CHECKING:
-    from clob_server.service import Service
+from clob_server.core.state import ServerState
 
 
-def may_sign(service: "Service", market: str, maker: str, signer: str) -> bool:
-    """Say whether somebody may sign for a maker in a market.
+class Permissions:
+    """Checks what makers have allowed.
 
     Args:
-        service: where.
-        market: the market; where trades settle, only the contract's delegates count.
-        maker: for whom.
-        signer: who.
+        state: has the delegates, and the permissions of the contract.
+        domain: has the address of the exchange contract, for messages.
     """
-    if market in service.exchange.settles:
-        return service.exchange.registry.settling.allows("delegate", maker, signer)
-    return service.may_sign(maker, signer)
 
+    def __init__(self, state: ServerState, domain: Domain) -> None:
+        self._state: Final = state
+        self._domain: Final = domain
 
-def not_delegate(
-    service: "Service", signed: SignedOrder, refusal: SignerNotAuthorisedError
-) -> SignerNotAuthorisedError:
-    """Say which call would let a signer sign for a maker, where that is the contract's business."""
-    call = f"setDelegate({signed.signer}, true)"
-    told = f"{refusal}; trades settle on the chain, where {must_call(service, signed.maker, call)}"
-    return SignerNotAuthorisedError(
-        told,
-        refusal.verdict,
-        digest=refusal.digest,
-        expected=refusal.expected,
-        recovered=refusal.recovered,
-    )
+    def may_sign(self, market: str, maker: str, signer: str) -> bool:
+        """Return whether a signer may sign for a maker in a market."""
+        registry = self._state.registry
+        if market in self._state.settles:
+            return registry.settling.allows("delegate", maker, signer)
+        return (maker, signer) in registry.delegates
 
+    def with_call(
+        self, signed: SignedOrder, rejection: SignerNotAuthorisedError
+    ) -> SignerNotAuthorisedError:
+        """Return a rejection that names the contract call by which the signer may sign."""
+        call = self._call(signed.maker, f"setDelegate({signed.signer}, true)")
+        return SignerNotAuthorisedError(
+            f"{rejection}; trades settle on the chain, where {call}",
+            rejection.verdict,
+            digest=rejection.digest,
+            expected=rejection.expected,
+            recovered=rejection.recovered,
+        )
 
-def check_not_cancelled(service: "Service", order_hash: bytes) -> None:
-    """Refuse an order that its maker cancelled on the chain before it came here.
+    def check_not_cancelled(self, order_hash: bytes) -> None:
+        """Reject an order that its maker cancelled on the chain before it was sent here.
 
-    One that came before the cancel is known; what it led to is told.
+        Raises:
+            ApiError: ORDER_CANCELLED. An order that was accepted before the cancel passes.
+        """
+        state, name = self._state, f"0x{order_hash.hex()}"
+        if name in state.registry.settling.cancelled and not state.matcher.is_used(order_hash):
+            raise ApiError(
+                "ORDER_CANCELLED", f"order {name} was cancelled on the chain by its maker"
+            )
 
-    Raises:
-        ApiError: ORDER_CANCELLED.
-    """
-    exchange, name = service.exchange, f"0x{order_hash.hex()}"
-    if name in exchange.registry.settling.cancelled and not exchange.matcher.is_used(order_hash):
-        raise ApiError("ORDER_CANCELLED", f"order {name} was cancelled on the chain by its maker")
+    def check_unsigned(self, order: Order) -> None:
+        """Reject an unsigned order that the contract would not settle.
 
+        Raises:
+            ApiError: GASLESS_NOT_ALLOWED, WALLET_NOT_ALLOWED.
+        """
+        allows, maker = self._state.registry.settling.allows, order.maker
+        if not allows("gasless", maker, maker):
+            call = self._call(maker, "setGasless(true)")
+            raise ApiError("GASLESS_NOT_ALLOWED", f"for orders without a signature {call}")
+        wallet = order.smart_wallet
+        if not wallet or wallet == maker:
+            return
+        if order.side is Side.BUY and not allows("payer", wallet, maker):
+            call = self._call(wallet, f"setPayer({maker}, true)")
+            raise ApiError("WALLET_NOT_ALLOWED", f"to pay for {maker}, {call}")
+        if order.side is Side.SELL and not allows("payee", maker, wallet):
+            call = self._call(maker, f"setPayee({wallet}, true)")
+            raise ApiError("WALLET_NOT_ALLOWED", f"for {wallet} to be paid, {call}")
 
-def check_unsigned(service: "Service", order: Order) -> None:
-    """Refuse an order that nobody signed, and that would not settle.
-
-    Raises:
-        ApiError: GASLESS_NOT_ALLOWED, WALLET_NOT_ALLOWED.
-    """
-    allows, maker = service.exchange.registry.settling.allows, order.maker
-    if not allows("gasless", maker, maker):
-        call = must_call(service, maker, "setGasless(true)")
-        raise ApiError("GASLESS_NOT_ALLOWED", f"for orders without a signature {call}")
-    wallet = order.smart_wallet
-    if not wallet or wallet == maker:
-        return
-    if order.side is Side.BUY and not allows("payer", wallet, maker):
-        call = must_call(service, wallet, f"setPayer({maker}, true)")
-        raise ApiError("WALLET_NOT_ALLOWED", f"to pay for {maker}, {call}")
-    if order.side is Side.SELL and not allows("payee", maker, wallet):
-        call = must_call(service, maker, f"setPayee({wallet}, true)")
-        raise ApiError("WALLET_NOT_ALLOWED", f"for {wallet} to be paid, {call}")
-
-
-def must_call(service: "Service", who: str, call: str) -> str:
-    """Say who has to call what at the exchange contract."""
-    return f"{who} must call {call} at {service.domain.verifying_contract}"
+    def _call(self, address: str, call: str) -> str:
+        """Return the sentence that an address must make a call to the exchange contract."""
+        return f"{address} must call {call} at {self._domain.verifying_contract}"

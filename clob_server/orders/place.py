@@ -1,19 +1,20 @@
-"""From an order that a client sends to a command of the engine, and from its outcome to the answer.
+"""Places orders: from the body of a request to one command, and from its result to the reply.
 
-Checks stand in the sequence of :data:`clob_server.api.problems.PROBLEMS`: the fields, what they mean,
-market and token, what the maker said on the chain, the signature. What is left is for the engine.
+Checks run in the order of :data:`clob_server.api.problems.PROBLEMS`: fields, amounts, market and
+token, what the maker did on the chain, signature. The matcher does the rest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import structs
+from msgspec.structs import replace
 
 from clob import Event, Market, Order, OrderAdded, Rejected, RejectedError, Side, Submit, Trade
-from clob.errors import OrderAlreadyUsedError, UnknownMarketError, UnknownOrderError
+from clob.errors import OrderAlreadyUsedError, UnknownOrderError
 from clob.signing import (
+    Domain,
     SignedOrder,
     SignerNotAuthorisedError,
     amounts_of,
@@ -24,320 +25,369 @@ from clob.signing import (
 )
 from clob.signing.signed_struct import read_address
 from clob.status import OrderStatus, status_of
-from clob_server.api.options import OrderOptions, missing, read_instructions
-from clob_server.api.request import Outcome, QueuedCommand, Reply, reply
-from clob_server.api.schemas import CreatedBody
-from clob_server.core.commands import AnyCommand, SignatureRecord
-from clob_server.core.sequencer import Committed
-from clob_server.core.serialize import summaries
-from clob_server.orders.lookup import find_order
-from clob_server.orders.permissions import (
-    check_not_cancelled,
-    check_unsigned,
-    may_sign,
-    not_delegate,
-)
+from clob_server.api.options import OPTIONAL, OrderOptions, missing, read_options
+from clob_server.api.request import ApiRequest, Reply, reply
+from clob_server.api.schemas import CreatedBody, TradeSummary
+from clob_server.auth.guard import Guard
+from clob_server.core.commands import SignatureRecord
+from clob_server.core.ids import Ids
+from clob_server.core.lifecycle import Lifecycle
+from clob_server.core.sequencer import Committed, NewOrder, QueuedCommand
+from clob_server.core.serialize import is_own
+from clob_server.core.state import ServerState
+from clob_server.orders.lookup import OrderLookup
+from clob_server.orders.permissions import Permissions
+from clob_server.settings import Settings
 
-if TYPE_CHECKING:
-    from clob_server.service import Service
+NO_ID: Final = "?"
+"""The id of an order before the sequencer assigns one."""
 
-NOT_YET: Final = "?"
-"""The id of an order before it has one."""
+Placed: TypeAlias = Reply | Awaitable[Reply] | QueuedCommand
+"""The result of placing an order: a command to commit, or the reply to an order sent again."""
+
+_encode: Final = msgspec.json.Encoder().encode
+_encode_record: Final = msgspec.msgpack.Encoder().encode
 
 
 class ParsedOrder(msgspec.Struct, frozen=True, gc=False):
-    """An order that has been read, and is for a market that can take it."""
+    """An order that was read, for a market that can take it."""
 
     order: Order
-    """The order, but for its id."""
-    instructions: OrderOptions
-    """What is wanted of it."""
-    opens: bool
-    """If its market, or the token in it, is not there yet and opens with it."""
+    """The order, without its id."""
+    options: OrderOptions
+    opens_market: bool
+    """Whether its market, or its token in the market, opens with it."""
     signed: SignedOrder | None = None
-    """What was signed; None where nobody did."""
+    """The signed order; None for an order without a signature."""
     order_hash: bytes | None = None
-    """The hash of that."""
+    """The hash that was signed."""
 
-    def submit(self, order_id: str, now_ms: int) -> Submit:
-        """Give the command that places it."""
-        wanted = self.instructions
+    def submit(self, attachment: bytes | None = None, now_ms: int = 0) -> Submit:
+        """Return the command that places the order."""
+        options = self.options
         return Submit(
-            market=wanted.market,
-            order=structs.replace(self.order, id=order_id),
-            client_id=wanted.client_id,
+            market=options.market,
+            order=self.order,
+            client_id=options.client_id,
             order_hash=self.order_hash,
-            deadline_ms=wanted.deadline_ms,
+            deadline_ms=options.deadline_ms,
+            attachment=attachment,
             now_ms=now_ms,
         )
 
-    def papers(self, order_id: str, now_ms: int) -> tuple[SignatureRecord, ...]:
-        """Give what came with it and the engine does not look at; nothing where nobody signed."""
-        signed = self.signed
-        if signed is None:
-            return ()
-        return (
-            SignatureRecord(
-                order_id=order_id,
-                signer=signed.signer,
-                salt=str(signed.salt),
-                taker=signed.taker,
-                signature_type=signed.signature_type,
-                signature=bytes.fromhex(signed.signature[2:]),
-                now_ms=now_ms,
-            ),
-        )
+    def new(self) -> NewOrder:
+        """Return the order for the sequencer, with its signature record attached."""
+        signed, attachment = self.signed, None
+        if signed is not None:
+            attachment = _encode_record(
+                SignatureRecord(
+                    signer=signed.signer,
+                    salt=str(signed.salt),
+                    taker=signed.taker,
+                    signature_type=signed.signature_type,
+                    signature=bytes.fromhex(signed.signature[2:]),
+                )
+            )
+        return NewOrder(self.submit(attachment), self.opens_market)
 
-    def commands(self, service: "Service", now_ms: int) -> tuple[AnyCommand, ...]:
-        """Give the commands that place it, with its id; the last is the order.
+
+class OrderPlacement:
+    """Reads, checks and places orders.
+
+    Args:
+        settings: the environment, the price policy and the operators.
+        domain: the EIP-712 domain that orders are signed for.
+        state: has the markets and the orders.
+        ids: names trades.
+        lifecycle: rejects orders while the server starts or stops.
+        guard: checks the keys of orders without a signature.
+        lookup: finds orders that are sent again.
+        permissions: checks signers and payers.
+        operator: returns the operator of the chain; None while it is unknown.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        domain: Domain,
+        state: ServerState,
+        ids: Ids,
+        lifecycle: Lifecycle,
+        guard: Guard,
+        lookup: OrderLookup,
+        permissions: Permissions,
+        operator: Callable[[], str | None],
+    ) -> None:
+        self.domain: Final = domain
+        self.state: Final = state
+        self.permissions: Final = permissions
+        self._is_test: Final = settings.is_test
+        self._is_strict: Final = settings.price_policy == "strict"
+        self._operators: Final = settings.operators
+        self._ids: Final = ids
+        self._lifecycle: Final = lifecycle
+        self._guard: Final = guard
+        self._lookup: Final = lookup
+        self._operator: Final = operator
+
+    # ----- requests ----------------------------------------------------------------------------
+
+    def create_signed(self, call: ApiRequest) -> Placed:
+        """Place a signed order."""
+        self._lifecycle.check_open()
+        parsed = self.read_signed(call.object())
+        self.check_signature(parsed)
+        return self.place(parsed)
+
+    def create_gasless(self, call: ApiRequest) -> Placed:
+        """Place an order without a signature."""
+        self._lifecycle.check_open()
+        parsed = self.read_gasless(call.object())
+        self._guard.may_act_for(call, parsed.order.maker)
+        return self.place(parsed)
+
+    def place(self, parsed: ParsedOrder) -> Placed:
+        """Return the command that places an order, or the first reply to it (decision 23)."""
+        accepted = self.accepted_as(parsed)
+        if accepted is not None:
+            return self._reply_again(accepted)
+        return QueuedCommand(parsed.new(), partial(self._reply, parsed))
+
+    # ----- reading -----------------------------------------------------------------------------
+
+    def read(self, body: Mapping[str, Any]) -> ParsedOrder:
+        """Read an order of either kind: with a price and no signature it is a gasless one.
 
         Raises:
-            ClobError: its market cannot be opened for it.
+            RejectedError, ApiError: as :meth:`read_gasless` or :meth:`read_signed`.
         """
-        opening = service.openings.commands(self, now_ms) if self.opens else ()
-        order_id = service.ids.order(now_ms, service.next_order_number())
-        return (*opening, *self.papers(order_id, now_ms), self.submit(order_id, now_ms))
+        is_gasless = "price" in body and "signature" not in body
+        return self.read_gasless(body) if is_gasless else self.read_signed(body)
 
+    def read_signed(self, body: Mapping[str, Any]) -> ParsedOrder:
+        """Read a signed order; :meth:`check_signature` checks its signature.
 
-# ----- reading -------------------------------------------------------------------------------
-
-
-def read_order(service: "Service", body: Mapping[str, Any]) -> ParsedOrder:
-    """Read an order of either kind: one that has a price and no signature is a gasless one.
-
-    Raises:
-        RejectedError, ApiError: as for the kind it is.
-    """
-    gasless = "price" in body and "signature" not in body
-    return read_gasless(service, body) if gasless else read_signed(service, body)
-
-
-def read_signed(service: "Service", body: Mapping[str, Any]) -> ParsedOrder:
-    """Read a signed order; its signature is for :func:`check_signature`.
-
-    Raises:
-        RejectedError: a field of the order is wrong, or the amounts mean no price.
-        ApiError: INVALID_FIELD, what is said beside it is wrong; ORDER_CANCELLED.
-        UnknownMarketError, TokenNotInMarketError: no such market, and it does not open by itself.
-    """
-    signed = SignedOrder.from_json(body)
-    wanted = read_instructions(body)
-    settings, settles = service.settings, wanted.market in service.exchange.settles
-    order = to_order(
-        signed,
-        id=NOT_YET,
-        strict=settings.price_policy == "strict",
-        settles=settles,
-        operators=takers(service) if settles else settings.operators,
-        time_in_force=wanted.time_in_force,
-        post_only=wanted.post_only,
-        self_trade=wanted.self_trade,
-    )
-    opens = not is_listed(service, wanted.market, order.token)
-    hashed = order_hash(signed, service.domain)
-    if settles:
-        check_not_cancelled(service, hashed)
-    return ParsedOrder(order, wanted, opens, signed, hashed)
-
-
-def takers(service: "Service") -> tuple[str, ...]:
-    """Give who else than anybody may be the taker of an order whose trades settle."""
-    operator = service.chain.operator
-    return () if operator is None else (operator,)
-
-
-def read_gasless(service: "Service", body: Mapping[str, Any]) -> ParsedOrder:
-    """Read an order that nobody signed (specification, "create a gasless order").
-
-    Raises:
-        RejectedError: a field of the order is wrong, or its size costs nothing at its price.
-        ApiError: INVALID_FIELD, what is said beside it is wrong; GASLESS_NOT_ALLOWED,
-            WALLET_NOT_ALLOWED, where trades settle and the maker or the wallet does not allow it.
-        UnknownMarketError, TokenNotInMarketError: no such market, and it does not open by itself.
-    """
-    given = body.get
-    maker, wallet = read_address("maker", given("maker")), given("smartWallet")
-    if wallet is not None:
-        wallet = read_address("smartWallet", wallet)
-    token = str(fields.uint("tokenId", given("tokenId")))
-    side = fields.side("side", given("side"))
-    price, size = given("price"), fields.amount("size", given("size"))
-    if price is None:
-        raise missing("price", "must be an integer of cents, 1 to 99")
-    wanted = read_instructions(body)
-    maker_amount, taker_amount = amounts_of(side, price, size)
-    order = Order(
-        id=NOT_YET,
-        token=token,
-        maker=maker,
-        side=Side(side),
-        price=price,
-        size=size,
-        time_in_force=wanted.time_in_force,
-        post_only=wanted.post_only,
-        self_trade=wanted.self_trade,
-        nonce=service.exchange.matcher.nonce(maker),
-        collateral=maker_amount if side == Side.BUY else taker_amount,
-        smart_wallet=wallet or "",
-    )
-    opens = not is_listed(service, wanted.market, token)
-    if wanted.market in service.exchange.settles:
-        check_unsigned(service, order)
-    return ParsedOrder(order, wanted, opens)
-
-
-def is_listed(service: "Service", market: str, token: str) -> bool:
-    """Say whether a market is there and has a token; False is only where it may open by itself.
-
-    Raises:
-        UnknownMarketError: there is no such market.
-        TokenNotInMarketError: it has both of its tokens, and this is neither.
-    """
-    matcher = service.exchange.matcher
-    try:
-        found: Market = matcher.market(market)
-    except UnknownMarketError:
-        if service.settings.is_test:
-            return False
-        raise
-    if token == found.yes or token == found.no:
-        return True
-    if found.no or not service.settings.is_test:
-        matcher.depth(market, token, 0)  # says which tokens it has
-    return False
-
-
-def check_signature(service: "Service", ticket: ParsedOrder) -> None:
-    """Check that the signer signed, and that he may. About 45 us.
-
-    Raises:
-        InvalidSignatureError: he did not.
-        SignerNotAuthorisedError: he may not sign for the maker.
-    """
-    signed = ticket.signed
-    if signed is None:
-        return
-    market = ticket.instructions.market
-    try:
-        verify(
+        Raises:
+            RejectedError: a field of the order is invalid, or the amounts are not a price.
+            ApiError: INVALID_FIELD, an option is invalid; ORDER_CANCELLED.
+            UnknownMarketError, TokenNotInMarketError: and the market does not open by itself.
+        """
+        signed = SignedOrder.from_json(body)
+        name = body.get("marketId")
+        market = self.state.markets.get(name) if type(name) is str else None
+        if market is not None and OPTIONAL.isdisjoint(body):  # most orders
+            options = OrderOptions(market.id)
+        else:
+            options = read_options(body)
+        settles = market is not None and market.settles
+        order = to_order(
             signed,
-            service.domain,
-            digest=ticket.order_hash,
-            delegates=partial(may_sign, service, market),
+            id=NO_ID,
+            strict=self._is_strict,
+            settles=settles,
+            operators=self._takers() if settles else self._operators,
+            time_in_force=options.time_in_force,
+            post_only=options.post_only,
+            self_trade=options.self_trade,
         )
-    except SignerNotAuthorisedError as refusal:
-        if market in service.exchange.settles:
-            raise not_delegate(service, signed, refusal) from None
-        raise
+        opens_market = market is None or (order.token != market.yes and order.token != market.no)
+        if opens_market:
+            self._check_opens(options.market, market, order.token)
+        digest = order_hash(signed, self.domain)
+        if settles:
+            self.permissions.check_not_cancelled(digest)
+        return ParsedOrder(order, options, opens_market, signed, digest)
 
+    def read_gasless(self, body: Mapping[str, Any]) -> ParsedOrder:
+        """Read an order without a signature (specification, "create a gasless order").
 
-# ----- placing -------------------------------------------------------------------------------
+        Raises:
+            RejectedError: a field of the order is invalid, or its size costs nothing at its price.
+            ApiError: INVALID_FIELD, an option is invalid; GASLESS_NOT_ALLOWED or WALLET_NOT_ALLOWED
+                in a market that settles.
+            UnknownMarketError, TokenNotInMarketError: and the market does not open by itself.
+        """
+        get = body.get
+        maker, wallet = read_address("maker", get("maker")), get("smartWallet")
+        if wallet is not None:
+            wallet = read_address("smartWallet", wallet)
+        token = str(fields.uint("tokenId", get("tokenId")))
+        side = fields.side("side", get("side"))
+        price, size = get("price"), fields.amount("size", get("size"))
+        if price is None:
+            raise missing("price", "must be an integer from 1 to 99 (cents)")
+        options = read_options(body)
+        maker_amount, taker_amount = amounts_of(side, price, size)
+        order = Order(
+            id=NO_ID,
+            token=token,
+            maker=maker,
+            side=Side(side),
+            price=price,
+            size=size,
+            time_in_force=options.time_in_force,
+            post_only=options.post_only,
+            self_trade=options.self_trade,
+            nonce=self.state.matcher.nonce(maker),
+            collateral=maker_amount if side == Side.BUY else taker_amount,
+            smart_wallet=wallet or "",
+        )
+        market = self.state.markets.get(options.market)
+        opens_market = market is None or (token != market.yes and token != market.no)
+        if opens_market:
+            self._check_opens(options.market, market, token)
+        if market is not None and market.settles:
+            self.permissions.check_unsigned(order)
+        return ParsedOrder(order, options, opens_market)
 
+    def _takers(self) -> tuple[str, ...]:
+        """Return the takers that an order of a market that settles may name."""
+        operator = self._operator()
+        return () if operator is None else (operator,)
 
-def place(service: "Service", ticket: ParsedOrder) -> Outcome:
-    """Have an order placed, and say what came of it.
+    def _check_opens(self, name: str, market: Market | None, token: str) -> None:
+        """Check that a market, or a token in a market, may open with an order.
 
-    One that was accepted before gets its first answer again (decision 23).
+        Raises:
+            UnknownMarketError: there is no such market.
+            TokenNotInMarketError: the market has two other tokens.
+        """
+        if market is None:
+            if not self._is_test:
+                self.state.matcher.market(name)  # raises the error
+        elif market.no or not self._is_test:
+            self.state.matcher.depth(name, token, 0)  # raises the error that names the tokens
 
-    Raises:
-        RejectedError: the engine refuses it; once it has been asked.
-    """
-    known = accepted_as(service, ticket)
-    if known is not None:
-        return repeat(service, known)
-    return QueuedCommand(partial(ticket.commands, service), partial(placed, service, ticket))
+    def check_signature(self, parsed: ParsedOrder) -> None:
+        """Check that the signer signed, and may sign for the maker. About 45 us.
 
+        Raises:
+            InvalidSignatureError: the signature is not the signer's.
+            SignerNotAuthorisedError: the signer may not sign for the maker.
+        """
+        signed = parsed.signed
+        if signed is None:
+            return
+        market = parsed.options.market
+        try:
+            verify(
+                signed,
+                self.domain,
+                digest=parsed.order_hash,
+                delegates=partial(self.permissions.may_sign, market),
+            )
+        except SignerNotAuthorisedError as rejection:
+            if market in self.state.settles:
+                raise self.permissions.with_call(signed, rejection) from None
+            raise
 
-def placed(service: "Service", ticket: ParsedOrder, done: Committed) -> Outcome:
-    """Say what came of an order.
+    # ----- replies -----------------------------------------------------------------------------
 
-    Raises:
-        RejectedError: the engine has refused it.
-    """
-    outcome, command = done.outcome, done.command
-    if isinstance(outcome, RejectedError):
-        if isinstance(outcome, OrderAlreadyUsedError):  # it came twice at once
-            known = accepted_as(service, ticket)
-            if known is not None:
-                return repeat(service, known)
-        raise outcome
-    assert type(command) is Submit
-    trades, status = [], OrderStatus.OPEN
-    if not just_rests(outcome):
-        trades = summaries(outcome, service.ids, command.now_ms, done.num_trades)
-        status = status_after(outcome)
-    return reply(
-        CreatedBody(
+    def _reply(self, parsed: ParsedOrder, committed: Committed) -> Placed:
+        """Return the reply to an order that was committed.
+
+        Raises:
+            RejectedError: the matcher rejected it.
+        """
+        events, command = committed.outcome, committed.command
+        if isinstance(events, RejectedError):
+            if isinstance(events, OrderAlreadyUsedError):  # it was sent twice at the same time
+                accepted = self.accepted_as(parsed)
+                if accepted is not None:
+                    return self._reply_again(accepted)
+            raise events
+        assert type(command) is Submit
+        trades: list[TradeSummary] = []
+        status = OrderStatus.OPEN
+        if not just_rests(events):
+            number, traded = committed.num_trades, None
+            for event in events:
+                if isinstance(event, Trade):
+                    number, traded = number + 1, event
+                    if type(event) is Trade or is_own(event):
+                        trades.append(
+                            TradeSummary(
+                                id=self._ids.trade(command.now_ms, number),
+                                price=event.price,
+                                size=str(event.size),
+                                tx_hash=None,
+                            )
+                        )
+            status = status_after(events, traded)
+        body = CreatedBody(
             success=True,
             order_id=str(command.order.id),
             matched=bool(trades),
             trades=trades,
             status=status,
         )
-    )
+        return Reply(_encode(body))
+
+    async def _reply_again(self, order_ref: str) -> Reply:
+        """Return the first reply to an order that was accepted before."""
+        return reply(await first_reply(self._lookup, order_ref))
+
+    def accepted_as(self, parsed: ParsedOrder) -> str | None:
+        """Return the hash or id of the order that this one repeats; None if it is new.
+
+        A signed order is identified by its hash. Another one repeats the order with the same client
+        id if everything else is the same as well.
+        """
+        matcher, options = self.state.matcher, parsed.options
+        if parsed.order_hash is not None and matcher.is_used(parsed.order_hash):
+            return f"0x{parsed.order_hash.hex()}"
+        if options.client_id is None:
+            return None
+        try:
+            record = matcher.order_by_client_id(parsed.order.maker, options.client_id)
+        except UnknownOrderError:
+            return None
+        before = record.order
+        same = replace(parsed.order, id=before.id)
+        if parsed.signed is None:  # its nonce is the maker's at the time
+            same = replace(same, nonce=before.nonce)
+        return str(before.id) if same == before and record.market == options.market else None
 
 
-async def repeat(service: "Service", known: str) -> Reply:
-    """Answer again as when an order was accepted; see :func:`first_answer`."""
-    return reply(await first_answer(service, known))
-
-
-def just_rests(events: Sequence[Event | Rejected]) -> bool:
-    """Say whether all that happened is that an order came to rest, as most do."""
-    return len(events) == 1 and type(events[0]) is OrderAdded
-
-
-def status_after(events: Sequence[Event | Rejected]) -> OrderStatus:
-    """Give the status of an order from the events of its submission."""
-    trades = [event for event in events if isinstance(event, Trade)]
-    return status_of(
-        traded=bool(trades),
-        left=not trades or trades[-1].incoming_remaining > 0,
-        resting=bool(events) and type(events[-1]) is OrderAdded,
-    )
-
-
-def accepted_as(service: "Service", ticket: ParsedOrder) -> str | None:
-    """Give the hash or the id of the order that this was accepted as before; None if it was not.
-
-    A signed order is known by its hash. Another one is the same if its maker has called it the same
-    and it says the same.
-    """
-    matcher, wanted = service.exchange.matcher, ticket.instructions
-    if ticket.order_hash is not None and matcher.is_used(ticket.order_hash):
-        return f"0x{ticket.order_hash.hex()}"
-    if wanted.client_id is None:
-        return None
-    try:
-        record = matcher.order_by_client_id(ticket.order.maker, wanted.client_id)
-    except UnknownOrderError:
-        return None
-    before = record.order
-    same = structs.replace(ticket.order, id=before.id)
-    if ticket.signed is None:  # it has whatever nonce its maker has when it comes
-        same = structs.replace(same, nonce=before.nonce)
-    return str(before.id) if same == before and record.market == wanted.market else None
-
-
-async def first_answer(service: "Service", order_ref: str) -> CreatedBody:
-    """Say again what was said when an order was accepted.
+async def first_reply(lookup: OrderLookup, order_ref: str) -> CreatedBody:
+    """Return the body of the reply that an order got when it was accepted.
 
     Args:
-        service: where.
+        lookup: finds the order.
         order_ref: its hash or its id.
 
     Raises:
-        OrderAlreadyUsedError: its details have left the store.
+        OrderAlreadyUsedError: its details are no longer stored.
     """
-    found = await find_order(service, order_ref)
-    if found is None:
-        raise OrderAlreadyUsedError(f"order {order_ref} was accepted before; its details are gone")
-    trades = await service.history.first_trades(found)
+    order = await lookup.find(order_ref)
+    if order is None:
+        raise OrderAlreadyUsedError(
+            f"order {order_ref} was accepted before; its details are no longer stored"
+        )
+    trades = await lookup.history.first_trades(order)
     return CreatedBody(
         success=True,
-        order_id=found.id,
+        order_id=order.id,
         matched=bool(trades),
         trades=trades,
-        status=found.status,
+        status=order.status,
         duplicate=True,
     )
+
+
+def just_rests(events: Sequence[Event | Rejected]) -> bool:
+    """Return whether an order came to rest without a trade, as most do."""
+    return len(events) == 1 and type(events[0]) is OrderAdded
+
+
+def status_after(events: Sequence[Event | Rejected], traded: Trade | None) -> OrderStatus:
+    """Return the status of an order from the events of its submission.
+
+    Args:
+        events: the events.
+        traded: the last trade among them.
+    """
+    if traded is not None and not traded.incoming_remaining:
+        return OrderStatus.FILLED
+    resting = bool(events) and type(events[-1]) is OrderAdded
+    return status_of(traded=traded is not None, left=True, resting=resting)

@@ -1,109 +1,119 @@
-"""What would become of an order if it were placed: nothing changes."""
+"""Shows the result that an order would have, without placing it."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from msgspec import structs
 
 from clob import ClobError, Side, Trade
 from clob.signing import InvalidSignatureError, SignerNotAuthorisedError, explain
 from clob_server.api.problems import content_of
+from clob_server.api.request import ApiRequest
 from clob_server.api.schemas import ExpectedTrade, InvalidBody, OutlookBody
 from clob_server.core.serialize import average, is_own
-from clob_server.orders.place import NOT_YET, ParsedOrder, check_signature, read_order
-
-if TYPE_CHECKING:
-    from clob_server.api.request import ApiRequest
-    from clob_server.service import Service
+from clob_server.orders.auto_open import AutoOpening
+from clob_server.orders.place import OrderPlacement, ParsedOrder
 
 
-async def validate(call: "ApiRequest", body: Mapping[str, Any]) -> OutlookBody | InvalidBody:
-    """Do everything with an order but place it.
-
-    A signature that is wrong is explained, which takes dozens of recoveries; they are made in a
-    thread.
-    """
-    service, ticket = call.service, None
-    try:
-        ticket = read_order(service, body)
-        check_signature(service, ticket)
-        return outlook(service, ticket, ticket.order_hash)
-    except ClobError as error:
-        return InvalidBody(
-            valid=False,
-            refusal=content_of(error, call.request_id)[0],
-            explanation=await explained(service, ticket, error),
-        )
-
-
-async def explained(service: "Service", ticket: ParsedOrder | None, error: ClobError) -> str | None:
-    """Say what was signed, where it was not this."""
-    if ticket is None or ticket.signed is None or not isinstance(error, InvalidSignatureError):
-        return None
-    if isinstance(error, SignerNotAuthorisedError):  # it was this
-        return None
-    return (await asyncio.to_thread(explain, ticket.signed, service.domain)).text
-
-
-def simulate(service: "Service", body: Mapping[str, Any]) -> OutlookBody:
-    """Say which trades an order would get. Who signed it is not looked at, nor if it came before.
-
-    Raises:
-        RejectedError, ApiError: what it would be refused for.
-    """
-    ticket = read_order(service, body)
-    wanted = structs.replace(ticket.instructions, client_id=None)
-    trial = structs.replace(ticket, order_hash=None, instructions=wanted)
-    return outlook(service, trial, ticket.order_hash)
-
-
-def outlook(service: "Service", ticket: ParsedOrder, order_hash: bytes | None) -> OutlookBody:
-    """Describe what an order would lead to.
+class OrderPreview:
+    """Validates and simulates orders.
 
     Args:
-        service: where.
-        ticket: the order.
-        order_hash: what is told of its hash.
-
-    Raises:
-        RejectedError, ApiError: what it would be refused for.
+        placement: reads and checks orders.
+        open_market: checks orders whose market would open.
+        clock_ms: returns the time, Unix milliseconds.
     """
-    order, trades = ticket.order, expected(service, ticket)
-    filled = sum(trade.size for trade in trades)
-    paid = sum(trade.size * trade.price // 100 for trade in trades)
-    return OutlookBody(
-        valid=True,
-        order_hash=None if order_hash is None else f"0x{order_hash.hex()}",
-        side=int(order.side),
-        price=order.price,
-        size=str(order.size),
-        collateral=str(order.collateral),
-        matched=bool(trades),
-        trades=[
-            ExpectedTrade(
-                price=trade.price,
-                size=str(trade.size),
-                fee=str(trade.buyer_fee if order.side is Side.BUY else trade.seller_fee),
+
+    def __init__(
+        self, placement: OrderPlacement, open_market: AutoOpening, clock_ms: Callable[[], int]
+    ) -> None:
+        self._placement: Final = placement
+        self._open_market: Final = open_market
+        self._clock_ms: Final = clock_ms
+
+    async def validate(
+        self, call: ApiRequest, body: Mapping[str, Any]
+    ) -> OutlookBody | InvalidBody:
+        """Run every check of an order, and return the expected result or the rejection.
+
+        A wrong signature is explained, which takes dozens of recoveries; they run in a thread.
+        """
+        parsed = None
+        try:
+            parsed = self._placement.read(body)
+            self._placement.check_signature(parsed)
+            return self._outlook(parsed, parsed.order_hash)
+        except ClobError as error:
+            return InvalidBody(
+                valid=False,
+                refusal=content_of(error, call.request_id)[0],
+                explanation=await self._explain(parsed, error),
             )
-            for trade in trades
-        ],
-        filled_tokens=str(filled),
-        filled_collateral=str(paid),
-        average_price=average(paid, filled),
-        remaining=str(order.size - filled),
-    )
 
+    async def _explain(self, parsed: ParsedOrder | None, error: ClobError) -> str | None:
+        """Return what was signed instead of the order; None if the signature is not the reason."""
+        if parsed is None or parsed.signed is None or not isinstance(error, InvalidSignatureError):
+            return None
+        if isinstance(error, SignerNotAuthorisedError):  # the order was signed
+            return None
+        return (await asyncio.to_thread(explain, parsed.signed, self._placement.domain)).text
 
-def expected(service: "Service", ticket: ParsedOrder) -> list[Trade]:
-    """Give the trades that an order would get now, each for its own token.
+    def simulate(self, body: Mapping[str, Any]) -> OutlookBody:
+        """Return the trades that an order would get, whoever signed it and if it was sent before.
 
-    Raises:
-        RejectedError, ApiError: what it would be refused for.
-    """
-    now_ms = max(service.clock_ms(), service.exchange.now_ms)
-    if ticket.opens:  # into an empty book
-        service.openings.command(ticket, now_ms)
-        return []
-    trades = service.exchange.matcher.simulate(ticket.submit(NOT_YET, now_ms))
-    return [trade for trade in trades if is_own(trade)]
+        Raises:
+            RejectedError, ApiError: the rejection that the order would get.
+        """
+        parsed = self._placement.read(body)
+        options = structs.replace(parsed.options, client_id=None)
+        trial = structs.replace(parsed, order_hash=None, options=options)
+        return self._outlook(trial, parsed.order_hash)
+
+    def _outlook(self, parsed: ParsedOrder, order_hash: bytes | None) -> OutlookBody:
+        """Return the expected result of an order.
+
+        Args:
+            parsed: the order.
+            order_hash: the hash to show.
+
+        Raises:
+            RejectedError, ApiError: the rejection that the order would get.
+        """
+        order, trades = parsed.order, self._expected(parsed)
+        filled = sum(trade.size for trade in trades)
+        paid = sum(trade.size * trade.price // 100 for trade in trades)
+        return OutlookBody(
+            valid=True,
+            order_hash=None if order_hash is None else f"0x{order_hash.hex()}",
+            side=int(order.side),
+            price=order.price,
+            size=str(order.size),
+            collateral=str(order.collateral),
+            matched=bool(trades),
+            trades=[
+                ExpectedTrade(
+                    price=trade.price,
+                    size=str(trade.size),
+                    fee=str(trade.buyer_fee if order.side is Side.BUY else trade.seller_fee),
+                )
+                for trade in trades
+            ],
+            filled_tokens=str(filled),
+            filled_collateral=str(paid),
+            average_price=average(paid, filled),
+            remaining=str(order.size - filled),
+        )
+
+    def _expected(self, parsed: ParsedOrder) -> list[Trade]:
+        """Return the trades that an order would get now, each for its own token.
+
+        Raises:
+            RejectedError, ApiError: the rejection that the order would get.
+        """
+        state = self._placement.state
+        submit = parsed.submit(now_ms=max(self._clock_ms(), state.now_ms))
+        if parsed.opens_market:  # its book would be empty
+            self._open_market(submit, {}, submit.now_ms)
+            return []
+        return [trade for trade in state.matcher.simulate(submit) if is_own(trade)]

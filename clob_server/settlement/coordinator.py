@@ -6,18 +6,18 @@ the blocks, together with what wallets hold after it, and one batch of commands 
 engine's accounts are those of the chain after some block, whatever dies in between.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from clob_server.chain.client import Stage
-from clob_server.core.sequencer import Committed
+from clob_server.chain.client import ChainClient, Stage
+from clob_server.core.sequencer import Committed, Sequencer
+from clob_server.core.settlement_ledger import Settling
 from clob_server.http.admin_schemas import FailureBody, SettlementBody
+from clob_server.settings import Settings
 from clob_server.settlement.inbox import Hearing
+from clob_server.settlement.markets import Conditions
 from clob_server.settlement.sender import Sending
-
-if TYPE_CHECKING:
-    from clob_server.core.settlement_ledger import Settling
-    from clob_server.service import Service
+from clob_server.telemetry.metrics import Metrics
 
 FAILURES: Final = 20
 """How many trades that failed are shown."""
@@ -27,22 +27,39 @@ class SettlementCoordinator:
     """Sends trades to the chain, and takes its news.
 
     Args:
-        service: whose trades.
+        settings: settings of the server.
+        clock_ms: returns the time, Unix milliseconds.
+        sequencer: commits commands.
+        chain: connection to the chain.
+        metrics: counts operations and settlements.
+        conditions: state of the markets on the chain.
     """
 
-    def __init__(self, service: "Service") -> None:
-        self.hearing: Final = Hearing(service)
+    def __init__(
+        self,
+        settings: Settings,
+        clock_ms: Callable[[], int],
+        sequencer: Sequencer,
+        chain: ChainClient,
+        metrics: Metrics,
+        conditions: Conditions,
+    ) -> None:
+        self.hearing: Final = Hearing(clock_ms, sequencer, metrics)
         """What takes the news."""
-        self.sending: Final = Sending(service)
+        self.sending: Final = Sending(
+            settings, clock_ms, sequencer, chain, metrics, conditions, self.hearing
+        )
         """What sends the trades."""
-        self._service: Final = service
+        self._state: Final = sequencer.state
+        self._clock_ms: Final = clock_ms
+        self._chain: Final = chain
         self._markets: set[str] = set()
         self._is_watched = False
 
     @property
-    def settling(self) -> "Settling":
+    def settling(self) -> Settling:
         """The trades that wait."""
-        return self._service.exchange.registry.settling
+        return self._state.registry.settling
 
     # ----- from start to end -------------------------------------------------------------------
 
@@ -61,23 +78,25 @@ class SettlementCoordinator:
 
     def _has_exchange(self) -> bool:
         """Say if there is a contract that settles."""
-        addresses = self._service.chain.addresses
+        addresses = self._chain.addresses
         return addresses is not None and addresses.exchange != ""
 
     def _watch(self) -> None:
         """Ask for the news from the block on that was heard last, and send what waits."""
-        settling, talk = self.settling, self._service.chain.talk
+        settling, worker = self.settling, self._chain.worker
         self._is_watched = True
         self.hearing.begin()
-        self._markets = set(self._service.exchange.settles)
+        self._markets = set(self._state.settles)
         tokens = self._tokens(self._markets)
         allowed = sorted(settling.permissions)
-        talk.watch(settling.block, settling.block_hash, list(settling.wallets), tokens, allowed)
+        worker.start_watching(
+            settling.block, settling.block_hash, list(settling.wallets), tokens, allowed
+        )
         self.sending.begin()
 
     def _tokens(self, markets: set[str]) -> list[str]:
         """Give the tokens of markets."""
-        terms = [self._service.exchange.matcher.market(name) for name in sorted(markets)]
+        terms = [self._state.matcher.market(name) for name in sorted(markets)]
         return [token for each in terms for token in (each.yes, each.no)]
 
     # ----- what happens ------------------------------------------------------------------------
@@ -85,13 +104,13 @@ class SettlementCoordinator:
     def listen(self, batch: Sequence[Committed]) -> None:
         """Hear of a batch that is durable and done: there may be trades to send, or a market."""
         self.sending.look()
-        settles = self._service.exchange.settles
+        settles = self._state.settles
         if len(settles) != len(self._markets):
             if self._is_watched:
                 new = settles - self._markets
                 self._markets |= new
-                self._service.chain.talk.look_at(self._tokens(new))
-            elif self._service.chain.is_open and self._has_exchange():  # it is the first
+                self._chain.worker.watch_tokens(self._tokens(new))
+            elif self._chain.is_open and self._has_exchange():  # it is the first
                 self._watch()
 
     # ----- how it is ---------------------------------------------------------------------------
@@ -100,12 +119,12 @@ class SettlementCoordinator:
     def oldest_ms(self) -> int:
         """For how long the oldest trade has waited, milliseconds; 0 where none does."""
         oldest = next(iter(self.settling.held.values()), None)
-        return 0 if oldest is None else max(0, self._service.clock_ms() - oldest.traded_ms)
+        return 0 if oldest is None else max(0, self._clock_ms() - oldest.traded_ms)
 
     @property
     def detail(self) -> str:
         """What holds settlement up, in a sentence; empty where nothing does."""
-        chain = self._service.chain
+        chain = self._chain
         if not self.settling.base:
             return ""
         if chain.stage is not Stage.READY:

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from clob_server.chain.events import News, SettlementResult
-from clob_server.core.sequencer import EngineFullError, EngineStoppedError, Make
+from clob_server.chain.events import ChainUpdate, SettlementResult
+from clob_server.core.sequencer import Build, QueueFullError, Sequencer, SequencerStoppedError
 from clob_server.core.settlement_ledger import Held
 from clob_server.settlement.reconcile import (
     Account,
@@ -17,9 +18,7 @@ from clob_server.settlement.reconcile import (
     pieces,
     waited,
 )
-
-if TYPE_CHECKING:
-    from clob_server.service import Service
+from clob_server.telemetry.metrics import Metrics
 
 FULL_S: Final = 0.05
 """How long until an engine is asked again that was full."""
@@ -33,10 +32,17 @@ class Hearing:
     """Takes what the chain says by itself.
 
     Args:
-        service: whose accounts follow the chain.
+        clock_ms: returns the time, Unix milliseconds.
+        sequencer: commits commands.
+        metrics: counts operations and settlements.
     """
 
-    def __init__(self, service: "Service") -> None:
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        sequencer: Sequencer,
+        metrics: Metrics,
+    ) -> None:
         self.trouble: str = ""
         """Why nothing is heard any more; empty where all is."""
         self.has_heard: bool = False
@@ -46,10 +52,13 @@ class Hearing:
         self.num_differing: int = 0
         """How many accounts were not as the chain said, when all were last looked at in turn."""
         self._comparing: asyncio.Task[None] | None = None
-        self._service: Final = service
+        self._clock_ms: Final = clock_ms
+        self._state: Final = sequencer.state
+        self._sequencer: Final = sequencer
+        self._metrics: Final = metrics
         self._said: dict[Account, int] = {}
-        self._parts: list[News] = []
-        self._inbox: asyncio.Queue[News | None] | None = None
+        self._parts: list[ChainUpdate] = []
+        self._inbox: asyncio.Queue[ChainUpdate | None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -83,7 +92,7 @@ class Hearing:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: ChainUpdate) -> None:
         """Hear a message of the worker; the news are taken once they are there in full."""
         if self._inbox is None:
             return
@@ -92,23 +101,23 @@ class Hearing:
             self._inbox.put_nowait(joined(self._parts))
             self._parts = []
 
-    async def _hear_on(self, inbox: "asyncio.Queue[News | None]") -> None:
+    async def _hear_on(self, inbox: "asyncio.Queue[ChainUpdate | None]") -> None:
         """Take news one after the other."""
         try:
             while (news := await inbox.get()) is not None:
                 await self._take(news)
-        except EngineStoppedError:
+        except SequencerStoppedError:
             self._inbox = None
         except Exception as error:
             self._inbox = None  # what follows would be no continuation
             self.trouble = f"the chain is not followed any more: {error}"
             _LOG.exception("the chain is not followed any more")
 
-    async def _take(self, news: News) -> None:
+    async def _take(self, news: ChainUpdate) -> None:
         """Have the engine's accounts become those of the chain."""
         self.is_taking = True
         self._report(news)
-        for make in makes(self._service.exchange, news):
+        for make in makes(self._state, news):
             await self._ask(make)
         if news.whole:
             self._said.clear()
@@ -116,25 +125,25 @@ class Hearing:
         self.has_heard = self.has_heard or news.whole
         self.is_taking = False
 
-    async def _ask(self, make: Make) -> None:
+    async def _ask(self, make: Build) -> None:
         """Have commands done; an engine that is full is asked again."""
         while True:
             try:
-                await self._service.engine.wait(make)
+                await self._sequencer.try_submit(make)
             except NothingToDoError:
                 return
-            except EngineFullError:
+            except QueueFullError:
                 await asyncio.sleep(FULL_S)
             else:
                 return
 
-    def _report(self, news: News) -> None:
+    def _report(self, news: ChainUpdate) -> None:
         """Count what came of trades, and say why some failed."""
-        now_ms = self._service.clock_ms()
-        for held, told in waited(self._service.exchange, news.settlements):
+        now_ms = self._clock_ms()
+        for held, told in waited(self._state, news.settlements):
             outcome = "settled" if told.error is None else "failed"
             taken_s = max(0, now_ms - held.traded_ms) / 1_000
-            self._service.metrics.settlement(outcome, taken_s)
+            self._metrics.settlement(outcome, taken_s)
             if told.error is not None:
                 _LOG.warning("a trade was not settled", extra=words_of(held, told))
 
@@ -145,7 +154,7 @@ class Hearing:
 
         All at once would hold orders up for 4 ms where there are a thousand.
         """
-        matcher = self._service.exchange.matcher
+        matcher = self._state.matcher
         while True:
             await asyncio.sleep(COMPARE_S)
             count = 0
@@ -166,7 +175,7 @@ class Hearing:
         """
         if self.is_taking or not self.has_heard:
             return self.num_differing
-        exchange, held = self._service.exchange, self._service.exchange.registry.settling.held
+        exchange, held = self._state, self._state.registry.settling.held
         assets = assets_of(exchange)
         found = {
             account: own.balance
@@ -188,5 +197,5 @@ def words_of(held: Held, told: SettlementResult) -> dict[str, object]:
         "trade": held.number,
         "tx": told.tx,
         "reason": told.error,
-        "blamed": ", ".join(told.blamed),
+        "blamed": ", ".join(told.responsible),
     }

@@ -9,22 +9,25 @@ import asyncio
 import enum
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from clob.errors import UnknownMarketError
 from clob_server.api.problems import ApiError
+from clob_server.chain.client import ChainClient
 from clob_server.chain.eth import token_ids
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportBody
 from clob_server.core.commands import Condition
 from clob_server.core.serialize import chain_terms
+from clob_server.core.state import ServerState
 from clob_server.settlement.operations import kind_of, outcome_of
+from clob_server.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from clob_server.chain.worker_client import End
-    from clob_server.service import Service
+    from clob_server.chain.worker_client import OperationEnd
 
 PAUSE_S: Final = 1.0
 """How long until the chain is asked again after a refusal, at first; twice as long each time."""
@@ -86,22 +89,34 @@ class Conditions:
     """Keeps the chain up with the markets.
 
     Args:
-        service: whose markets.
+        clock_ms: returns the time, Unix milliseconds.
+        state: has the markets and their conditions.
+        chain: connection to the chain.
+        metrics: counts operations and settlements.
     """
 
-    def __init__(self, service: "Service") -> None:
-        self._service: Final = service
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        state: ServerState,
+        chain: ChainClient,
+        metrics: Metrics,
+    ) -> None:
+        self._clock_ms: Final = clock_ms
+        self._state: Final = state
+        self._chain: Final = chain
+        self._metrics: Final = metrics
         self._states: dict[str, OnChain] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     def own(self, market: str) -> Condition | None:
         """Give the condition that a market trades; None where it is not on the chain."""
-        condition = self._service.exchange.registry.conditions.get(market)
+        condition = self._state.registry.conditions.get(market)
         if condition is None:
             return None
         try:
-            terms = self._service.exchange.matcher.market(market)
+            terms = self._state.matcher.market(market)
         except UnknownMarketError:
             return None
         return condition if (terms.yes, terms.no) == (condition.yes, condition.no) else None
@@ -112,7 +127,7 @@ class Conditions:
 
     def describe(self, market: str) -> dict[str, Any]:
         """Give what descriptions of a market say of its condition."""
-        state = self.state(market).value if self._service.chain.is_configured else None
+        state = self.state(market).value if self._chain.is_configured else None
         return chain_terms(self.own(market), state)
 
     def new(self, market: str, question: str) -> Condition:
@@ -122,7 +137,7 @@ class Conditions:
             ApiError: CHAIN_NOT_CONFIGURED; CHAIN_UNAVAILABLE, it is not known yet where its
                 contracts are.
         """
-        chain = self._service.chain
+        chain = self._chain
         chain.check_configured()
         if chain.operator is None or chain.addresses is None:
             raise ApiError(
@@ -134,12 +149,12 @@ class Conditions:
 
     async def rise(self) -> None:
         """Begin to keep a chain up that has just come, or come again."""
-        for market in self._service.exchange.registry.conditions:
+        for market in self._state.registry.conditions:
             self.follow(market)
 
     def follow(self, market: str) -> None:
         """Have the chain keep up with a market, which is new or was just resolved."""
-        chain, condition = self._service.chain, self.own(market)
+        chain, condition = self._chain, self.own(market)
         if condition is None or chain.addresses is None:
             return
         if (condition.oracle, condition.collateral) != (chain.operator, chain.addresses.collateral):
@@ -170,7 +185,7 @@ class Conditions:
         if not await self._prepare(market, PrepareBody(question_id=question_id)):
             self._states[market] = OnChain.STUCK
             return
-        words = self._service.exchange.registry.words.get(market)
+        words = self._state.registry.words.get(market)
         outcome = words.outcome if words is not None else ""
         if outcome not in ("yes", "no"):
             self._states[market] = OnChain.PREPARED
@@ -183,7 +198,7 @@ class Conditions:
     async def _prepare(self, market: str, body: PrepareBody) -> bool:
         """Prepare the condition of a market, and have the exchange know it."""
         done = await self._do(f"{PREPARE}:{market}", body)
-        addresses = self._service.chain.addresses
+        addresses = self._chain.addresses
         if done is None or addresses is None or not addresses.exchange:
             return done is not None
         if msgspec.json.decode(done.answer, type=PrepareAnswer).exchange == addresses.exchange:
@@ -211,17 +226,16 @@ class Conditions:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    async def _once(self, operation: str, body: PrepareBody | ReportBody) -> "End | None":
+    async def _once(self, operation: str, body: PrepareBody | ReportBody) -> "OperationEnd | None":
         """Ask the chain once; None where there is nobody to ask."""
-        service = self._service
         async with self._turn:
             begin = time.perf_counter()
             try:
-                end = await service.chain.talk.carry_out(operation, body, service.clock_ms())
+                end = await self._chain.worker.run_operation(operation, body, self._clock_ms())
             except ApiError:
                 return None
         taken_s = time.perf_counter() - begin
-        service.metrics.operation(kind_of(body), outcome_of(end), taken_s)
+        self._metrics.operation(kind_of(body), outcome_of(end), taken_s)
         if isinstance(end, OperationRejected):
             more = {"operation": operation, "code": end.code, "reason": end.detail}
             _LOG.warning("the chain does not take up a market yet", extra=more)

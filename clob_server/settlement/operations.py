@@ -10,25 +10,27 @@ import hashlib
 import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from clob import ClobError
 from clob_server.api.problems import PROBLEMS, ApiError
+from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import (
     Hashes,
     OperationDone,
     OperationFailed,
     OperationPending,
     OperationRejected,
-    Unknown,
+    OperationUnknown,
 )
 from clob_server.chain.operation_bodies import AnyBody, FaucetBody
-from clob_server.chain.worker_client import End, Standing
+from clob_server.chain.worker_client import OperationEnd, OperationState
 from clob_server.core.commands import GiveBack, Grant
-
-if TYPE_CHECKING:
-    from clob_server.service import Service
+from clob_server.core.sequencer import Sequencer
+from clob_server.settings import Settings
+from clob_server.telemetry.metrics import Metrics
 
 ID_BYTES: Final = 16
 """How many bytes the name of an operation is made of."""
@@ -44,12 +46,28 @@ class Operations:
     """The operations that somebody here waits for.
 
     Args:
-        service: for whom.
+        settings: settings of the server.
+        clock_ms: returns the time, Unix milliseconds.
+        sequencer: commits commands.
+        chain: connection to the chain.
+        metrics: counts operations and settlements.
     """
 
-    def __init__(self, service: "Service") -> None:
-        self._service: Final = service
-        self._running: dict[str, tuple[AnyBody, asyncio.Task[End]]] = {}
+    def __init__(
+        self,
+        settings: Settings,
+        clock_ms: Callable[[], int],
+        sequencer: Sequencer,
+        chain: ChainClient,
+        metrics: Metrics,
+    ) -> None:
+        self._settings: Final = settings
+        self._clock_ms: Final = clock_ms
+        self._state: Final = sequencer.state
+        self._sequencer: Final = sequencer
+        self._chain: Final = chain
+        self._metrics: Final = metrics
+        self._running: dict[str, tuple[AnyBody, asyncio.Task[OperationEnd]]] = {}
         self._giving: set[asyncio.Task[None]] = set()
         self._leaving = asyncio.Event()
 
@@ -57,11 +75,11 @@ class Operations:
 
     async def rise(self) -> None:
         """Give back what was granted for operations that a new worker knows nothing of."""
-        grants = self._service.exchange.registry.grants
+        grants = self._state.registry.grants
         left = [each.operation for each in grants if each.operation not in self._running]
         for begin in range(0, len(left), ASKED_MAX):
             asked = left[begin : begin + ASKED_MAX]
-            for operation in await self._service.chain.talk.not_known(asked):
+            for operation in await self._chain.worker.find_missing(asked):
                 await self._give_back(operation)
 
     def hear_end(self, end: OperationDone | OperationFailed) -> None:
@@ -109,17 +127,17 @@ class Operations:
             task = running[1]
         return await self._wait(operation, task)
 
-    def _forget(self, operation: str, task: "asyncio.Task[End]") -> None:
+    def _forget(self, operation: str, task: "asyncio.Task[OperationEnd]") -> None:
         """Let go of an operation that has ended; who waits has its task."""
         del self._running[operation]
         if not task.cancelled():
             task.exception()  # where everybody has gone, nobody asks for it
 
-    async def _wait(self, operation: str, task: "asyncio.Task[End]") -> OperationDone:
+    async def _wait(self, operation: str, task: "asyncio.Task[OperationEnd]") -> OperationDone:
         """Wait for the end of an operation, or for as long as a request may."""
         leaving = asyncio.create_task(self._leaving.wait())
         try:
-            wait_s = self._service.settings.chain_wait_s
+            wait_s = self._settings.chain_wait_s
             await asyncio.wait((task, leaving), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
@@ -130,12 +148,12 @@ class Operations:
     async def _sent(self, operation: str) -> Hashes:
         """Give the hashes so far, if the worker says them."""
         with suppress(ApiError):
-            standing = await self._service.chain.talk.look(operation)
+            standing = await self._chain.worker.get_operation(operation)
             if isinstance(standing, OperationPending):
                 return standing.hashes
         return {}
 
-    async def _run(self, operation: str, body: AnyBody) -> End:
+    async def _run(self, operation: str, body: AnyBody) -> OperationEnd:
         """Go with an operation from its beginning to its end."""
         kind = kind_of(body)
         begin = time.perf_counter()
@@ -143,23 +161,21 @@ class Operations:
             end = await self._give(operation, body)
         else:
             end = await self._ask(operation, body)
-        self._service.metrics.operation(kind, outcome_of(end), time.perf_counter() - begin)
+        self._metrics.operation(kind, outcome_of(end), time.perf_counter() - begin)
         return end
 
-    async def _ask(self, operation: str, body: AnyBody) -> End:
+    async def _ask(self, operation: str, body: AnyBody) -> OperationEnd:
         """Ask the worker."""
-        service = self._service
-        return await service.chain.talk.carry_out(operation, body, service.clock_ms())
+        return await self._chain.worker.run_operation(operation, body, self._clock_ms())
 
     # ----- the faucet --------------------------------------------------------------------------
 
-    async def _give(self, operation: str, body: FaucetBody) -> End:
+    async def _give(self, operation: str, body: FaucetBody) -> OperationEnd:
         """Grant units, have them brought, and take the grant back where they were not."""
-        service = self._service
-        if not isinstance(await service.chain.talk.look(operation), Unknown):
+        if not isinstance(await self._chain.worker.get_operation(operation), OperationUnknown):
             return await self._ask(operation, body)
-        service.chain.check_open()
-        await service.engine.ask(
+        self._chain.check_ready()
+        await self._sequencer.submit(
             lambda now_ms: Grant(
                 operation=operation, user=body.user, amount=body.units, now_ms=now_ms
             )
@@ -176,7 +192,7 @@ class Operations:
     async def _give_back(self, operation: str) -> None:
         """Take back what was granted; where it cannot be now, the next start does it."""
         try:
-            await self._service.engine.ask(
+            await self._sequencer.submit(
                 lambda now_ms: GiveBack(operation=operation, now_ms=now_ms)
             )
         except ClobError as error:
@@ -202,12 +218,14 @@ def kind_of(body: AnyBody) -> str:
     return type(body).__struct_config__.tag or ""  # type: ignore[return-value]
 
 
-def outcome_of(end: End) -> str:
-    """Say what came of an operation, in a word: ``done``, ``failed``, or a code."""
-    return end.code if isinstance(end, OperationRejected) else type(end).__name__.lower()
+def outcome_of(end: OperationEnd) -> str:
+    """Return the metric label of an operation's end: ``done``, ``failed``, or a code."""
+    if isinstance(end, OperationRejected):
+        return end.code
+    return "done" if isinstance(end, OperationDone) else "failed"
 
 
-def result_of(end: Standing) -> OperationDone:
+def result_of(end: OperationState) -> OperationDone:
     """Give what an operation has led to.
 
     Raises:

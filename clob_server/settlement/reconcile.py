@@ -13,10 +13,10 @@ from clob import Cancel, CancelAll, SetBalance, SetNonce, Settled, SettleFailed,
 from clob.errors import UnknownOrderError
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
-from clob_server.chain.events import News, Permission, SettlementResult
+from clob_server.chain.events import ChainUpdate, Permission, SettlementResult
 from clob_server.chain.operation_bodies import PartyBody
 from clob_server.core.commands import AnyCommand, EndTrades, FollowChain, TradeEnd
-from clob_server.core.sequencer import Make
+from clob_server.core.sequencer import Build
 from clob_server.core.settlement_ledger import Held
 from clob_server.core.state import ServerState
 
@@ -34,7 +34,7 @@ class NothingToDoError(Exception):
     """The accounts are as they should be: no command is needed."""
 
 
-def joined(messages: Sequence[News]) -> News:
+def joined(messages: Sequence[ChainUpdate]) -> ChainUpdate:
     """Make one of the messages of the same news.
 
     Args:
@@ -43,7 +43,7 @@ def joined(messages: Sequence[News]) -> News:
     if len(messages) == 1:
         return messages[0]
     last = messages[-1]
-    return News(
+    return ChainUpdate(
         block=last.block,
         hash=last.hash,
         whole=any(each.whole for each in messages),
@@ -56,7 +56,7 @@ def joined(messages: Sequence[News]) -> News:
     )
 
 
-def holdings_of(news: News) -> dict[Account, int]:
+def holdings_of(news: ChainUpdate) -> dict[Account, int]:
     """Give what news say of accounts; of one that is named twice, what is said last."""
     return {(each.wallet, each.asset): int(each.amount) for each in news.holdings}
 
@@ -70,7 +70,7 @@ def assets_of(exchange: ServerState) -> set[str]:
     return found
 
 
-def makes(exchange: ServerState, news: News) -> Iterator[Make]:
+def makes(exchange: ServerState, news: ChainUpdate) -> Iterator[Build]:
     """Give what has to be asked of the engine, so that news are taken.
 
     Each has to be done before the next one is taken from here, and may raise
@@ -102,7 +102,7 @@ def pieces(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
         yield items[begin : begin + PIECE]
 
 
-def _make(*parts: _Part) -> Make:
+def _make(*parts: _Part) -> Build:
     """Have the commands of some parts go into the same batch."""
 
     def make(now_ms: int) -> tuple[AnyCommand, ...]:
@@ -140,7 +140,7 @@ def ends(
         yield Settled(market=market, trades=tuple(trades), now_ms=now_ms)
     for held, told in found:
         if told.error is not None:
-            yield from failure(held, told.error, told.blamed, now_ms)
+            yield from failure(held, told.error, told.responsible, now_ms)
     if found:
         yield EndTrades(ends=tuple(_end(*each) for each in found), now_ms=now_ms)
     settled = [held for held, told in found if told.error is None]
@@ -167,16 +167,18 @@ def _end(held: Held, told: SettlementResult) -> TradeEnd:
     return TradeEnd(trade=held.number, tx=told.tx, reason=reason)
 
 
-def failure(held: Held, error: str, blamed: Sequence[str], now_ms: int) -> Iterator[AnyCommand]:
+def failure(
+    held: Held, error: str, responsible: Sequence[str], now_ms: int
+) -> Iterator[AnyCommand]:
     """Give back what a trade holds, and take out the orders of those who are to blame."""
     yield SettleFailed(
         market=held.market,
         trade=held.halves[0].seq,
-        wallet=blamed[0] if blamed else None,
+        wallet=responsible[0] if responsible else None,
         reason=error,
         now_ms=now_ms,
     )
-    for maker in blamed[1:]:
+    for maker in responsible[1:]:
         yield CancelAll(maker=maker, market=held.market, now_ms=now_ms)
 
 
@@ -238,7 +240,7 @@ def strangers(exchange: ServerState, amounts: Mapping[Account, int]) -> list[Acc
 # ----- what makers say -----------------------------------------------------------------------
 
 
-def followed(exchange: ServerState, news: News, now_ms: int) -> Iterator[AnyCommand]:
+def followed(exchange: ServerState, news: ChainUpdate, now_ms: int) -> Iterator[AnyCommand]:
     """Take out what makers no longer stand by, and state up to where the chain was heard."""
     matcher, known = exchange.matcher, exchange.registry.settling.wallets
     for raised in news.raised:
@@ -278,7 +280,7 @@ def _resting(exchange: ServerState, hashed: bytes) -> OrderRecord | None:
 
 def _leaning(exchange: ServerState, permission: Permission) -> list[OrderRecord]:
     """Give the resting orders that the chain would settle only with what is allowed no more."""
-    papers = exchange.registry.papers
+    signature = exchange.signature
     kind, owner, other = permission.kind, permission.owner, permission.other
     maker, wallet = (other, owner) if kind == "payer" else (owner, other)
     records = [
@@ -287,12 +289,12 @@ def _leaning(exchange: ServerState, permission: Permission) -> list[OrderRecord]
         if record.market in exchange.settles
     ]
     if kind == "gasless":
-        return [each for each in records if each.order.id not in papers]
+        return [each for each in records if signature(each.order.id) is None]
     if kind == "delegate":
         return [
             each
             for each in records
-            if (own := papers.get(each.order.id)) is not None and own.signer == other
+            if (own := signature(each.order.id)) is not None and own.signer == other
         ]
     side = Side.BUY if kind == "payer" else Side.SELL
     return [

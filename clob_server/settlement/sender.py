@@ -10,25 +10,27 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from clob_server.api.problems import ApiError
-from clob_server.chain.client import Stage
+from clob_server.chain.client import ChainClient, Stage
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.core.commands import SendTrades
-from clob_server.core.sequencer import EngineFullError, EngineStoppedError
+from clob_server.core.sequencer import QueueFullError, Sequencer, SequencerStoppedError
 from clob_server.core.settlement_ledger import Held, Settling
-from clob_server.settlement.markets import OnChain
+from clob_server.settings import Settings
+from clob_server.settlement.inbox import Hearing
+from clob_server.settlement.markets import Conditions, OnChain
 from clob_server.settlement.operations import outcome_of
 from clob_server.settlement.reconcile import NothingToDoError
+from clob_server.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from clob_server.chain.worker_client import End
-    from clob_server.service import Service
+    from clob_server.chain.worker_client import OperationEnd
 
 KIND: Final = "settle"
 """What the operation is called that settles trades."""
@@ -71,13 +73,35 @@ class Sending:
     """Sends trades.
 
     Args:
-        service: whose trades.
+        settings: settings of the server.
+        clock_ms: returns the time, Unix milliseconds.
+        sequencer: commits commands.
+        chain: connection to the chain.
+        metrics: counts operations and settlements.
+        conditions: state of the markets on the chain.
+        inbox: handles the updates of the chain.
     """
 
-    def __init__(self, service: "Service") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock_ms: Callable[[], int],
+        sequencer: Sequencer,
+        chain: ChainClient,
+        metrics: Metrics,
+        conditions: Conditions,
+        inbox: Hearing,
+    ) -> None:
         self.trouble: str = ""
         """Why the chain last did not take trades; empty where it did."""
-        self._service: Final = service
+        self._settings: Final = settings
+        self._clock_ms: Final = clock_ms
+        self._state: Final = sequencer.state
+        self._sequencer: Final = sequencer
+        self._chain: Final = chain
+        self._metrics: Final = metrics
+        self._conditions: Final = conditions
+        self._inbox: Final = inbox
         self._task: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._again: deque[Again] = deque()
@@ -90,7 +114,7 @@ class Sending:
     @property
     def settling(self) -> Settling:
         """What waits."""
-        return self._service.exchange.registry.settling
+        return self._state.registry.settling
 
     # ----- from start to end -------------------------------------------------------------------
 
@@ -133,9 +157,9 @@ class Sending:
                 continue
             try:
                 await self._send()
-            except EngineFullError:
+            except QueueFullError:
                 await asyncio.sleep(FULL_S)
-            except EngineStoppedError:
+            except SequencerStoppedError:
                 return
 
     def _due_in_s(self) -> float | None:
@@ -151,7 +175,7 @@ class Sending:
         fresh_s = self._fresh_in_s()
         if fresh_s is not None:
             waits.append(max(fresh_s, self._hold_until_s - now_s))
-        if waits and not self._service.chain.is_open:
+        if waits and not self._chain.is_open:
             self._enough = NEVER
             return LOOK_S
         return min(waits, default=None)
@@ -162,7 +186,7 @@ class Sending:
         They are once they fill a batch, or the oldest has waited for long enough: by the clock, or
         by that of the loop since it was seen first, as the clock may have stepped back.
         """
-        settings = self._service.settings
+        settings = self._settings
         if len(self.settling.held) == len(self.settling.sent):
             self._enough = 1
             return None
@@ -176,7 +200,7 @@ class Sending:
         number, now_s = ready[0].number, asyncio.get_running_loop().time()
         if self._oldest[0] != number:
             self._oldest = number, now_s
-        waited_s = (self._service.clock_ms() - ready[0].traded_ms) / 1_000
+        waited_s = (self._clock_ms() - ready[0].traded_ms) / 1_000
         return max(0.0, settings.settle_every_s - max(waited_s, now_s - self._oldest[1]))
 
     def _ready(self) -> Iterator[Held]:
@@ -192,9 +216,9 @@ class Sending:
 
     def _is_on_chain(self, market: str) -> bool:
         """Say if a market is prepared: before that, none of its tokens can be minted."""
-        state = self._service.conditions.state(market)
+        state = self._conditions.state(market)
         if state is OnChain.STUCK:  # with an outcome, it is the report of it that is
-            words = self._service.exchange.registry.words.get(market)
+            words = self._state.registry.words.get(market)
             return words is not None and words.outcome != ""
         return state not in (OnChain.WAITING, OnChain.PREPARING)
 
@@ -204,7 +228,7 @@ class Sending:
         """Note in the log which trades go, and have them go.
 
         Raises:
-            EngineFullError, EngineStoppedError: nothing was noted.
+            QueueFullError, SequencerStoppedError: nothing was noted.
         """
         again = self._next_again()
         name = f"{KIND}_{os.urandom(NAME_BYTES).hex()}"
@@ -212,7 +236,7 @@ class Sending:
         def make(now_ms: int) -> SendTrades:
             """Choose the trades once the batch is made."""
             if again is None:
-                most = self._service.settings.settle_trades_max
+                most = self._settings.settle_trades_max
                 numbers = tuple(held.number for held in islice(self._ready(), most))
             else:
                 numbers = tuple(each for each in again.numbers if each in self.settling.held)
@@ -221,7 +245,7 @@ class Sending:
             return SendTrades(operation=name, trades=numbers, now_ms=now_ms)
 
         try:
-            await self._service.engine.wait(make)
+            await self._sequencer.try_submit(make)
         except NothingToDoError:
             name = ""
         if again is not None:
@@ -274,14 +298,14 @@ class Sending:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    async def _once(self, name: str, body: SettleBody) -> "End | None":
+    async def _once(self, name: str, body: SettleBody) -> "OperationEnd | None":
         """Ask the chain once; None where there is nobody to ask."""
-        service, begin = self._service, time.perf_counter()
+        begin = time.perf_counter()
         try:
-            end = await service.chain.talk.carry_out(name, body, service.clock_ms())
+            end = await self._chain.worker.run_operation(name, body, self._clock_ms())
         except ApiError:
             return None
-        service.metrics.operation(KIND, outcome_of(end), time.perf_counter() - begin)
+        self._metrics.operation(KIND, outcome_of(end), time.perf_counter() - begin)
         return end
 
     # ----- what went wrong ---------------------------------------------------------------------
@@ -319,7 +343,7 @@ class Sending:
         """
         if name not in self.settling.operations or name in self._running:
             return
-        chain, hearing = self._service.chain, self._service.settlement.hearing
+        chain, hearing = self._chain, self._inbox
         if chain.stage is not Stage.READY or not hearing.has_heard:
             self._look_later(name)
             return

@@ -33,8 +33,6 @@ class Metrics:
         )
         self._seconds: dict[str, Durations] = {}
         self._registry.register(RequestSeconds(self._seconds))
-        self.orders: Final = Counter("clob_orders", "Accepted orders.", registry=self._registry)
-        self.trades: Final = Counter("clob_trades", "Trades.", registry=self._registry)
         self.commit_seconds: Final = Histogram(
             "clob_commit_seconds",
             "Time to write a batch of commands durably.",
@@ -107,6 +105,10 @@ class Metrics:
         """Show the transport's counts of rejections by code."""
         self._registry.register(TransportRejections(counts))
 
+    def counter(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Add a counter whose value is kept elsewhere and read at each scrape."""
+        self._registry.register(CountElsewhere(f"clob_{name}", text, value))
+
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add a gauge whose value is computed at each scrape."""
         Gauge(f"clob_{name}", text, registry=self._registry).set_function(value)
@@ -158,6 +160,25 @@ class RequestSeconds(Collector):
             buckets = list(zip(ends, accumulate(durations.counts), strict=True))
             family.add_metric([route], buckets, durations.total_s)
         yield family
+
+
+class CountElsewhere(Collector):
+    """A count that is read where it is kept.
+
+    Args:
+        name: the name of the series, without ``_total``.
+        text: its description.
+        value: returns the count.
+    """
+
+    def __init__(self, name: str, text: str, value: Callable[[], float]) -> None:
+        self._name = name
+        self._text = text
+        self._value = value
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Return the count."""
+        yield CounterMetricFamily(self._name, self._text, value=self._value())
 
 
 class TransportRejections(Collector):

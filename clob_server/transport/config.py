@@ -9,7 +9,7 @@ from uuid import uuid4
 import msgspec
 import uvicorn
 
-from clob_server.api.problems import CONTENT_TYPE, ApiError, Refusal, refusal_of
+from clob_server.api.problems import CONTENT_TYPE, ApiError, Problem, problem_of
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 """Addresses that belong together."""
@@ -107,7 +107,7 @@ class TransportConfig(uvicorn.Config):
         return any(there in network for network in self.proxies)
 
 
-def refusal(code: str, detail: str, request_id: str) -> Refusal:
+def refusal(code: str, detail: str, request_id: str) -> Problem:
     """Make a refusal of the transport.
 
     Args:
@@ -115,7 +115,7 @@ def refusal(code: str, detail: str, request_id: str) -> Refusal:
         detail: the rule, the value and the limit.
         request_id: the request.
     """
-    made = refusal_of(ApiError(code, detail), request_id)
+    made = problem_of(ApiError(code, detail), request_id)
     headers = (
         (b"content-type", CONTENT_TYPE),
         (b"content-length", str(len(made.body)).encode()),
@@ -126,7 +126,7 @@ def refusal(code: str, detail: str, request_id: str) -> Refusal:
     return made._replace(headers=headers)
 
 
-def as_http(made: Refusal, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def as_http(made: Problem, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Write a refusal as an answer of HTTP/1.1.
 
     Args:

@@ -11,7 +11,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from clob_server.api.problems import Refusal
+from clob_server.api.problems import Problem
 from clob_server.transport.config import TransportConfig, as_http, refusal
 from clob_server.transport.connections import NEVER, PIECE_BYTES, Connections, write_eof
 from clob_server.transport.response import Answering, HeldFlow
@@ -37,7 +37,7 @@ class HttpProtocol(Answering):
     is_deaf: bool
     is_over: bool
     is_head_open: bool
-    refusal: Refusal | None
+    refusal: Problem | None
 
     def __init__(
         self,
@@ -307,7 +307,7 @@ class HttpProtocol(Answering):
 
     # ----- refusals --------------------------------------------------------------------------
 
-    def say(self, made: Refusal) -> None:
+    def say(self, made: Problem) -> None:
         """Send a refusal, and end."""
         self.transport.write(as_http(made, self.server_state.default_headers))
         self._finish()

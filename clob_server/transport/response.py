@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from clob_server.api.problems import Refusal
+from clob_server.api.problems import Problem
 from clob_server.transport.config import TransportConfig
 from clob_server.transport.connections import NEVER, Connections, Watched
 from clob_server.transport.head_cache import RequestHead, Whole
@@ -123,7 +123,7 @@ class Answering(Watched, HttpToolsProtocol):
         """If nothing more is parsed."""
         self.is_head_open: bool = False
         """If the head of a request has begun, and has not come whole."""
-        self.refusal: Refusal | None = None
+        self.refusal: Problem | None = None
         """What is said when everything before it is answered."""
 
     @property
@@ -240,7 +240,7 @@ class Answering(Watched, HttpToolsProtocol):
         """Parse what waited, and read on."""
         raise NotImplementedError
 
-    def say(self, made: Refusal) -> None:
+    def say(self, made: Problem) -> None:
         """Send a refusal, and end."""
         raise NotImplementedError
 

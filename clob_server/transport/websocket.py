@@ -70,14 +70,14 @@ class Push:
         protocol: the connection.
     """
 
-    __slots__ = ("_protocol", "_transport", "buffered", "drained", "tell")
+    __slots__ = ("_protocol", "_transport", "buffered", "drained", "write_unchecked")
 
     def __init__(self, protocol: "FeedProtocol") -> None:
         self._protocol = protocol
         self._transport = protocol.transport
         self.buffered: Final[Callable[[], int]] = self._transport.get_write_buffer_size
         """Tells how many bytes wait for the client, beside what the kernel keeps."""
-        self.tell: Final[Callable[[bytes], object]] = self._transport.write
+        self.write_unchecked: Final[Callable[[bytes], object]] = self._transport.write
         """Sends frames to a client for whom nothing waits, and does not look if he is there.
 
         It is for many in a row, of whom each look costs as much as his frame. It is right between

@@ -1,6 +1,6 @@
-"""The two kinds of node that the tests of the chain run on: the development chain, and anvil.
+"""Nodes of the chain tests: the development chain and anvil.
 
-Both are real processes on a free port of loopback, with the ten accounts that everybody knows.
+Both are real processes on a free loopback port, with the ten accounts of development chains.
 """
 
 import contextlib
@@ -22,17 +22,17 @@ START_S = 60
 
 
 class NodeError(Exception):
-    """A node refused what it was asked."""
+    """The node returned an error."""
 
 
 class Node(Ended):
-    """A node that runs.
+    """A running node.
 
     Args:
         kind: ``devchain`` or ``anvil``.
-        process: its process; its standard output is a pipe.
-        url: where it listens.
-        folder: where a development chain keeps its state, None for anvil, which keeps none.
+        process: its process; standard output is a pipe.
+        url: its URL.
+        folder: folder of a development chain's state; None for anvil, which has none.
     """
 
     def __init__(self, kind, process, url, folder=None):
@@ -42,21 +42,21 @@ class Node(Ended):
         self.folder = folder
         self._http = httpx.Client(timeout=START_S)
         self._ids = itertools.count(1)
-        # What a node goes on saying would fill the pipe, and then it would wait for ever.
+        # Without a reader the output would fill the pipe and block the node.
         self._said = threading.Thread(target=process.stdout.read)
         self._said.start()
 
     def ask(self, method, *params):
-        """Ask for one thing, and give what is answered."""
+        """Send one request and return its result."""
         return result_of(self._http, self.url, method, params, next(self._ids))
 
     @property
     def port(self):
-        """The port it listens on."""
+        """Port it listens on."""
         return int(self.url.rpartition(":")[2])
 
     def close(self):
-        """Leave nothing behind."""
+        """Stop the node and release its resources."""
         self._http.close()
         if self.process.poll() is None:
             self.kill()
@@ -65,10 +65,10 @@ class Node(Ended):
 
 
 def result_of(http, url, method, params=(), number=1):
-    """Ask a node over a client of HTTP.
+    """Send a request over an HTTP client and return its result.
 
     Raises:
-        NodeError: it refused; the error is what it said.
+        NodeError: the node returned an error, which is the argument.
     """
     asked = {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
     answer = http.post(url, json=asked).json()
@@ -79,21 +79,21 @@ def result_of(http, url, method, params=(), number=1):
 
 
 def anvil_path():
-    """Find the program that npm installed, or None."""
+    """Return the path of the anvil that npm installed, or None."""
     return next(Path(__file__).parents[1].glob(ANVIL), None)
 
 
 def start_devchain(folder, port=0, chain_id=31337):
-    """Start a development chain on a folder; the test is skipped where there is no py-evm."""
+    """Start a development chain on a folder; skip the test without py-evm."""
     if importlib.util.find_spec("eth") is None:
-        pytest.skip("py-evm is not installed; the extra `devchain` has it")
+        pytest.skip("py-evm is not installed; install the extra `devchain`")
     module = "clob_server.chain.devchain"
     command = [sys.executable, "-m", module, str(folder)]
     return begun("devchain", [*command, "--port", str(port), "--chain-id", str(chain_id)], folder)
 
 
 def start_anvil(*options, port=0):
-    """Start anvil; the test is skipped where npm has not installed it."""
+    """Start anvil; skip the test if npm has not installed it."""
     path = anvil_path()
     if path is None:
         pytest.skip("npm install in tests/clients/js has not been run; `make clients` does")
@@ -106,19 +106,19 @@ def start_node(kind, folder):
 
 
 def begun(kind, command, folder=None):
-    """Start the process of a node, and wait until it says where it listens."""
+    """Start the process of a node and wait until it reports its address."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     for line in process.stdout:
         if line.lower().startswith("listening on "):
             url = f"http://{line.split()[-1].removeprefix('http://')}"
             return Node(kind, process, url, folder)
     process.stdout.close()
-    raise AssertionError(f"{kind} ended with {process.wait(END_S)} before it listened")
+    raise AssertionError(f"{kind} exited with {process.wait(END_S)} before it listened")
 
 
 @contextlib.contextmanager
 def running(node):
-    """A node for as long as the block takes."""
+    """Yield a node and stop it at the end."""
     try:
         yield node
     finally:

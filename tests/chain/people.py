@@ -1,7 +1,7 @@
-"""People on a chain: they sign for themselves, and see balances, by JSON-RPC and nothing of ours.
+"""Users who sign for themselves and read balances over JSON-RPC, without code of the server.
 
-The calls are written down here once more, so that what the server takes for a balance or an
-approval is compared with something else than itself.
+Calls are encoded independently, so that the server's balances and approvals are compared with
+another implementation.
 """
 
 import time
@@ -15,53 +15,55 @@ PATIENCE_S = 60
 GAS = 500_000
 TIP_WEI = 10**9
 UNIT = 10**18
-"""A token, and a unit of wrapped collateral."""
+"""One token, and one unit of wrapped collateral, in wei."""
 CREATE, CREATED = b"\x60", bytes.fromhex("8060093d393df3")
-"""What makes a contract of the code behind it; the length of that stands between."""
+"""Creation code before and after the length of the deployed code."""
 REVERTS = bytes.fromhex("60006000fd")
-"""The code of a wallet that refuses whatever it is called for."""
+"""Code of a wallet that reverts every call."""
 BURNS = bytes.fromhex("5b600056")
-"""The code of a wallet that takes all the gas it is given."""
+"""Code of a wallet that burns all gas."""
 STABLE_UNIT = 10**6
-"""A unit of the stablecoin."""
+"""One unit of the stablecoin."""
 ZERO = bytes(20)
 MAX = 2**256 - 1
 
 
 def types_of(signature):
-    """Give the types of the arguments in a signature such as ``mint(address,uint256)``."""
+    """Return the argument types of a signature such as ``mint(address,uint256)``."""
     inside = signature.partition("(")[2].removesuffix(")")
     return inside.split(",") if inside else []
 
 
 def calldata(signature, *arguments):
-    """Write down a call of a contract."""
+    """Encode a contract call."""
     return keccak(text=signature)[:4] + encode(types_of(signature), arguments)
 
 
 def read(node, to, signature, *arguments, kind="uint256"):
-    """Ask a contract, and give the one value that it answers."""
+    """Call a contract and return its single value."""
     call = {"to": to, "data": f"0x{calldata(signature, *arguments).hex()}"}
     [value] = decode([kind], bytes.fromhex(node.ask("eth_call", call, "latest")[2:]))
     return value
 
 
 def receipt_of(node, hashed):
-    """Wait until a transaction is in a block, and give its receipt; anvil takes a moment."""
-    return told(node, "eth_getTransactionReceipt", hashed, lambda receipt: receipt is not None)
+    """Wait until a transaction is in a block and return its receipt."""
+    return wait_for_answer(
+        node, "eth_getTransactionReceipt", hashed, lambda receipt: receipt is not None
+    )
 
 
 def mined_of(node, hashed):
-    """Wait until a node gives a transaction as one of a block.
+    """Wait until a node returns a transaction with its block.
 
-    The receipt may be there before: anvil looks among what waits first, and takes it out last, and
-    what waits has the price of the block after.
+    anvil may return the receipt earlier: it looks up pending transactions first, and a pending
+    transaction shows the gas price of the next block.
     """
-    return told(node, "eth_getTransactionByHash", hashed, lambda sent: sent["blockHash"])
+    return wait_for_answer(node, "eth_getTransactionByHash", hashed, lambda sent: sent["blockHash"])
 
 
-def told(node, method, hashed, enough):
-    """Ask about a transaction until the answer is enough."""
+def wait_for_answer(node, method, hashed, enough):
+    """Request a transaction until the answer is sufficient."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         answer = node.ask(method, hashed)
@@ -72,11 +74,11 @@ def told(node, method, hashed, enough):
 
 
 class Person:
-    """Somebody with a key.
+    """A key holder.
 
     Args:
-        node: what has ``ask(method, *params)``.
-        key: 0x and 64 hexadecimal digits.
+        node: an object with ``ask(method, *params)``.
+        key: 0x and 64 hex digits.
     """
 
     def __init__(self, node, key):
@@ -85,7 +87,7 @@ class Person:
         self.address = Account.from_key(key).address
 
     def sign(self, to, data=b"", value=0, *, nonce=None, gas=GAS, **more):
-        """Sign a transaction, and give its bytes as JSON-RPC has them."""
+        """Return a signed transaction as hex."""
         if nonce is None:
             nonce = int(self.node.ask("eth_getTransactionCount", self.address, "pending"), 16)
         block = self.node.ask("eth_getBlockByNumber", "latest", False)
@@ -104,22 +106,22 @@ class Person:
         return f"0x{Account.sign_transaction(made, self.key).raw_transaction.hex()}"
 
     def send(self, to, data=b"", value=0, *, gas=GAS, fails=False):
-        """Send a transaction, and give its receipt; the nodes of the tests mine by themselves.
+        """Send a transaction and return its receipt; the nodes mine automatically.
 
         Args:
-            to: an address; an empty text makes a contract.
-            data: what it carries.
-            value: the wei that go with it.
-            gas: how much it may take.
-            fails: if it is to be in a block and to have failed.
+            to: an address; empty to create a contract.
+            data: calldata.
+            value: value, in wei.
+            gas: gas limit.
+            fails: whether it must fail.
         """
         hashed = self.node.ask("eth_sendRawTransaction", self.sign(to, data, value, gas=gas))
         receipt = receipt_of(self.node, hashed)
         assert receipt["status"] == ("0x0" if fails else "0x1")
         return receipt
 
-    def becomes(self, code):
-        """Have a contract answer for this wallet, as EIP-7702 allows; what it does is its code."""
+    def set_code(self, code):
+        """Delegate the wallet to code with EIP-7702."""
         place = self.send("", CREATE + bytes([len(code)]) + CREATED + code)["contractAddress"]
         chain_id = int(self.node.ask("eth_chainId"), 16)
         nonce = int(self.node.ask("eth_getTransactionCount", self.address, "pending"), 16)
@@ -130,18 +132,18 @@ class Person:
         assert self.node.ask("eth_getCode", self.address, "latest").startswith("0xef0100")
 
     def call(self, to, signature, *arguments, fails=False):
-        """Call a contract by a transaction, and give its receipt."""
+        """Send a contract call and return its receipt."""
         return self.send(to, calldata(signature, *arguments), fails=fails)
 
 
 class User(Person):
-    """Somebody with a key who knows the contracts and the operator.
+    """A key holder who knows the contracts and the operator.
 
     Args:
-        node: what has ``ask(method, *params)``.
-        key: 0x and 64 hexadecimal digits.
-        contracts: what has ``stablecoin``, ``collateral`` and ``conditional_tokens``.
-        operator: the address of the operator.
+        node: an object with ``ask(method, *params)``.
+        key: 0x and 64 hex digits.
+        contracts: an object with ``stablecoin``, ``collateral`` and ``conditional_tokens``.
+        operator: address of the operator.
     """
 
     def __init__(self, node, key, contracts, operator):
@@ -150,17 +152,17 @@ class User(Person):
         self.operator = operator
 
     def approve_tokens(self, allowed=True):
-        """Let the operator move outcome tokens, or no more."""
+        """Approve outcome tokens for the operator, or revoke that."""
         signature = "setApprovalForAll(address,bool)"
         self.call(self.contracts.conditional_tokens, signature, self.operator, allowed)
 
     def approve_collateral(self, amount=MAX):
-        """Let the operator take so much wrapped collateral."""
+        """Approve wrapped collateral for the operator."""
         signature = "approve(address,uint256)"
         self.call(self.contracts.collateral, signature, self.operator, amount)
 
     def permit(self, amount, deadline=MAX):
-        """Sign an approval of collateral for the operator (EIP-2612): value, deadline, v, r, s."""
+        """Sign an EIP-2612 approval of collateral: value, deadline, v, r, s."""
         place = self.contracts.collateral
         types = {
             "Permit": [
@@ -188,23 +190,23 @@ class User(Person):
         words = {"r": f"0x{made.r:064x}", "s": f"0x{made.s:064x}"}
         return {"value": str(amount), "deadline": str(deadline), "v": made.v, **words}
 
-    def give_collateral(self, to, amount):
-        """Hand wrapped collateral to somebody."""
+    def send_collateral(self, to, amount):
+        """Transfer wrapped collateral."""
         self.call(self.contracts.collateral, "transfer(address,uint256)", to, amount)
 
-    def give_token(self, to, token, amount):
-        """Hand an outcome token to somebody."""
+    def send_token(self, to, token, amount):
+        """Transfer an outcome token."""
         signature = "safeTransferFrom(address,address,uint256,uint256,bytes)"
         place = self.contracts.conditional_tokens
         self.call(place, signature, self.address, to, token, amount, b"")
 
 
 class Ledger:
-    """What belongs to whom, as the chain has it.
+    """Balances as the chain reports them.
 
     Args:
-        node: what has ``ask(method, *params)``.
-        contracts: what has ``stablecoin``, ``collateral`` and ``conditional_tokens``.
+        node: an object with ``ask(method, *params)``.
+        contracts: an object with ``stablecoin``, ``collateral`` and ``conditional_tokens``.
     """
 
     def __init__(self, node, contracts):
@@ -212,28 +214,28 @@ class Ledger:
         self.contracts = contracts
 
     def ether(self, address):
-        """The wei that pay for gas."""
+        """Return the ether balance, in wei."""
         return int(self.node.ask("eth_getBalance", address, "latest"), 16)
 
     def stable(self, address):
-        """The stablecoin, in its own units of six decimals."""
+        """Return the stablecoin balance, in units of six decimals."""
         return read(self.node, self.contracts.stablecoin, "balanceOf(address)", address)
 
     def collateral(self, address):
-        """The wrapped collateral, in wei."""
+        """Return the wrapped collateral balance, in wei."""
         return read(self.node, self.contracts.collateral, "balanceOf(address)", address)
 
     def token(self, address, token):
-        """An outcome token, in wei."""
+        """Return the balance of an outcome token, in wei."""
         signature = "balanceOf(address,uint256)"
         return read(self.node, self.contracts.conditional_tokens, signature, address, token)
 
     def wrapped_supply(self):
-        """All wrapped collateral there is."""
+        """Return the supply of wrapped collateral."""
         return read(self.node, self.contracts.collateral, "totalSupply()")
 
     def token_holders(self):
-        """Add up the logs of the conditional tokens: the amount by token and holder."""
+        """Return token balances by token and holder, from the logs."""
         asked = {
             "address": self.contracts.conditional_tokens,
             "fromBlock": "0x0",
@@ -247,7 +249,7 @@ class Ledger:
         return held
 
     def supply(self, token):
-        """All there is of an outcome token, by the logs."""
+        """Return the supply of an outcome token, from the logs."""
         held = self.token_holders()
         return -held[token, to_checksum_address(ZERO)]
 
@@ -257,7 +259,7 @@ BATCH = f"0x{keccak(text='TransferBatch(address,address,address,uint256[],uint25
 
 
 def moved(log):
-    """Give what a log of ERC-1155 moved: from, to, token, amount; nothing for another log."""
+    """Return the transfers of an ERC-1155 log: from, to, token, amount; empty for other logs."""
     if log["topics"][0] not in (SINGLE, BATCH):
         return []
     source, to = (to_checksum_address(topic[-40:]) for topic in log["topics"][2:4])

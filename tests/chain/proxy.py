@@ -1,7 +1,7 @@
-"""A JSON-RPC proxy in front of a node that goes wrong as a test tells it to.
+"""A JSON-RPC proxy that injects faults between a worker and a node.
 
-A fault is put in with :meth:`Proxy.goes_wrong` and taken out at the end of the block. Each call of
-a request, batched or not, is offered to the faults in the sequence in which they were put in.
+:meth:`Proxy.inject` adds a fault for the duration of a block. Each call of a request, batched
+or not, is offered to the faults in the order in which they were added.
 """
 
 import contextlib
@@ -17,28 +17,28 @@ from eth_utils import keccak
 PATIENCE_S = 60
 SEND = "eth_sendRawTransaction"
 TRIES = ("eth_estimateGas", "eth_call")
-"""The methods that say if a transaction would succeed."""
+"""Methods that report whether a transaction would succeed."""
 RECEIPT = "eth_getTransactionReceipt"
 
 
 class Patient(ThreadingHTTPServer):
-    """A server that lets many connect at once; the usual one resets the sixth."""
+    """A server with a long backlog; the default resets the sixth pending connection."""
 
     request_queue_size = 128
 
 
 class DroppedError(Exception):
-    """The connection is to be closed, with nothing answered."""
+    """Close the connection without a response."""
 
 
 class Fault:
-    """Something that goes wrong.
+    """A fault.
 
     Args:
-        method: with calls of this method only, or of these; None is with all.
-        calldata: with transactions only whose calldata begins with this, or, where the method does
-            not send one, with what is asked about such transactions; None is with all.
-        times: so many times only; None is until it is taken out.
+        method: only calls of this method or these methods; None for all.
+        calldata: only transactions whose calldata starts with this, or, for other methods, calls
+            about such transactions; None for all.
+        times: number of calls it affects; None for no limit.
     """
 
     def __init__(self, method=None, *, calldata=None, times=None):
@@ -49,7 +49,7 @@ class Fault:
         self.hits = 0
 
     def concerns(self, call):
-        """Say whether this call goes wrong, and count it."""
+        """Return whether this call is affected, and count it."""
         if self.left == 0 or (self.methods is not None and call["method"] not in self.methods):
             return False
         if self.calldata is not None and not calldata_of(call).startswith(self.calldata):
@@ -59,19 +59,19 @@ class Fault:
         return True
 
     def answer(self, call, forward):
-        """Answer a call instead of the node, which ``forward`` asks."""
+        """Answer a call; ``forward`` sends it to the node."""
         raise NotImplementedError
 
 
 class Drop(Fault):
-    """Close the connection instead of answering; the node hears nothing."""
+    """Close the connection without forwarding the call."""
 
     def answer(self, call, forward):
         raise DroppedError
 
 
 class DropAnswer(Fault):
-    """Let the node do it, and close the connection instead of answering."""
+    """Forward the call and close the connection without a response."""
 
     def answer(self, call, forward):
         forward(call)
@@ -79,7 +79,7 @@ class DropAnswer(Fault):
 
 
 class Delay(Fault):
-    """Answer later, by so many seconds."""
+    """Delay the response by some seconds."""
 
     def __init__(self, seconds, method=None, **options):
         super().__init__(method, **options)
@@ -91,7 +91,7 @@ class Delay(Fault):
 
 
 class Raw(Fault):
-    """Answer these bytes with this status of HTTP, whatever was asked; the node hears nothing."""
+    """Respond with these bytes and this HTTP status without forwarding the call."""
 
     def __init__(self, status, body, method=None, **options):
         super().__init__(method, **options)
@@ -102,11 +102,11 @@ class Raw(Fault):
 
 
 class RawError(Exception):
-    """These bytes are to be answered."""
+    """Respond with these bytes."""
 
 
 class Result(Fault):
-    """Answer this result; the node hears nothing. An answer without receipts is ``None``."""
+    """Respond with this result without forwarding the call; ``None`` stands for no receipt."""
 
     def __init__(self, result, method=None, **options):
         super().__init__(method, **options)
@@ -117,14 +117,14 @@ class Result(Fault):
 
 
 class WrongId(Fault):
-    """Let the node answer, to somebody else's question."""
+    """Forward the call and respond with another request's id."""
 
     def answer(self, call, forward):
         return {**forward(call), "id": 987_654_321}
 
 
-class Refuse(Fault):
-    """Answer an error of JSON-RPC; the node hears of it only if ``forwards``."""
+class Reject(Fault):
+    """Respond with a JSON-RPC error; the call is forwarded only if ``forwards``."""
 
     def __init__(self, code, message, method=None, *, forwards=False, **options):
         super().__init__(method, **options)
@@ -138,7 +138,7 @@ class Refuse(Fault):
 
 
 class Swallow(Fault):
-    """Say that a transaction was taken, and forget it."""
+    """Accept a transaction and drop it."""
 
     def __init__(self, **options):
         super().__init__(SEND, **options)
@@ -149,7 +149,7 @@ class Swallow(Fault):
 
 
 class Meanwhile(Fault):
-    """Do something of the test's own first, such as to change the state a transaction will find."""
+    """Run code of the test before the call is forwarded."""
 
     def __init__(self, work, method=None, **options):
         super().__init__(method, **options)
@@ -161,7 +161,7 @@ class Meanwhile(Fault):
 
 
 class Since(Fault):
-    """Another fault, from the moment on in which a transaction was sent."""
+    """Enable another fault once a transaction was sent."""
 
     def __init__(self, calldata, fault):
         super().__init__()
@@ -179,10 +179,9 @@ class Since(Fault):
 
 
 class Insist(Fault):
-    """Refuse a replacement of a transaction whose fees are not higher by so many percent.
+    """Reject a replacement of a transaction unless its fees are higher by some percent.
 
-    The fees of all transactions are kept, by sender's chain of nonces; a node of the tests has one
-    sender of this kind.
+    Fees are recorded by nonce; the tests have one such sender per node.
     """
 
     def __init__(self, percent, **options):
@@ -190,9 +189,9 @@ class Insist(Fault):
         self.percent = percent
         self.fees, self.taken = {}, set()
         self.raised = []
-        """The nonces of the replacements that were let through."""
-        self.refused = []
-        """The nonces of those that were not."""
+        """Nonces of accepted replacements."""
+        self.rejected = []
+        """Nonces of rejected replacements."""
 
     def answer(self, call, forward):
         raw = bytes.fromhex(call["params"][0][2:])
@@ -202,7 +201,7 @@ class Insist(Fault):
         if nonce in self.fees:
             wanted = [-(-fee * (100 + self.percent) // 100) for fee in self.fees[nonce]]
             if any(fee < least for fee, least in zip(fees, wanted, strict=True)):
-                self.refused.append(nonce)
+                self.rejected.append(nonce)
                 error = {"code": -32000, "message": "replacement transaction underpriced"}
                 return {"jsonrpc": "2.0", "id": call["id"], "error": error}
             self.raised.append(nonce)
@@ -212,7 +211,7 @@ class Insist(Fault):
 
 
 def fields_of(raw):
-    """Give the nonce, the fees and the calldata of a signed transaction."""
+    """Return nonce, fees and calldata of a signed transaction."""
     if raw[0] == 2:  # EIP-1559
         _, nonce, tip, fee, _, _, _, data, *_ = rlp.decode(raw[1:])
         fees = [int.from_bytes(tip), int.from_bytes(fee)]
@@ -223,7 +222,7 @@ def fields_of(raw):
 
 
 def calldata_of(call):
-    """Give the calldata of the transaction that a call is about."""
+    """Return the calldata of the transaction that a call is about."""
     if call["method"] != SEND:
         asked = call["params"][0]
         return bytes.fromhex(asked.get("data", asked.get("input", "0x"))[2:])
@@ -231,18 +230,18 @@ def calldata_of(call):
 
 
 class Proxy:
-    """A server on loopback that passes JSON-RPC on to a node.
+    """A loopback server that forwards JSON-RPC to a node.
 
     Args:
-        target: the address of the node; it may be changed while the proxy runs.
-        port: where to listen; 0 is any port that is free.
+        target: URL of the node; it may be changed while the proxy runs.
+        port: port to listen on; 0 for any free port.
     """
 
     def __init__(self, target, port=0):
         self.target = target
         self.faults = []
         self.calls = []
-        """The methods that were asked for, in their sequence."""
+        """Methods of the calls, in order."""
         self._http = httpx.Client(timeout=PATIENCE_S)
         self._server = Patient(("127.0.0.1", port), handler_of(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -250,15 +249,15 @@ class Proxy:
         self._thread.start()
 
     def close(self):
-        """Listen no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(PATIENCE_S)
         self._http.close()
 
     @contextlib.contextmanager
-    def goes_wrong(self, fault):
-        """Put a fault in for as long as the block takes."""
+    def inject(self, fault):
+        """Add a fault for the duration of the block."""
         self.faults.append(fault)
         try:
             yield fault
@@ -266,11 +265,11 @@ class Proxy:
             self.faults.remove(fault)
 
     def forward(self, call):
-        """Ask the node."""
+        """Send a call to the node."""
         return self._http.post(self.target, json=call).json()
 
     def answer(self, call):
-        """Answer one call, as the first fault has it that it concerns."""
+        """Answer one call, by the first fault that affects it or by the node."""
         self.calls.append(call["method"])
         for fault in list(self.faults):
             if fault.concerns(call):
@@ -279,10 +278,10 @@ class Proxy:
 
 
 def handler_of(proxy):
-    """Make the class that answers the requests to a proxy."""
+    """Return the request handler class of a proxy."""
 
     class Handler(BaseHTTPRequestHandler):
-        """Answers on one connection."""
+        """Handles one connection."""
 
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
@@ -300,7 +299,7 @@ def handler_of(proxy):
                 self.close_connection = True
 
         def say(self, status, body):
-            """Answer over HTTP; who has gone away meanwhile misses it."""
+            """Send an HTTP response, unless the client has disconnected."""
             with contextlib.suppress(OSError):
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -310,14 +309,14 @@ def handler_of(proxy):
                 self.wfile.flush()
 
         def log_message(self, *_):
-            """Say nothing of each request."""
+            """Do not log requests."""
 
     return Handler
 
 
 @contextlib.contextmanager
 def in_front_of(node):
-    """A proxy in front of a node, for as long as the block takes."""
+    """Yield a proxy for a node."""
     proxy = Proxy(node.url)
     try:
         yield proxy

@@ -1,4 +1,4 @@
-"""Makers on a chain, and fills of their orders as a chain worker is asked to settle them."""
+"""Makers on a chain and fills of their orders, for tests of settlement."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ from clob_server.chain.eth.exchange_abi import FAILED, SETTLED, SETTLED_BEFORE, 
 from clob_server.chain.eth.rpc import Rpc
 from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
 from clob_server.chain.tx.node import Node
-from clob_server.chain.watcher.failures import Failure, judge
+from clob_server.chain.watcher.failures import Failure, explain_failures
 from tests.chain.people import MAX, UNIT, receipt_of
 from tests.chain.worlds import answer_of, done, split
 
@@ -21,28 +21,28 @@ DOMAIN = Domain("clob", "1", 31337, EXCHANGE)
 BUY, SELL = Side.BUY, Side.SELL
 PRICE = 40
 INVALID = b"\xfe"
-"""The code of a wallet that takes all the gas it is given, at once."""
+"""Code of a wallet that burns all gas at once."""
 
 ACCEPTS = bytes.fromhex("63f23a6e6160e01b60005260206000f3")
-"""The code of a wallet that takes any token, as a good one does."""
+"""Code of a wallet that accepts every token."""
 
 _salts = itertools.count(1)
 
 
 def may_settle(user):
-    """Let the exchange take whatever a wallet has."""
+    """Approve everything for the exchange."""
     contracts = user.contracts
     user.call(contracts.collateral, "approve(address,uint256)", EXCHANGE, MAX)
     user.call(contracts.conditional_tokens, "setApprovalForAll(address,bool)", EXCHANGE, True)
 
 
 class Makers:
-    """A market on a chain, and people who have collateral and tokens of it.
+    """A market on a chain and makers with collateral and tokens.
 
     Args:
         world: the chain.
         worker: a worker that is ready.
-        units: how much of everything the one has whom the others get theirs from.
+        units: amount of collateral and tokens that the source of the makers' funds gets.
     """
 
     def __init__(self, world, worker, units=10_000):
@@ -52,44 +52,44 @@ class Makers:
         done(worker, next(world.names), split(self._source, self.condition, units * UNIT))
 
     def maker(self, units=100, *, approved=True):
-        """Somebody with so many units of collateral and of both tokens."""
+        """Return a maker with these units of collateral and of both tokens."""
         user = self.world.user(None, approved=False)
-        self._source.give_collateral(user.address, units * UNIT)
+        self._source.send_collateral(user.address, units * UNIT)
         for token in (self.condition.yes, self.condition.no):
-            self._source.give_token(user.address, token, units * UNIT)
+            self._source.send_token(user.address, token, units * UNIT)
         if approved:
             may_settle(user)
         return user
 
     def buy(self, maker, price=PRICE, size=UNIT, token=None, **more):
-        """An order to buy."""
+        """Return a buy order."""
         return party(maker, BUY, price, size, token or self.condition.yes, **more)
 
     def sell(self, maker, price=PRICE, size=UNIT, token=None, **more):
-        """An order to sell."""
+        """Return a sell order."""
         return party(maker, SELL, price, size, token or self.condition.yes, **more)
 
     def trade(self, buyer, seller, size=UNIT, **more):
-        """A fill of two fresh orders, with which nothing is wrong."""
+        """Return a valid fill of two new orders."""
         return self.fill(self.buy(buyer, size=size, **more), self.sell(seller, size=size), size)
 
     def mint(self, one, other, size=UNIT, price=PRICE):
-        """A fill of two fresh orders that buy."""
+        """Return a fill of two new buy orders."""
         second = self.buy(other, 100 - price, size, self.condition.no)
         return self.fill(self.buy(one, price, size), second, size, price)
 
     def merge(self, one, other, size=UNIT, price=PRICE):
-        """A fill of two fresh orders that sell."""
+        """Return a fill of two new sell orders."""
         second = self.sell(other, 100 - price, size, self.condition.no)
         return self.fill(self.sell(one, price, size), second, size, price)
 
     def fill(self, resting, incoming, size=UNIT, price=PRICE):
-        """A fill of two orders."""
+        """Return a fill of two orders."""
         return fill_of(self.world, resting, incoming, size, price)
 
 
 def fill_of(world, resting, incoming, size=UNIT, price=PRICE):
-    """A fill of two orders, with a number that no other has."""
+    """Return a fill of two orders with a new trade id."""
     number = int.from_bytes(keccak(text=next(world.names)))
     return FillBody(
         trade_id=str(number), price=price, size=str(size), resting=resting, incoming=incoming
@@ -97,17 +97,17 @@ def fill_of(world, resting, incoming, size=UNIT, price=PRICE):
 
 
 def party(maker, side, price, size, token, *, key=None, wallet=ZERO_ADDRESS, charged=0, **more):
-    """An order in a fill, signed by its maker.
+    """Return a signed order as a part of a fill.
 
     Args:
-        maker: somebody with a key.
-        side: whether he buys or sells.
-        price: in cents.
-        size: in wei.
-        token: which.
-        key: who signs in his place.
-        wallet: who pays or is paid in his place.
-        charged: the fee, in basis points.
+        maker: a user with a key.
+        side: buy or sell.
+        price: price in cents.
+        size: size in wei.
+        token: token id.
+        key: key of another signer.
+        wallet: wallet that pays or is paid instead of the maker.
+        charged: fee rate in basis points.
         more: other fields of the order.
     """
     fields = {"signature_type": 1, "salt": next(_salts), **more}
@@ -118,7 +118,7 @@ def party(maker, side, price, size, token, *, key=None, wallet=ZERO_ADDRESS, cha
 
 
 def party_of(order, wallet=ZERO_ADDRESS, charged=0):
-    """Write an order as a fill has it."""
+    """Return an order as a part of a fill."""
     salt, maker, signer, taker, *numbers, side, kind = order_values(order)
     token_id, maker_amount, taker_amount, expiration, nonce, rate = map(str, numbers)
     return PartyBody(
@@ -140,18 +140,18 @@ def party_of(order, wallet=ZERO_ADDRESS, charged=0):
     )
 
 
-# ----- settling, and what came of it ---------------------------------------------------------
+# ----- settling and its results --------------------------------------------------------------
 
 
 def settle(world, worker, *fills):
-    """Have fills settled by an operation, and give its transaction."""
+    """Settle fills in one operation and return its transaction hash."""
     answer = answer_of(worker.do(next(world.names), SettleBody(fills=list(fills))))
     assert list(answer) == ["success", "message", "settleTx"]
     return answer["settleTx"]
 
 
 def logs_of(world, hashed):
-    """What a transaction says of its fills: the event and its values, by number."""
+    """Return the event and its values for each fill of a transaction, by trade id."""
     receipt = receipt_of(world.node, hashed)
     assert receipt["status"] == "0x1"
     return {
@@ -163,13 +163,13 @@ def logs_of(world, hashed):
 
 
 def outcomes(world, hashed, fills):
-    """What came of each fill: the names of events."""
+    """Return the event name of each fill."""
     said = logs_of(world, hashed)
     return [said[fill.trade_id][0].name for fill in fills]
 
 
 def failures_of(world, hashed, fills):
-    """Those of the fills that failed, as the worker judges them."""
+    """Return the failed fills of a transaction."""
     said = logs_of(world, hashed)
     block = int(receipt_of(world.node, hashed)["blockNumber"], 16)
     return [
@@ -180,48 +180,48 @@ def failures_of(world, hashed, fills):
     ]
 
 
-def verdicts(world, hashed, fills):
-    """Why each fill failed and who is to blame, as the worker judges it; None where it settled."""
+def failure_causes(world, hashed, fills):
+    """Return the cause of each failed fill; None for settled fills."""
     failures = failures_of(world, hashed, fills)
     numbers = [each.trade_id for each in failures]
-    found = dict(zip(numbers, judged(world, failures), strict=True))
+    found = dict(zip(numbers, explain(world, failures), strict=True))
     return [found.get(int(fill.trade_id)) for fill in fills]
 
 
-def blamed(world, hashed, fills):
-    """The name of what failed, and who is to blame, of each fill; None where it settled."""
+def error_and_wallets(world, hashed, fills):
+    """Return error name and responsible wallets of each fill; None for settled fills."""
     return [
-        verdict and (verdict.error.partition(":")[0], verdict.blamed)
-        for verdict in verdicts(world, hashed, fills)
+        cause and (cause.error.partition(":")[0], cause.responsible)
+        for cause in failure_causes(world, hashed, fills)
     ]
 
 
-def judged(world, failures):
-    """Ask the node who is to blame."""
+def explain(world, failures):
+    """Explain failures with the node's data."""
 
     async def ask():
         rpc = Rpc(world.node.url)
         try:
             node = Node(rpc, world.operator, 31337, 10**12, lambda: None)
-            return await judge(node, DEVELOPMENT, failures)
+            return await explain_failures(node, DEVELOPMENT, failures)
         finally:
             await rpc.close()
 
     return asyncio.run(ask())
 
 
-def passed(node, seconds):
-    """Have time pass on a node, from the newest block on, which may be ahead of the clock."""
+def advance_time(node, seconds):
+    """Advance the time of a node from its newest block, which may be ahead of the clock."""
     node.ask("evm_setNextBlockTimestamp", hex(now_s(node) + seconds))
     node.ask("evm_mine")
 
 
 def now_s(node):
-    """The time of the newest block."""
+    """Return the time of the newest block."""
     return int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
 
-def says(data):
-    """The code of a wallet that reverts with these bytes."""
+def reverting_code(data):
+    """Return the code of a wallet that reverts with these bytes."""
     length = bytes([len(data)])
     return b"\x60" + length + bytes.fromhex("600c60003960") + length + b"\x60\0\xfd" + data

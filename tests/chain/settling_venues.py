@@ -1,4 +1,4 @@
-"""A server with a chain on which its trades settle, and traders who sign for themselves."""
+"""A server whose trades settle on a chain, and traders who sign for themselves."""
 
 import itertools
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
 from tests.chain.people import MAX, UNIT
 from tests.chain.venues import Venue, wait_until
-from tests.chain.watched import Books
+from tests.chain.watched import LogAccounts
 from tests.server.meta.operators import authority_of
 
 BUY, SELL = Side.BUY, Side.SELL
@@ -24,25 +24,25 @@ _numbers = itertools.count(1)
 
 
 class SettlingVenue(Venue):
-    """A server with a chain, and a market ``rain`` whose trades settle there.
+    """A server with a chain and a market ``rain`` whose trades settle.
 
     Args:
         live: the server.
-        url: its node; None is the one that the server names.
-        names: what begins the names of its traders, so that they are not those of another life.
+        url: URL of the node; None for the one that the server names.
+        names: prefix of traders' names, to distinguish runs.
     """
 
     def __init__(self, live, url=None, names=""):
         super().__init__(live, url)
         self.contracts.exchange = self.chain()["exchange"]
         self.domain = Domain("clob", "1", 31337, self.contracts.exchange)
-        self.books = Books(SimpleNamespace(node=self, contracts=self.contracts))
+        self.books = LogAccounts(SimpleNamespace(node=self, contracts=self.contracts))
         self.source = self.user(SOURCE)
         self.names = names
 
-    def found(self, **terms):
-        """Open the market, and have the source of all get something to hand out."""
-        self.give_gas(self.source.address)
+    def set_up(self, **terms):
+        """Open the market and provide funds to distribute to traders."""
+        self.send_gas(self.source.address)
         for _ in range(FAUCETS):
             self.faucet(self.source)
         self.source.approve_collateral()
@@ -51,50 +51,50 @@ class SettlingVenue(Venue):
         return self
 
     def open_settling(self, name, **terms):
-        """Open a market whose trades settle, and wait until it is on the chain."""
+        """Open a market whose trades settle, and wait until it is prepared on the chain."""
         body = {"marketId": name, "question": f"Will it {name}?", "settles": True, **terms}
         answer = self.http.post("/api/admin/markets", json=body, headers=authority_of(self.live))
         assert answer.status_code == 200, answer.text
         self.wait_for(name, "prepared")
 
     def market(self, name="rain"):
-        """Describe a market."""
+        """Return a market."""
         return self.http.get(f"/api/markets/{name}").json()
 
     # ----- traders -----------------------------------------------------------------------------
 
     def trader(self, units=5, *, allows=True, tokens=True):
-        """Somebody with so many units of collateral, and of both tokens."""
+        """Return a trader with these units of collateral and of both tokens."""
         user = self.user(f"0x{keccak(text=f'{self.names}{next(_numbers)}').hex()}")
-        self.give_gas(user.address)
+        self.send_gas(user.address)
         if units:
-            self.source.give_collateral(user.address, units * UNIT)
+            self.source.send_collateral(user.address, units * UNIT)
             for token in self.tokens() if tokens else ():
-                self.source.give_token(user.address, token, units * UNIT)
+                self.source.send_token(user.address, token, units * UNIT)
         if allows:
             self.allow(user)
         return user
 
     def allow(self, user, amount=MAX, *, tokens=True):
-        """Let the exchange contract take collateral, and tokens."""
+        """Approve collateral and tokens for the exchange."""
         exchange = self.contracts.exchange
         user.call(self.contracts.collateral, "approve(address,uint256)", exchange, amount)
         self.allow_tokens(user, tokens)
 
     def allow_tokens(self, user, allowed):
-        """Let the exchange contract take tokens, or no more."""
+        """Approve tokens for the exchange, or revoke that."""
         place, exchange = self.contracts.conditional_tokens, self.contracts.exchange
         user.call(place, "setApprovalForAll(address,bool)", exchange, allowed)
 
     def tokens(self, name="rain"):
-        """Both tokens of a market."""
+        """Return both token ids of a market."""
         market = self.market(name)
         return int(market["yesTokenId"]), int(market["noTokenId"])
 
     # ----- orders ------------------------------------------------------------------------------
 
     def signed(self, user, side, price, size=UNIT, *, token=None, key=None, **fields):
-        """The body of a signed order."""
+        """Return the body of a signed order."""
         made = SignedOrder.from_price_size(
             side=side,
             price=price,
@@ -105,11 +105,11 @@ class SettlingVenue(Venue):
         return {**sign(made, self.domain, key or user.key).to_json(), "marketId": "rain"}
 
     def place(self, user, side, price, size=UNIT, **fields):
-        """Place a signed order, and give the answer of HTTP."""
+        """Place a signed order and return the HTTP response."""
         return self.http.post("/api/orders", json=self.signed(user, side, price, size, **fields))
 
     def placed(self, user, side, price, size=UNIT, **fields):
-        """Place a signed order that must be taken; a wallet may have to be heard of first."""
+        """Place a signed order that must be accepted, once the server knows the wallet's funds."""
         answers = []
 
         def is_taken():
@@ -121,7 +121,7 @@ class SettlingVenue(Venue):
         return answers[-1].json()
 
     def trade(self, buyer, seller, price=50, size=UNIT, count=1):
-        """Have so many trades made."""
+        """Make trades."""
         for _ in range(count):
             self.placed(seller, SELL, price, size)
             self.placed(buyer, BUY, price, size)
@@ -129,14 +129,14 @@ class SettlingVenue(Venue):
     # ----- settlement --------------------------------------------------------------------------
 
     def settlement(self):
-        """How settlement is, as the operator sees it."""
+        """Return the settlement status of the admin API."""
         headers = authority_of(self.live)
         answer = self.http.get("/api/admin/chain/settlement", headers=headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def until_settled(self):
-        """Wait until no trade waits, and give how settlement is then."""
+        """Wait until no trade is pending and return the settlement status."""
         found = []
 
         def is_settled():
@@ -147,20 +147,20 @@ class SettlingVenue(Venue):
         return found[-1]
 
     def quiet(self):
-        """Wait until no trade waits and all blocks that matter were heard; nothing differs then."""
+        """Wait until no trade is pending and all relevant blocks were processed."""
         self.until_settled()
-        account = self.trader(1)  # what comes last; once it can trade, all before was heard
+        account = self.trader(1)  # the last event: once it can trade, all before was processed
         self.placed(account, SELL, 99)
         return self.until_settled()
 
-    def fates(self, name="rain"):
-        """What became of the trades of a market: settlement and transaction, by id."""
+    def settlements_by_id(self, name="rain"):
+        """Return settlement and transaction of a market's trades, by id."""
         trades = self.http.get(f"/api/markets/{name}/trades", params={"limit": 100}).json()
         return {each["id"]: (each["settlement"], each["txHash"]) for each in trades}
 
 
 def accounts_of(folder):
-    """The accounts that the log of a server leads to, by wallet and asset, as after a crash."""
+    """Recover the state from a server's log; return it and its non-zero balances."""
     log = SqliteLog(folder)
     try:
         exchange, *_ = recover(log)
@@ -175,7 +175,7 @@ def accounts_of(folder):
 
 
 def settled_numbers(venue):
-    """The numbers of all trades that the chain has settled, each as often as it says so."""
+    """Return the trade ids of all Settled events of the chain."""
     asked = {"address": venue.contracts.exchange, "fromBlock": "0x0", "toBlock": "latest"}
     return [
         int(log["topics"][1], 16) % 2**128

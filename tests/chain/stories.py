@@ -1,4 +1,4 @@
-"""What each operation does to balances: what has to be there before it, and what it changes."""
+"""Operations with their preconditions and their expected changes of balances."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -26,16 +26,16 @@ AMOUNT = 37 * UNIT + 11
 
 
 class Story(NamedTuple):
-    """An operation that is about to be asked for."""
+    """A prepared operation."""
 
     body: AnyBody
     user: User
     condition: Condition | None
-    """None where it is not there before."""
+    """None if it does not exist before."""
     change: tuple[int, ...]
-    """What it adds to the user's collateral, YES and NO, in wei; other people's stay."""
+    """Change of the user's collateral, YES and NO, in wei; other balances are unchanged."""
     ether: int = 0
-    """What it adds to what he has for gas, in wei."""
+    """Change of the user's ether, in wei."""
 
 
 STEPS = {
@@ -47,20 +47,20 @@ STEPS = {
     "report": ("reportTx",),
     "settle": ("settleTx",),
 }
-"""The steps of an operation in which all of them are needed."""
+"""Steps of an operation that needs all of them."""
 POINTS = ("before_insert", "after_insert", "after_broadcast", "after_receipt")
-"""Where a worker may die in each step."""
+"""Failpoints of each step."""
 
 
 def a_faucet(world, worker):
-    """A stranger, who has nothing to pay gas with either."""
+    """Faucet for a user without ether."""
     user = world.stranger()
     condition = world.condition(worker)
     return Story(faucet(user, UNITS), user, condition, (UNITS * UNIT, 0, 0), GIFT)
 
 
 def a_split(world, worker):
-    """With a signed approval."""
+    """Split with a signed approval."""
     user = world.user(worker, UNITS, approved=False)
     condition = world.condition(worker)
     body = split(user, condition, AMOUNT, user.permit(AMOUNT))
@@ -68,7 +68,7 @@ def a_split(world, worker):
 
 
 def split_before(world, worker):
-    """Somebody who has tokens."""
+    """Return a user with tokens, and the condition."""
     user = world.user(worker, UNITS)
     condition = world.condition(worker)
     done(worker, next(world.names), split(user, condition, 2 * AMOUNT))
@@ -76,33 +76,33 @@ def split_before(world, worker):
 
 
 def a_merge(world, worker):
-    """Of half of what the user has."""
+    """Merge of half of the user's tokens."""
     user, condition = split_before(world, worker)
     return Story(merge(user, condition, AMOUNT), user, condition, (AMOUNT, -AMOUNT, -AMOUNT))
 
 
 def a_redeem(world, worker):
-    """Of all that the user has of both tokens; a third of the YES he has given away."""
+    """Redemption of both tokens; the user has transferred a third of the YES tokens away."""
     user, condition = split_before(world, worker)
-    user.give_token(world.stranger().address, condition.yes, AMOUNT)
+    user.send_token(world.stranger().address, condition.yes, AMOUNT)
     done(worker, next(world.names), report(condition, "yes"))
     return Story(redeem(user, condition), user, condition, (AMOUNT, -AMOUNT, -2 * AMOUNT))
 
 
 def a_prepare(world, worker):
-    """Of a question that nobody has asked before."""
+    """Preparation of a new question."""
     question = f"0x{keccak(text=next(world.names)).hex()}"
     return Story(PrepareBody(question_id=question), world.stranger(), None, (0,))
 
 
 def a_report(world, worker):
-    """Of the outcome of a condition whose tokens somebody has."""
+    """Report for a condition with token holders."""
     user, condition = split_before(world, worker)
     return Story(report(condition, "no"), user, condition, (0, 0, 0))
 
 
 def a_settle(world, worker):
-    """Two trades of a buyer: one with somebody who has tokens, one with somebody who has none."""
+    """Two trades of a buyer: with a seller who has tokens, and with one who has none."""
     seller, condition = split_before(world, worker)
     buyer, poor = world.user(worker, UNITS, approved=False), world.user(worker)
     for user in (buyer, seller, poor):
@@ -132,11 +132,11 @@ STORIES = {
 
 
 class Stock:
-    """Stories that were prepared together, so that not each of them needs a worker for that.
+    """Stories prepared together, to save worker starts.
 
     Args:
-        world: where they happen.
-        size: how many of a kind are prepared at once, at least.
+        world: the world of the stories.
+        size: minimum number of stories of a kind to prepare at once.
     """
 
     def __init__(self, world, size=1):
@@ -144,7 +144,7 @@ class Stock:
         self._stories = {kind: [] for kind in STORIES}
 
     def take(self, *kinds):
-        """Give a story of each of these kinds."""
+        """Return a story for each kind."""
         wanted = Counter(kinds)
         missing = {
             kind: max(count - len(self._stories[kind]), self._size)
@@ -160,11 +160,11 @@ class Stock:
 
 
 class Before:
-    """What was there before stories happened, to be compared with what is there after.
+    """Balances before stories, compared with those after them.
 
     Args:
-        world: where they happen.
-        stories: those that are about to.
+        world: the world of the stories.
+        stories: the stories.
     """
 
     def __init__(self, world, stories):
@@ -172,14 +172,14 @@ class Before:
         self._held = [self._holdings(story) for story in stories]
         self._ether = [world.ledger.ether(story.user.address) for story in stories]
         self.num_sent = world.num_sent()
-        """How many transactions of the operator were in blocks."""
+        """Number of the operator's transactions in blocks."""
 
     def _holdings(self, story):
         conditions = [] if story.condition is None else [story.condition]
         return self._world.holdings([story.user], *conditions)
 
     def check_happened(self, num_steps):
-        """All of them happened, exactly once, and in so many transactions."""
+        """Check that all stories happened exactly once, in ``num_steps`` transactions."""
         assert self._world.num_sent() - self.num_sent == num_steps
         for story, held, ether in zip(self._stories, self._held, self._ether, strict=True):
             before = held[story.user.address]
@@ -189,18 +189,18 @@ class Before:
             assert set(found[self._world.operator]) == {0}
             assert self._world.ledger.ether(story.user.address) == ether + story.ether
 
-    def check_done(self, kind, told):
-        """The operation of the only story has happened, as it was told."""
-        hashes = hashes_of(answer_of(told))
+    def check_done(self, kind, result):
+        """Check that the only story happened as reported."""
+        hashes = hashes_of(answer_of(result))
         assert len(hashes) == len(STEPS[kind])
         self.check_happened(len(hashes))
         self._world.check_happened(hashes)
 
     def check_undone(self, num_steps):
-        """None of them happened: nobody has lost anything, nor has the operator gained.
+        """Check that no story changed a balance.
 
         Args:
-            num_steps: how many transactions that took.
+            num_steps: number of transactions.
         """
         assert self._world.num_sent() - self.num_sent == num_steps
         for story, held in zip(self._stories, self._held, strict=True):

@@ -1,8 +1,8 @@
-"""Whatever people ask for, and whatever goes wrong meanwhile, everything stays backed.
+"""Randomised days with faults and crashes: all tokens stay backed.
 
-A day is drawn from a seed: people have things done side by side and hand each other what they
-have, while calls to the node go wrong and workers are killed. After each round it is compared, to
-the wei, what everybody has with what he was told. ``CLOB_CHAIN_DAYS`` is how many days.
+Users run concurrent operations and transfer funds, while calls to the node fail and workers are
+killed. After each round all balances are compared with the reported results, to the wei.
+``CLOB_CHAIN_DAYS`` is the number of days.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import pytest
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
 from tests.chain.nodes import KINDS
 from tests.chain.people import UNIT
-from tests.chain.test_hard_edges import QUICK, WRONG
+from tests.chain.test_node_faults import QUICK, WRONG
 from tests.chain.worlds import answer_of, behind_a_proxy, done, faucet, merge, redeem, report, split
 
 DAYS = int(os.environ.get("CLOB_CHAIN_DAYS", "1"))
@@ -23,7 +23,7 @@ ROUNDS = 8
 SIDE_BY_SIDE = 5
 NUM_PEOPLE, NUM_CONDITIONS = 5, 3
 UNITS = 20
-REFUSALS = {"INSUFFICIENT_BALANCE", "NOTHING_TO_REDEEM", "CHAIN_UNAVAILABLE", "NOT_APPROVED"}
+REJECTIONS = {"INSUFFICIENT_BALANCE", "NOTHING_TO_REDEEM", "CHAIN_UNAVAILABLE", "NOT_APPROVED"}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -33,12 +33,12 @@ def world(request, tmp_path_factory):
 
 
 class Day:
-    """A day, drawn from a seed.
+    """A randomised day.
 
     Args:
-        world: where it happens.
-        worker: has everything prepared.
-        seed: what is drawn.
+        world: the chain.
+        worker: prepares users and conditions.
+        seed: seed of the random numbers.
     """
 
     def __init__(self, world, worker, seed):
@@ -47,13 +47,13 @@ class Day:
         self.conditions = [world.condition(worker) for _ in range(NUM_CONDITIONS)]
         self.outcomes = {}
         self.has = Counter({(user.address, None): UNITS * UNIT for user in self.people})
-        """What people have: by address and token, and with None for the token, collateral."""
+        """Expected balances by address and token; None is collateral."""
         self.counted = Counter()
 
-    # ----- what is asked for -----------------------------------------------------------------
+    # ----- operations ------------------------------------------------------------------------
 
     def drawn(self):
-        """An operation, and what it adds to what people have if it is done."""
+        """Return a random operation and its expected changes of balances."""
         draw = self.random
         user, condition = draw.choice(self.people), draw.choice(self.conditions)
         kind = draw.choices(("faucet", "split", "merge", "redeem"), (1, 6, 6, 3))[0]
@@ -70,21 +70,21 @@ class Day:
         return make(user, condition, amount), change
 
     def hand_over(self):
-        """Somebody hands something to somebody else, while operations are under way."""
+        """Transfer funds between users while operations are pending."""
         giver, taker = self.random.sample(self.people, 2)
         condition = self.random.choice(self.conditions)
         token = self.random.choice((None, condition.yes, condition.no))
         held = self.amount(giver, token)
         amount = self.random.randint(0, held // 2)
-        give = giver.give_collateral if token is None else giver.give_token
+        give = giver.send_collateral if token is None else giver.send_token
         arguments = (taker.address, amount) if token is None else (taker.address, token, amount)
-        with contextlib.suppress(AssertionError):  # it was taken meanwhile
+        with contextlib.suppress(AssertionError):  # an operation took the funds first
             give(*arguments)
             self.has[giver.address, token] -= amount
             self.has[taker.address, token] += amount
 
     def amount(self, user, token):
-        """What the chain says that somebody has."""
+        """Return a balance from the chain."""
         if token is None:
             return self.world.ledger.collateral(user.address)
         return self.world.ledger.token(user.address, token)
@@ -92,7 +92,7 @@ class Day:
     # ----- a round ---------------------------------------------------------------------------
 
     def round(self):
-        """Have some operations done while things go wrong, and compare."""
+        """Run operations with faults, and compare balances."""
         asked = [(next(self.world.names), *self.drawn()) for _ in range(SIDE_BY_SIDE)]
         wrong, times = self.random.choice(list(WRONG)), self.random.randint(0, 6)
         is_killed = self.random.random() < 0.3
@@ -100,7 +100,7 @@ class Day:
             worker = stack.enter_context(self.world.worker(**QUICK))
             for name, body, _ in asked:
                 worker.start(name, body)
-            with self.world.proxy.goes_wrong(WRONG[wrong](None, times=times)):
+            with self.world.proxy.inject(WRONG[wrong](None, times=times)):
                 self.meanwhile(asked)
                 if is_killed:
                     worker.kill()
@@ -115,14 +115,14 @@ class Day:
         self.check()
 
     def meanwhile(self, asked):
-        """People do something themselves, unless that would make it unclear what is redeemed."""
+        """Transfer funds, unless a redemption depends on the balances."""
         if any(change is None for _, _, change in asked):
             return
         for _ in range(self.random.randrange(3)):
             self.hand_over()
 
     def take(self, end, body, change):
-        """Note what somebody was told."""
+        """Apply the reported end of an operation."""
         self.counted[type(end).__name__] += 1
         if type(end) is OperationDone:
             self.has.update(self.redeemed(body, end) if change is None else change)
@@ -130,10 +130,10 @@ class Day:
             assert end.undone, end
         else:
             assert type(end) is OperationRejected
-            assert end.code in REFUSALS | {"CONDITION_NOT_RESOLVED"}, end
+            assert end.code in REJECTIONS | {"CONDITION_NOT_RESOLVED"}, end
 
     def redeemed(self, body, end):
-        """What a redemption adds: the tokens are gone."""
+        """Return the changes of a redemption."""
         [condition] = [each for each in self.conditions if each.id == body.condition_id]
         change = {(body.user, None): int(answer_of(end)["amount"])}
         for token in (condition.yes, condition.no):
@@ -143,7 +143,7 @@ class Day:
         return change
 
     def sometimes_resolve(self, worker):
-        """A question finds its answer."""
+        """Resolve a condition at random."""
         condition = self.random.choice(self.conditions)
         if self.random.random() < 0.2 and condition.id not in self.outcomes:
             outcome = self.random.choice(("yes", "no"))
@@ -151,7 +151,7 @@ class Day:
             self.outcomes[condition.id] = outcome
 
     def check(self):
-        """Everybody has what he was told, and everything is backed."""
+        """Compare all balances and check that all tokens are backed."""
         tokens = [token for each in self.conditions for token in (each.yes, each.no)]
         for user in self.people:
             for token in (None, *tokens):
@@ -160,7 +160,7 @@ class Day:
 
 
 def live_through(world, seed, rounds):
-    """Go through a day, and give what people were told."""
+    """Run a day and return the number of operations by result."""
     with world.worker() as worker:
         day = Day(world, worker, seed)
     for _ in range(rounds):
@@ -170,6 +170,6 @@ def live_through(world, seed, rounds):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, DAYS + 1))
-def test_random_days_conserve(world, seed):
-    # Many are refused: amounts are drawn, and the node is away at times.
+def test_random_days_conserve_all_balances(world, seed):
+    # Many operations are rejected: amounts are random, and the node is often faulty.
     assert live_through(world, seed, ROUNDS)["OperationDone"] >= ROUNDS // 2

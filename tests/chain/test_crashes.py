@@ -1,8 +1,8 @@
-"""A chain worker dies anywhere in an operation; the next one brings it to its end, exactly once.
+"""The worker crashes at any point of an operation; the next worker completes it exactly once.
 
-In the long matrix each worker ends what the one before it left, is given something else to do,
-and dies at the next place; so every place costs one start of a process. ``CLOB_CHAIN_EVERY=1``
-goes through all places, a higher number through every so many of them.
+In the long matrix each worker completes the operations of the previous one, starts new ones, and
+crashes at the next failpoint, so each failpoint costs one process start. ``CLOB_CHAIN_EVERY=1``
+covers all failpoints, a higher number every n-th of them.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ DEPLOYMENT = (
     "approveCollateralTx",
 )
 TOGETHER = ("stablecoinTx", "approveCollateralTx")
-"""What is signed along with the step before it, so that where that was signed, this was, too."""
+"""Steps signed together with the previous step."""
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -45,12 +45,12 @@ def world(request, tmp_path_factory):
 
 
 class Round:
-    """Operations that are asked for together, of which one is to die.
+    """Concurrent operations, one of which crashes the worker.
 
     Args:
-        world: where they happen.
-        kinds: what they do.
-        stories: the same, prepared.
+        world: the chain.
+        kinds: kinds of the operations.
+        stories: the prepared operations.
     """
 
     def __init__(self, world, kinds, stories):
@@ -60,17 +60,17 @@ class Round:
         self._before = None
 
     def note(self):
-        """Note what there is before."""
+        """Record the balances before."""
         self._before = Before(self.world, self._stories)
 
     def begin(self, worker):
-        """Ask for all of them."""
+        """Start all operations."""
         self.note()
         for name, body in self.named:
             worker.start(name, body)
 
     def check(self, worker):
-        """Each of them comes to its end, once."""
+        """Check that each operation ended exactly once."""
         ends = [worker.do(name, body) for name, body in self.named]
         hashes = [hashes_of(answer_of(end)) for end in ends]
         assert [len(each) for each in hashes] == [len(STEPS[kind]) for kind in self.kinds]
@@ -83,7 +83,7 @@ class Round:
 
 
 def dies(world, named, place):
-    """Have operations begun, or gone on with, and say if the worker died where it was to."""
+    """Start or resume operations; return whether the worker crashed at its failpoint."""
     with world.starting(die=place) as worker, contextlib.suppress(WorkerDiedError):
         worker.ready()
         for name, body in named:
@@ -95,7 +95,7 @@ def dies(world, named, place):
 
 
 def in_turn(places):
-    """Order places so that two of a kind never follow each other."""
+    """Order failpoints so that no two consecutive ones are of the same kind."""
     left = {kind: list(each) for kind, each in places.items()}
     kind = None
     while any(left.values()):
@@ -104,19 +104,19 @@ def in_turn(places):
 
 
 def company_of(place, following):
-    """Give what is done together: two of the kind that dies, one more, none of the next kind."""
+    """Return kinds that run together: two of the crashing kind and one other."""
     kind, after = place.partition(":")[0], following.partition(":")[0]
     return [kind, kind, *[each for each in COMPANY if each not in (kind, after)][:1]]
 
 
 def go_through(world, planned):
-    """Have one worker after the other die, each with what the one before it left.
+    """Crash workers one after the other; each resumes the operations of the previous one.
 
     Args:
-        world: where it happens.
-        planned: where each dies, and what kinds of operations it has begun then.
+        world: the chain.
+        planned: failpoint and kinds of operations of each worker.
     """
-    # Prepared before anything dies, since that takes transactions and a worker of its own.
+    # Prepared before the first crash, because preparing needs transactions and a worker.
     stories = iter(Stock(world).take(*itertools.chain(*(kinds for _, kinds in planned))))
     rounds = [
         (place, Round(world, kinds, list(itertools.islice(stories, len(kinds)))))
@@ -134,25 +134,25 @@ def go_through(world, planned):
         left.check(worker)
 
 
-def test_an_operation_survives_a_death(world):
+def test_operation_survives_a_crash(world):
     go_through(world, [("merge:noTransferTx:after_insert", ["merge"])])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("point", POINTS)
-def test_two_settlements_survive_a_death_at_every_point(world, point):
+def test_settlements_survive_a_crash_at_every_point(world, point):
     go_through(world, [(f"settle:settleTx:{point}", ["settle", "settle", "merge"])])
 
 
 @pytest.mark.long
-def test_each_operation_alone_survives_a_death_anywhere(world):
-    half = KINDS.index(world.node.kind)  # the other half is for the other kind of node
+def test_single_operation_survives_a_crash_at_any_step(world):
+    half = KINDS.index(world.node.kind)  # the other kind of node covers the other half
     places = {kind: each[half::2] for kind, each in PLACES.items()}
     go_through(world, [(place, [place.partition(":")[0]]) for place in in_turn(places)])
 
 
 @pytest.mark.long
-def test_operations_side_by_side_survive_a_death_anywhere(world):
+def test_concurrent_operations_survive_a_crash_at_any_step(world):
     places = [*in_turn(PLACES), ""]
     assert len(places) == 1 + sum(map(len, PLACES.values()))
     planned = [(place, company_of(place, after)) for place, after in itertools.pairwise(places)]
@@ -160,7 +160,7 @@ def test_operations_side_by_side_survive_a_death_anywhere(world):
 
 
 @pytest.mark.long
-def test_an_operation_survives_a_death_at_every_point_there_is(world):
+def test_operation_survives_crashes_at_all_points_in_turn(world):
     asked = Round(world, ["merge"], Stock(world).take("merge"))
     asked.note()
     assert sum(dies(world, asked.named, place) for place in PLACES["merge"]) > 1
@@ -170,7 +170,7 @@ def test_an_operation_survives_a_death_at_every_point_there_is(world):
 
 @pytest.mark.long
 @pytest.mark.parametrize("turn", range(len(POINTS)))
-def test_the_contracts_are_deployed_once_although_workers_die(tmp_path, turn):
+def test_contracts_are_deployed_once_despite_crashes(tmp_path, turn):
     with running(start_devchain(tmp_path / "devchain")) as node:
         world = World(node, tmp_path / "chain")
         for number, step in enumerate(DEPLOYMENT):

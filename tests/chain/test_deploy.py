@@ -1,4 +1,4 @@
-"""``clob-server deploy``: the exchange lies on a chain of one's own, once, or it says why not."""
+"""``clob-server deploy`` deploys the exchange once, or reports why it cannot."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ from clob_server import cli
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
 from tests.chain.nodes import running, start_anvil, start_node
 from tests.chain.people import calldata, read
-from tests.chain.proxy import SEND, Fault, Refuse, Swallow, in_front_of
+from tests.chain.proxy import SEND, Fault, Reject, Swallow, in_front_of
 from tests.chain.settling_venues import SETTINGS, SettlingVenue
 from tests.chain.venues import Venue, wait_until
 from tests.chain.workers import DIED, working
@@ -28,7 +28,7 @@ PATIENCE_S = 60
 
 
 class Overhear(Fault):
-    """Nothing goes wrong; what is asked is written down."""
+    """Record the parameters of calls."""
 
     def __init__(self, method):
         super().__init__(method)
@@ -41,7 +41,7 @@ class Overhear(Fault):
 
 @pytest.fixture(scope="module", params=["devchain", "anvil"])
 def world(request, tmp_path_factory):
-    """A chain with the contracts, and no worker."""
+    """A chain with the contracts, without a worker."""
     folder = tmp_path_factory.mktemp("deploying")
     with running(start_node(request.param, folder / "devchain")) as node:
         world = World(node, folder / "chain")
@@ -52,14 +52,14 @@ def world(request, tmp_path_factory):
 
 @pytest.fixture
 def key_file(tmp_path):
-    """The key of somebody who is no operator yet."""
+    """Return the key file of an account that is not an operator yet."""
     path = tmp_path / "founder.key"
     path.write_text(FOUNDER.private_key)
     return path
 
 
 def deploying(world, folder, *options, die=None, contracts=True, url=None):
-    """Run the command to its end: in this process, unless it is to die."""
+    """Run the command, in this process unless it is to crash."""
     named = [
         *("--collateral", world.contracts.collateral),
         *("--conditional-tokens", world.contracts.conditional_tokens),
@@ -85,7 +85,7 @@ def deploying(world, folder, *options, die=None, contracts=True, url=None):
 
 
 def deployed(world, folder, *options, **more):
-    """Run the command, and give the address that it writes."""
+    """Run the command and return the address that it prints."""
     ran = deploying(world, folder, *options, **more)
     assert ran.returncode == 0, ran.stderr
     place = ran.stdout.strip()
@@ -93,8 +93,8 @@ def deployed(world, folder, *options, **more):
     return place
 
 
-def refusal(ran, code=1):
-    """What a run that came to nothing says."""
+def rejection(ran, code=1):
+    """Return the error message of a failed run."""
     assert (ran.returncode, ran.stdout) == (code, ""), ran
     line = ran.stderr.splitlines()[-1]
     assert line.startswith("clob-server: ")
@@ -102,14 +102,14 @@ def refusal(ran, code=1):
 
 
 def num_sent(world, address):
-    """How many transactions an account has in blocks."""
+    """Return the number of an account's transactions in blocks."""
     return int(world.node.ask("eth_getTransactionCount", address, "latest"), 16)
 
 
-# ----- what comes of it ----------------------------------------------------------------------
+# ----- success -------------------------------------------------------------------------------
 
 
-def test_it_is_as_it_was_asked_for_and_deployed_once(world, tmp_path, key_file):
+def test_exchange_is_deployed_once_with_the_options(world, tmp_path, key_file):
     before = num_sent(world, FOUNDER.address)
     options = ("--operator-key-file", key_file, "--owner", COLD.lower(), "--eip712-name", "mine")
     place = deployed(world, tmp_path, *options)
@@ -122,18 +122,18 @@ def test_it_is_as_it_was_asked_for_and_deployed_once(world, tmp_path, key_file):
     ):
         assert read(world.node, place, f"{name}()", kind="address") == wanted.lower()
     asked = {"to": place, "data": f"0x{calldata('eip712Domain()').hex()}"}
-    told = decode(DOMAIN, bytes.fromhex(world.node.ask("eth_call", asked, "latest")[2:]))
-    assert told[1:5] == ("mine", "1", 31337, place.lower())
+    result = decode(DOMAIN, bytes.fromhex(world.node.ask("eth_call", asked, "latest")[2:]))
+    assert result[1:5] == ("mine", "1", 31337, place.lower())
     assert deployed(world, tmp_path, *options) == place
     assert num_sent(world, FOUNDER.address) == before + 1
-    # Something else is another exchange.
+    # Other options deploy another exchange.
     assert deployed(world, tmp_path, *options[:4]) != place
 
 
 @pytest.mark.parametrize(
     "point", ["before_insert", "after_insert", "after_broadcast", "after_receipt"]
 )
-def test_whoever_is_interrupted_goes_on(world, tmp_path, key_file, point):
+def test_interrupted_deployment_is_resumed(world, tmp_path, key_file, point):
     before = num_sent(world, FOUNDER.address)
     options = ("--operator-key-file", key_file)
     died = deploying(world, tmp_path, *options, die=f"found:exchangeTx:{point}")
@@ -143,64 +143,64 @@ def test_whoever_is_interrupted_goes_on(world, tmp_path, key_file, point):
 
 
 @pytest.mark.parametrize("make", [
-    lambda: Swallow(times=1), lambda: Refuse(-32000, "try again", SEND, times=1)
+    lambda: Swallow(times=1), lambda: Reject(-32000, "try again", SEND, times=1)
 ])  # fmt: skip
-def test_it_is_sent_until_it_is_there(world, tmp_path, key_file, make):
+def test_deployment_is_sent_until_it_succeeds(world, tmp_path, key_file, make):
     before = num_sent(world, FOUNDER.address)
-    with in_front_of(world.node) as proxy, proxy.goes_wrong(make()) as fault:
+    with in_front_of(world.node) as proxy, proxy.inject(make()) as fault:
         place = deployed(world, tmp_path, "--operator-key-file", key_file, url=proxy.url)
         assert (fault.hits, proxy.calls.count(SEND)) == (1, 2)
     assert place == create_address(FOUNDER.address, before)
 
 
-# ----- what is refused -----------------------------------------------------------------------
+# ----- errors --------------------------------------------------------------------------------
 
 
-def test_what_could_not_settle_is_refused_and_nothing_is_sent(world, tmp_path, key_file):
+def test_unusable_deployment_is_rejected_without_a_transaction(world, tmp_path, key_file):
     before = num_sent(world, FOUNDER.address)
     options = ("--operator-key-file", key_file)
     nobody = f"0x{'0' * 40}"
-    told = refusal(deploying(world, tmp_path, *options, "--owner", nobody))
-    assert told == "INVALID_ADDRESS: the zero address cannot own the exchange"
+    result = rejection(deploying(world, tmp_path, *options, "--owner", nobody))
+    assert result == "INVALID_ADDRESS: the zero address cannot own the exchange"
     named = ("--collateral", ELSEWHERE, "--conditional-tokens", world.contracts.conditional_tokens)
-    told = refusal(deploying(world, tmp_path, *options, *named, contracts=False))
-    assert told == f"CHAIN_UNAVAILABLE: there is no contract at {ELSEWHERE}"
+    result = rejection(deploying(world, tmp_path, *options, *named, contracts=False))
+    assert result == f"CHAIN_UNAVAILABLE: there is no contract at {ELSEWHERE}"
     (tmp_path / "poor.key").write_text("12" * 32)
     poor = ("--operator-key-file", tmp_path / "poor.key")
-    told = refusal(deploying(world, tmp_path / "poor", *poor))
-    assert told.startswith("OPERATOR_OUT_OF_GAS: ")
+    result = rejection(deploying(world, tmp_path / "poor", *poor))
+    assert result.startswith("OPERATOR_OUT_OF_GAS: ")
     assert num_sent(world, FOUNDER.address) == before
 
 
-def test_what_cannot_be_begun_says_why(world, tmp_path, key_file):
-    told = refusal(deploying(world, tmp_path, contracts=False), 2)
-    assert told.endswith("missing: --collateral, --conditional-tokens")
-    told = refusal(deploying(world, tmp_path, url="embedded"), 2)
-    assert told.startswith("--chain must be the http or https address of a node")
-    told = refusal(deploying(world, tmp_path, "--owner", "me"), 2)
-    assert told == "--owner must be 0x and 40 hex digits, not 'me'"
-    told = refusal(deploying(world, tmp_path, "--chain-id", 137), 2)
-    assert "--operator-key-file" in told
-    told = refusal(deploying(world, tmp_path, "--environment", "production"), 2)
-    assert "--operator-key-file" in told
+def test_invalid_options_are_rejected(world, tmp_path, key_file):
+    result = rejection(deploying(world, tmp_path, contracts=False), 2)
+    assert result.endswith("missing: --collateral, --conditional-tokens")
+    result = rejection(deploying(world, tmp_path, url="embedded"), 2)
+    assert result.startswith("--chain must be the http or https URL of a node")
+    result = rejection(deploying(world, tmp_path, "--owner", "me"), 2)
+    assert result == "--owner must be 0x and 40 hex digits; got 'me'"
+    result = rejection(deploying(world, tmp_path, "--chain-id", 137), 2)
+    assert "--operator-key-file" in result
+    result = rejection(deploying(world, tmp_path, "--environment", "production"), 2)
+    assert "--operator-key-file" in result
     options = ("--chain-id", 137, "--operator-key-file", key_file)
-    told = refusal(deploying(world, tmp_path / "137", *options))
-    assert told.startswith("CHAIN_UNAVAILABLE: the node at ")
-    assert told.endswith(" is of chain 31337, not 137")
-    told = refusal(deploying(world, tmp_path, url="http://127.0.0.1:1"))
-    assert told.startswith("CHAIN_UNAVAILABLE: ")
+    result = rejection(deploying(world, tmp_path / "137", *options))
+    assert result.startswith("CHAIN_UNAVAILABLE: the node at ")
+    assert result.endswith(" is on chain 31337; expected chain 137")
+    result = rejection(deploying(world, tmp_path, url="http://127.0.0.1:1"))
+    assert result.startswith("CHAIN_UNAVAILABLE: ")
 
 
-def test_no_server_may_have_the_folder(world, tmp_path):
+def test_folder_of_a_running_server_is_rejected(world, tmp_path):
     with working(tmp_path / "chain", world.url) as worker:
         worker.ready()
-        assert "another process has the outbox" in refusal(deploying(world, tmp_path), 2)
+        assert "another process uses the outbox" in rejection(deploying(world, tmp_path), 2)
 
 
-# ----- a server with it ----------------------------------------------------------------------
+# ----- a server with the deployed exchange ----------------------------------------------------
 
 
-def test_trades_settle_through_it(tmp_path):
+def test_trades_settle_through_the_deployed_exchange(tmp_path):
     with running(start_anvil()) as node:
         own = SETTINGS | {"chain": node.url}
         with live_server(tmp_path, verifying_contract=ELSEWHERE, **own) as live:
@@ -212,21 +212,21 @@ def test_trades_settle_through_it(tmp_path):
         own |= {"verifying_contract": place, "chain_from_block": block}
         with (
             in_front_of(node) as proxy,
-            proxy.goes_wrong(Overhear("eth_getLogs")) as overheard,
+            proxy.inject(Overhear("eth_getLogs")) as overheard,
             live_server(tmp_path, **own | {"chain": proxy.url}) as live,
         ):
-            venue = SettlingVenue(live, node.url).found()
+            venue = SettlingVenue(live, node.url).set_up()
             assert venue.chain()["exchange"] == place
             venue.trade(venue.trader(), venue.trader())
             venue.until_settled()
-            ((settlement, tx),) = venue.fates().values()
+            ((settlement, tx),) = venue.settlements_by_id().values()
             assert (settlement, venue.quiet()["difference"]) == ("settled", 0)
             assert venue.ask("eth_getTransactionReceipt", tx)["to"] == place.lower()
             assert min(int(each["fromBlock"], 16) for (each,) in overheard.params) == block
             assert live.stop() == 0
 
 
-def test_a_server_of_production_uses_it(tmp_path):
+def test_production_server_uses_the_deployed_exchange(tmp_path):
     key = tmp_path / "operator.key"
     key.write_text(OPERATOR.private_key)
     with running(start_anvil("--chain-id", "137")) as node:

@@ -1,4 +1,4 @@
-"""The day of a new user, over HTTP and JSON-RPC alone, with balances read from the chain."""
+"""A complete day of a new user over HTTP and JSON-RPC, with balances read from the chain."""
 
 import pytest
 from eth_utils import keccak
@@ -27,7 +27,7 @@ def venue(request, tmp_path):
 
 
 class Accounts:
-    """What people have of everything, in tokens."""
+    """Balances of users, in tokens."""
 
     def __init__(self, venue, market, *people):
         self.ledger, self.people = venue.ledger, people
@@ -35,7 +35,7 @@ class Accounts:
         self.tokens = [int(market[f"{name}TokenId"]) for name in ("yes", "no")]
 
     def check(self, *wanted):
-        """Compare; for each of them collateral, YES and NO. The operator must have nothing."""
+        """Compare collateral, YES and NO of each user; the operator must have nothing."""
         found = [self.of(user.address) for user in self.people]
         assert found == [tuple(amount * UNIT for amount in each) for each in wanted]
         assert self.of(self.operator) == (0, 0, 0)
@@ -43,27 +43,27 @@ class Accounts:
         assert supplies == [sum(each[side] for each in found) for side in (1, 2)]
 
     def of(self, address):
-        """Collateral, YES and NO of somebody, in wei."""
+        """Return collateral, YES and NO of an address, in wei."""
         held = (self.ledger.token(address, token) for token in self.tokens)
         return (self.ledger.collateral(address), *held)
 
 
 def check_happened(venue, answer, count):
-    """So many transactions are in blocks, and did what they were to."""
+    """Check that an answer names this many successful transactions."""
     hashes = hashes_of(answer)
     assert len(set(hashes)) == count
     for hashed in hashes:
         assert venue.ask("eth_getTransactionReceipt", hashed)["status"] == "0x1"
 
 
-def test_the_day_of_a_new_user(venue):
+def test_faucet_split_trade_merge_and_redeem(venue):
     market = venue.open_market("rain", "Will it rain tomorrow?")
     ada, bob = venue.user(ADA), venue.user(BOB)
     accounts = Accounts(venue, market, ada, bob)
     is_embedded = venue.chain()["rpcUrl"] is not None
-    if not is_embedded:  # nobody gives gas away there
-        venue.give_gas(ada.address)
-        venue.give_gas(bob.address)
+    if not is_embedded:  # the faucet sends no ether there
+        venue.send_gas(ada.address)
+        venue.send_gas(bob.address)
     for user in (ada, bob):
         answer = venue.faucet(user)
         check_happened(venue, answer, 3 if is_embedded else 2)
@@ -84,8 +84,8 @@ def test_the_day_of_a_new_user(venue):
     assert shown["filledTokens"] == str(10 * UNIT)
     accounts.check((40, 60, 60), (100, 0, 0))
 
-    ada.give_token(bob.address, int(market["yesTokenId"]), 10 * UNIT)
-    bob.give_collateral(ada.address, 4 * UNIT)
+    ada.send_token(bob.address, int(market["yesTokenId"]), 10 * UNIT)
+    bob.send_collateral(ada.address, 4 * UNIT)
     accounts.check((44, 50, 60), (96, 10, 0))
 
     check_happened(venue, venue.convert("merge", ada, market, 30 * UNIT), 4)
@@ -110,7 +110,7 @@ def test_the_day_of_a_new_user(venue):
 
 
 def check_metrics(venue):
-    """What an operator watches says the same."""
+    """Check the metrics."""
     text = venue.http.get("/metrics").text
     for kind, count in {"faucet": 2, "split": 1, "merge": 1, "redeem": 2}.items():
         assert f'clob_operations_total{{kind="{kind}",outcome="done"}} {count}.0' in text

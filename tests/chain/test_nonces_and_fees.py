@@ -1,10 +1,10 @@
-"""One key that others use too, fees that rise, and money for gas that runs out."""
+"""An operator key that others use too, rising fees, and an operator without gas."""
 
 import pytest
 
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR
 from clob_server.chain.messages import OperationDone, OperationRejected
-from tests.chain.mishaps import calls_of_merge
+from tests.chain.failures import calls_of_merge
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.people import TIP_WEI, Person
 from tests.chain.proxy import SEND, Insist, Meanwhile, Since, Swallow, fields_of, in_front_of
@@ -20,7 +20,7 @@ DUST = ACCOUNTS[3].address
 
 
 def made_world(node, proxy, folder):
-    """A world behind a proxy."""
+    """Return a world behind a proxy."""
     world = World(node, folder, proxy.url)
     world.proxy = proxy
     return world
@@ -45,7 +45,7 @@ def stock(world):
 
 @pytest.fixture
 def anvil_world(anvil, tmp_path):
-    """Of a node that can be told when to mine."""
+    """A world on anvil, which mines on request."""
     with in_front_of(anvil) as proxy:
         world = made_world(anvil, proxy, tmp_path)
         yield world
@@ -53,7 +53,7 @@ def anvil_world(anvil, tmp_path):
 
 
 def send_as_operator(world, to=DUST, value=1, **more):
-    """Use the key of the operator, as another server with the same key would."""
+    """Send a transaction with the operator's key, as another server would."""
     return Person(world.node, OPERATOR.private_key).send(to, value=value, **more)
 
 
@@ -61,7 +61,7 @@ def send_as_operator(world, to=DUST, value=1, **more):
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_a_nonce_that_somebody_else_used_is_not_a_step_lost(world, stock, step):
+def test_step_is_signed_again_if_its_nonce_was_used(world, stock, step):
     [story] = stock.take("merge")
     before = Before(world, [story])
     fault = Meanwhile(
@@ -72,15 +72,15 @@ def test_a_nonce_that_somebody_else_used_is_not_a_step_lost(world, stock, step):
     )
     with world.worker(**QUICK) as worker:
         num_foreign = worker.last_state().num_foreign
-        with world.proxy.goes_wrong(fault):
-            told = worker.do(next(world.names), story.body)
-        hashes = hashes_of(answer_of(told))
+        with world.proxy.inject(fault):
+            result = worker.do(next(world.names), story.body)
+        hashes = hashes_of(answer_of(result))
         before.check_happened(len(hashes) + 1)
         world.check_happened(hashes)
         worker.state(lambda state: state.num_foreign == num_foreign + 1)
 
 
-def test_the_key_may_be_used_while_nothing_is_under_way(world, stock):
+def test_key_can_be_used_elsewhere_between_operations(world, stock):
     [story] = stock.take("merge")
     with world.worker(**QUICK) as worker:
         send_as_operator(world)
@@ -88,7 +88,7 @@ def test_the_key_may_be_used_while_nothing_is_under_way(world, stock):
         before.check_done("merge", worker.do(next(world.names), story.body))
 
 
-def test_two_workers_with_one_key_do_everything_once(world, stock):
+def test_two_workers_with_one_key_run_each_operation_once(world, stock):
     stories = stock.take(*["merge"] * 2 * SIDE_BY_SIDE)
     named = [(next(world.names), story) for story in stories]
     before = Before(world, stories)
@@ -105,11 +105,11 @@ def test_two_workers_with_one_key_do_everything_once(world, stock):
     world.check_happened(hashes)
 
 
-# ----- money for gas -------------------------------------------------------------------------
+# ----- gas balance ---------------------------------------------------------------------------
 
 
 def give_everything_away(world):
-    """Leave the operator hardly anything; gives how much went."""
+    """Transfer nearly all ether of the operator away; return the amount."""
     block = world.node.ask("eth_getBlockByNumber", "latest", False)
     most = SIMPLE_GAS * (4 * int(block["baseFeePerGas"], 16) + TIP_WEI)
     value = world.ledger.ether(world.operator) - most
@@ -117,23 +117,23 @@ def give_everything_away(world):
     return value
 
 
-def test_an_operator_without_gas_begins_nothing_until_there_is_some(world, stock):
+def test_operator_without_gas_rejects_operations_until_funded(world, stock):
     [story] = stock.take("merge")
     value, name = give_everything_away(world), next(world.names)
     before = Before(world, [story])
     with world.worker(**QUICK) as worker:
-        told = worker.do(name, story.body)
-        assert type(told) is OperationRejected
-        assert (told.code, world.operator in told.detail) == ("OPERATOR_OUT_OF_GAS", True)
+        result = worker.do(name, story.body)
+        assert type(result) is OperationRejected
+        assert (result.code, world.operator in result.detail) == ("OPERATOR_OUT_OF_GAS", True)
         worker.state(lambda state: state.out_of_gas)
         world.friend.send(world.operator, value=value)
-        worker.state(lambda state: state.reachable and not state.out_of_gas, len(worker.heard))
+        worker.state(lambda state: state.reachable and not state.out_of_gas, len(worker.messages))
         since = worker.start(name, story.body)
         before.check_done("merge", worker.end(name, since))
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_an_operation_under_way_waits_for_gas(world, stock, step):
+def test_pending_operation_waits_for_gas(world, stock, step):
     [story] = stock.take("merge")
     before, given = Before(world, [story]), []
     fault = Meanwhile(
@@ -143,7 +143,7 @@ def test_an_operation_under_way_waits_for_gas(world, stock, step):
         times=1,
     )
     with world.worker(**QUICK) as worker:
-        with world.proxy.goes_wrong(fault):
+        with world.proxy.inject(fault):
             name = next(world.names)
             since = worker.start(name, story.body)
             worker.state(lambda state: state.out_of_gas, since)
@@ -157,15 +157,15 @@ def test_an_operation_under_way_waits_for_gas(world, stock, step):
 
 
 def merge_on(world):
-    """Prepare a merge, and what was before it."""
+    """Prepare a merge; return story, balances before it, and name."""
     [story] = Stock(world, 1).take("merge")
     return story, Before(world, [story]), next(world.names)
 
 
-def test_a_transaction_that_waits_is_offered_for_more_than_a_node_insists_on(anvil_world):
+def test_pending_transaction_is_bumped_by_more_than_the_node_requires(anvil_world):
     world = anvil_world
     story, before, name = merge_on(world)
-    with world.worker(**QUICK) as worker, world.proxy.goes_wrong(Insist(10)) as fault:
+    with world.worker(**QUICK) as worker, world.proxy.inject(Insist(10)) as fault:
         world.node.ask("evm_setAutomine", False)
         since = worker.start(name, story.body)
         worker.state(lambda state: state.num_bumped >= 4, since)
@@ -173,16 +173,16 @@ def test_a_transaction_that_waits_is_offered_for_more_than_a_node_insists_on(anv
         world.node.ask("evm_mine")
         before.check_done("merge", worker.end(name, since))
     assert fault.raised
-    assert not fault.refused
+    assert not fault.rejected
 
 
-def test_a_first_offer_counts_although_a_higher_one_was_made(anvil_world):
+def test_first_transaction_counts_after_a_fee_bump(anvil_world):
     world = anvil_world
     story, before, name = merge_on(world)
     first = calls_of_merge(world, story)[0]
     with world.worker(**QUICK) as worker:
         world.node.ask("evm_setAutomine", False)
-        with world.proxy.goes_wrong(Since(first, Swallow(calldata=first))):
+        with world.proxy.inject(Since(first, Swallow(calldata=first))):
             since = worker.start(name, story.body)
             worker.state(lambda state: state.num_bumped >= 1, since)
             world.node.ask("evm_setAutomine", True)
@@ -194,7 +194,7 @@ def test_a_first_offer_counts_although_a_higher_one_was_made(anvil_world):
         assert answer_of(worker.do(name, story.body))["yesTransferTx"] == step.hashes[0]
 
 
-def test_fees_follow_a_network_that_gets_dearer(anvil_world):
+def test_fees_follow_a_rising_base_fee(anvil_world):
     world = anvil_world
     story, before, name = merge_on(world)
     dear = 40 * TIP_WEI
@@ -205,12 +205,12 @@ def test_fees_follow_a_network_that_gets_dearer(anvil_world):
             world.node.ask("evm_mine")
 
         calldata = calls_of_merge(world, story)[2]
-        with world.proxy.goes_wrong(Meanwhile(get_dear, SEND, calldata=calldata, times=1)):
+        with world.proxy.inject(Meanwhile(get_dear, SEND, calldata=calldata, times=1)):
             before.check_done("merge", worker.do(name, story.body))
         assert worker.state(lambda state: state.num_bumped).num_bumped >= 1
 
 
-def test_no_fee_goes_beyond_the_limit(anvil_world):
+def test_fees_do_not_exceed_the_limit(anvil_world):
     world = anvil_world
     story, before, name = merge_on(world)
     limit = 4 * TIP_WEI
@@ -219,7 +219,7 @@ def test_no_fee_goes_beyond_the_limit(anvil_world):
     keep.answer = lambda call, forward: sent.append(call["params"][0]) or forward(call)
     with world.worker(fee_max_wei=str(limit), **QUICK) as worker:
         world.node.ask("evm_setAutomine", False)
-        with world.proxy.goes_wrong(keep):
+        with world.proxy.inject(keep):
             since = worker.start(name, story.body)
             worker.state(lambda state: state.num_bumped >= 2, since)
             world.node.ask("evm_setAutomine", True)
@@ -228,10 +228,10 @@ def test_no_fee_goes_beyond_the_limit(anvil_world):
     assert max(max(fields_of(bytes.fromhex(raw[2:]))[1]) for raw in sent) <= limit
 
 
-# ----- blocks that are no more ---------------------------------------------------------------
+# ----- reorganisations -----------------------------------------------------------------------
 
 
-def test_what_a_reorganisation_took_out_is_sent_again(anvil_world):
+def test_transactions_removed_by_a_reorganisation_are_sent_again(anvil_world):
     world = anvil_world
     story, before, name = merge_on(world)
     with world.worker(confirmations=3, **QUICK) as worker:
@@ -240,17 +240,19 @@ def test_what_a_reorganisation_took_out_is_sent_again(anvil_world):
             assert worker.process.poll() is None
         world.node.ask("anvil_reorg", 2, [])
         assert world.num_sent() == before.num_sent
-        told = mining(world, worker, name, since)
-        before.check_done("merge", told)
+        result = mining(world, worker, name, since)
+        before.check_done("merge", result)
         worker.state(lambda state: state.num_rebroadcast > 0)
 
 
 def mining(world, worker, name, since):
-    """Mine blocks until an operation is at its end, and give that."""
+    """Mine blocks until an operation ends; return its end."""
     while True:
         world.node.ask("evm_mine")
         ends = [
-            told for told in worker.heard[since:] if type(told) is OperationDone and told.id == name
+            result
+            for result in worker.messages[since:]
+            if type(result) is OperationDone and result.id == name
         ]
         if ends:
             return ends[0]

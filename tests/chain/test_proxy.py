@@ -1,4 +1,4 @@
-"""The proxy goes wrong as it is told, and passes on everything else."""
+"""The proxy injects the configured faults and forwards everything else."""
 
 import httpx
 import pytest
@@ -15,7 +15,7 @@ from tests.chain.proxy import (
     Insist,
     Meanwhile,
     Raw,
-    Refuse,
+    Reject,
     Result,
     Swallow,
     WrongId,
@@ -28,7 +28,7 @@ KEY = ACCOUNTS[3].private_key
 
 
 class Through:
-    """A node as it is seen through a proxy."""
+    """A node behind a proxy."""
 
     def __init__(self, http, url):
         self.http, self.url = http, url
@@ -49,7 +49,7 @@ def through(proxy):
         yield Through(http, proxy.url)
 
 
-def test_what_does_not_go_wrong_is_passed_on_in_batches_too(proxy, through):
+def test_unaffected_calls_are_forwarded_also_in_batches(proxy, through):
     assert through.ask("eth_chainId") == "0x7a69"
     asked = [
         {"jsonrpc": "2.0", "id": number, "method": method, "params": []}
@@ -60,31 +60,31 @@ def test_what_does_not_go_wrong_is_passed_on_in_batches_too(proxy, through):
     assert proxy.calls == ["eth_chainId", "eth_chainId", "eth_blockNumber"]
 
 
-def test_a_dropped_call_is_not_heard_and_a_dropped_answer_is(proxy, through):
-    with proxy.goes_wrong(Drop("evm_mine")), pytest.raises(httpx.TransportError):
+def test_dropped_call_is_not_forwarded_and_dropped_answer_is(proxy, through):
+    with proxy.inject(Drop("evm_mine")), pytest.raises(httpx.TransportError):
         through.ask("evm_mine")
     assert through.ask("eth_blockNumber") == "0x0"
-    with proxy.goes_wrong(DropAnswer("evm_mine")), pytest.raises(httpx.TransportError):
+    with proxy.inject(DropAnswer("evm_mine")), pytest.raises(httpx.TransportError):
         through.ask("evm_mine")
     assert through.ask("eth_blockNumber") == "0x1"
 
 
-def test_a_slow_answer_is_an_answer(proxy, through):
-    with proxy.goes_wrong(Delay(0.2)), pytest.raises(httpx.ReadTimeout):
+def test_delayed_call_is_answered(proxy, through):
+    with proxy.inject(Delay(0.2)), pytest.raises(httpx.ReadTimeout):
         through.http.post(proxy.url, json={"id": 1, "method": "eth_chainId"}, timeout=0.05)
     assert through.ask("eth_chainId") == "0x7a69"
 
 
-def test_nonsense_is_answered_as_it_is_given(proxy, through):
-    with proxy.goes_wrong(Raw(500, b"oops")):
+def test_raw_and_wrong_id_responses(proxy, through):
+    with proxy.inject(Raw(500, b"oops")):
         answer = through.http.post(proxy.url, json={"id": 1, "method": "eth_chainId"})
     assert (answer.status_code, answer.text) == (500, "oops")
-    with proxy.goes_wrong(WrongId("eth_chainId")), pytest.raises(AssertionError):
+    with proxy.inject(WrongId("eth_chainId")), pytest.raises(AssertionError):
         through.ask("eth_chainId")
 
 
-def test_a_fault_is_over_after_so_many_times(proxy, through):
-    with proxy.goes_wrong(Refuse(-32000, "no", "eth_chainId", times=2)) as fault:
+def test_fault_ends_after_its_number_of_calls(proxy, through):
+    with proxy.inject(Reject(-32000, "no", "eth_chainId", times=2)) as fault:
         for _ in range(2):
             with pytest.raises(NodeError, match="no"):
                 through.ask("eth_chainId")
@@ -92,29 +92,29 @@ def test_a_fault_is_over_after_so_many_times(proxy, through):
     assert fault.hits == 2
 
 
-def test_a_swallowed_transaction_has_its_hash_and_nothing_else(proxy, through):
+def test_swallowed_transaction_returns_its_hash_only(proxy, through):
     raw = Person(through, KEY).sign(BOB, value=1)
-    with proxy.goes_wrong(Swallow()):
+    with proxy.inject(Swallow()):
         hashed = through.ask(SEND, raw)
     assert through.ask(RECEIPT, hashed) is None
     assert through.ask(SEND, raw) == hashed
     assert receipt_of(through, hashed)["status"] == "0x1"
-    with proxy.goes_wrong(Result(None, RECEIPT)):
+    with proxy.inject(Result(None, RECEIPT)):
         assert through.ask(RECEIPT, hashed) is None
 
 
-def test_an_error_may_hide_that_a_transaction_was_taken(proxy, through):
+def test_error_with_forwarding_accepts_the_transaction(proxy, through):
     raw = Person(through, KEY).sign(BOB, value=1)
-    refusal = Refuse(-32000, "nonce too low", SEND, forwards=True)
-    with proxy.goes_wrong(refusal), pytest.raises(NodeError, match="nonce too low"):
+    rejection = Reject(-32000, "nonce too low", SEND, forwards=True)
+    with proxy.inject(rejection), pytest.raises(NodeError, match="nonce too low"):
         through.ask(SEND, raw)
     assert through.ask("eth_getTransactionCount", ADA, "pending") == "0x1"
 
 
-def test_a_fault_can_be_about_one_kind_of_transaction(proxy, through):
+def test_fault_can_select_transactions_by_calldata(proxy, through):
     ada = Person(through, KEY)
     done = []
-    with proxy.goes_wrong(Meanwhile(lambda: done.append(1), calldata=b"\x01\x02")) as fault:
+    with proxy.inject(Meanwhile(lambda: done.append(1), calldata=b"\x01\x02")) as fault:
         ada.send(BOB, b"\x01")
         assert not done
         ada.send(BOB, b"\x01\x02\x03")
@@ -122,14 +122,14 @@ def test_a_fault_can_be_about_one_kind_of_transaction(proxy, through):
     assert calldata_of({"method": SEND, "params": [ada.sign(BOB, b"\x07")]}) == b"\x07"
 
 
-def test_a_replacement_must_offer_enough(proxy, through, anvil):
+def test_underpriced_replacement_is_rejected(proxy, through, anvil):
     anvil.ask("evm_setAutomine", False)
     ada = Person(through, KEY)
     raw = ada.sign(BOB, value=1, nonce=0)
-    with proxy.goes_wrong(Insist(10)) as fault:
+    with proxy.inject(Insist(10)) as fault:
         hashed = through.ask(SEND, raw)
         through.ask("anvil_dropTransaction", hashed)
         assert through.ask(SEND, raw) == hashed
         with pytest.raises(NodeError, match="underpriced"):
             through.ask(SEND, ada.sign(BOB, value=2, nonce=0))
-    assert (fault.refused, fault.raised) == ([0], [])
+    assert (fault.rejected, fault.raised) == ([0], [])

@@ -1,6 +1,6 @@
-"""A server that is killed while operations are under way: each of them happens once.
+"""A server is killed while operations are pending: each of them happens once.
 
-``CLOB_CHAIN_LIVES`` is how many servers there are, one after the other.
+``CLOB_CHAIN_LIVES`` is the number of server processes.
 """
 
 import os
@@ -13,7 +13,7 @@ from eth_utils import keccak
 
 from tests.chain.nodes import running, start_anvil
 from tests.chain.people import UNIT
-from tests.chain.test_server_edges import ask
+from tests.chain.test_server_faults import ask
 from tests.chain.venues import Venue, conversion
 from tests.chain.worlds import hashes_of
 from tests.server.live import live_server
@@ -26,12 +26,12 @@ KINDS = ("faucet", "split", "merge", "faucet")
 
 
 class Round:
-    """What somebody asks for all at once, just before the server dies."""
+    """Concurrent requests of a user just before the server is killed."""
 
     def __init__(self, venue, number):
         self.venue, self.market = venue, venue.market
         self.user = user = venue.user(f"0x{keccak(text=f'user {number}').hex()}")
-        venue.give_gas(user.address)
+        venue.send_gas(user.address)
         venue.faucet(user)
         user.approve_collateral()
         user.approve_tokens()
@@ -44,7 +44,7 @@ class Round:
         ]
 
     def begin(self):
-        """Ask for everything."""
+        """Send all requests."""
         url = self.venue.live.url
         self.threads = [
             threading.Thread(target=ask, args=(url, *each), daemon=True) for each in self.asked
@@ -53,7 +53,7 @@ class Round:
             thread.start()
 
     def check(self, venue):
-        """Everything comes to its end, once."""
+        """Check that every request had its effect once."""
         for thread in self.threads:
             thread.join()
         done = [venue.done(f"/api/gasless/{kind}", body, key) for kind, body, key in self.asked]
@@ -69,15 +69,15 @@ class Round:
         self.check_allowance(venue)
 
     def check_allowance(self, venue):
-        """300 of 500 are used up: neither more nor less."""
+        """Check that 300 of 500 faucet units are used."""
         for _ in range(2):
             venue.faucet(self.user)
-        refused = venue.post("/api/gasless/faucet", {"user": self.user.address})
-        assert refused.json()["code"] == "FAUCET_LIMIT"
+        rejected = venue.post("/api/gasless/faucet", {"user": self.user.address})
+        assert rejected.json()["code"] == "FAUCET_LIMIT"
 
 
 def killed_again_and_again(folder, chain, url, count):
-    """Go through so many lives of a server, each of which ends by a kill."""
+    """Run several servers in turn, each of which is killed."""
     last = None
     for number in range(count):
         with live_server(folder, chain=chain, **SETTINGS) as live:
@@ -89,7 +89,7 @@ def killed_again_and_again(folder, chain, url, count):
             venue.market = live.http.get("/api/markets/rain").json()
             last = Round(venue, number)
             last.begin()
-            time.sleep(random.Random(number).uniform(0, LONGEST_S))  # anywhere on its way
+            time.sleep(random.Random(number).uniform(0, LONGEST_S))  # at a random stage
             live.kill()
     with live_server(folder, chain=chain, **SETTINGS) as live:
         venue = Venue(live, url)
@@ -99,7 +99,7 @@ def killed_again_and_again(folder, chain, url, count):
 
 @pytest.mark.long
 @pytest.mark.parametrize("chain", ["embedded", "anvil"])
-def test_a_server_that_is_killed_again_and_again_does_everything_once(tmp_path, chain):
+def test_repeatedly_killed_server_runs_each_operation_once(tmp_path, chain):
     if chain == "embedded":
         killed_again_and_again(tmp_path, chain, None, LIVES)
         return

@@ -1,6 +1,6 @@
-"""What makers allow on the chain, as they live it: it counts once it is there, and no more after.
+"""Permissions set and revoked on the chain take effect on the server.
 
-A delegate signs, somebody trades without a signature, a wallet pays and is paid for another.
+Covers delegates, unsigned orders, and wallets that pay or are paid for a maker.
 """
 
 import pytest
@@ -22,12 +22,12 @@ ORDER = (
 def venue(tmp_path_factory):
     folder = tmp_path_factory.mktemp("permits")
     with live_server(folder, chain="embedded", **SETTINGS) as live:
-        yield SettlingVenue(live).found()
+        yield SettlingVenue(live).set_up()
 
 
 @pytest.fixture(scope="module")
 def other(venue):
-    """Who is there to trade with."""
+    """A trader to trade with."""
     return venue.trader(50)
 
 
@@ -37,7 +37,7 @@ def at_exchange(venue, user, signature, *arguments):
 
 
 def gasless(venue, user, side, price=50, wallet=None):
-    """Place an order of one token that nobody signed, and give the answer of HTTP."""
+    """Place an unsigned order of one token and return the HTTP response."""
     body = {
         "maker": user.address,
         "marketId": "rain",
@@ -50,7 +50,7 @@ def gasless(venue, user, side, price=50, wallet=None):
 
 
 def until(answer, code):
-    """Ask until an answer has a code, or none where it is to be taken; give the last one."""
+    """Repeat a request until it is rejected with a code, or accepted for None; return it."""
     found = []
 
     def comes():
@@ -61,7 +61,7 @@ def until(answer, code):
     return found[-1]
 
 
-def test_a_delegate_signs_while_the_contract_says_so(venue, other):
+def test_delegate_signs_until_revoked(venue, other):
     maker, delegate = venue.trader(), venue.trader(0, allows=False)
 
     def place():
@@ -78,16 +78,16 @@ def test_a_delegate_signs_while_the_contract_says_so(venue, other):
         venue.signed(maker, SELL, 90, signer=signer.address, key=signer.key)
         for signer in (delegate, other)
     ]
-    told = venue.done("/api/orders/batch", {"orders": several})["results"]
-    assert [each.get("code") for each in told] == [None, "SIGNER_NOT_AUTHORISED"]
+    result = venue.done("/api/orders/batch", {"orders": several})["results"]
+    assert [each.get("code") for each in result] == [None, "SIGNER_NOT_AUTHORISED"]
     before = place().json()
     at_exchange(venue, maker, "setDelegate(address,bool)", delegate.address, False)
     until(place, "SIGNER_NOT_AUTHORISED")
     assert venue.http.get(f"/api/orders/{before['orderId']}").json()["status"] == "cancelled"
-    assert {told for told, _ in venue.fates().values()} == {"settled"}
+    assert {result for result, _ in venue.settlements_by_id().values()} == {"settled"}
 
 
-def test_who_is_gasless_trades_without_a_signature(venue, other):
+def test_gasless_maker_trades_without_a_signature(venue, other):
     maker = venue.trader()
     assert gasless(venue, maker, SELL).json()["code"] == "GASLESS_NOT_ALLOWED"
     at_exchange(venue, maker, "setGasless(bool)", True)
@@ -96,12 +96,12 @@ def test_who_is_gasless_trades_without_a_signature(venue, other):
         answer = until(lambda: gasless(venue, maker, SELL), None)
         assert answer.json()["matched"]
     venue.until_settled()
-    assert {told for told, _ in venue.fates().values()} == {"settled"}
+    assert {result for result, _ in venue.settlements_by_id().values()} == {"settled"}
     at_exchange(venue, maker, "setGasless(bool)", False)
     until(lambda: gasless(venue, maker, SELL), "GASLESS_NOT_ALLOWED")
 
 
-def test_a_wallet_pays_and_is_paid_for_one_who_holds_the_tokens(venue, other):
+def test_smart_wallet_pays_and_is_paid_for_a_maker(venue, other):
     maker, safe = venue.trader(), venue.trader(tokens=False)
     at_exchange(venue, maker, "setGasless(bool)", True)
     until(lambda: gasless(venue, maker, BUY, 1), None)
@@ -116,10 +116,10 @@ def test_a_wallet_pays_and_is_paid_for_one_who_holds_the_tokens(venue, other):
     assert answer.json()["matched"]
     venue.until_settled()
     assert venue.ledger.collateral(safe.address) - before == -40 * UNIT // 100
-    assert {told for told, _ in venue.fates().values()} == {"settled"}
+    assert {result for result, _ in venue.settlements_by_id().values()} == {"settled"}
 
 
-def test_an_order_that_was_cancelled_there_first_is_not_taken_here(venue):
+def test_order_cancelled_on_chain_is_rejected(venue):
     maker = venue.trader()
     body = venue.signed(maker, BUY, 50)
     order = (
@@ -133,7 +133,7 @@ def test_an_order_that_was_cancelled_there_first_is_not_taken_here(venue):
         said = venue.http.post("/api/orders/validate", json=body).json()
         return not said["valid"] and said["refusal"]["code"] == "ORDER_CANCELLED"
 
-    # Placed before the server has heard of it, it would rest, and be cancelled then.
+    # Placed too early, the order would rest and be cancelled later.
     wait_until(is_cancelled)
     answer = venue.http.post("/api/orders", json=body)
     assert (answer.status_code, answer.json()["code"]) == (409, "ORDER_CANCELLED")

@@ -1,6 +1,6 @@
-"""A server whose trades settle on a chain, as its traders live it, with whatever goes wrong there.
+"""A server whose trades settle on a chain, including faults of makers, node and processes.
 
-Accounts are compared with a ledger added up from the logs of the chain, to the wei.
+Accounts are compared with balances computed from the logs of the chain, to the wei.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from tests.chain.settling_venues import (
     accounts_of,
     settled_numbers,
 )
-from tests.chain.test_server_edges import kill_child
+from tests.chain.test_server_faults import kill_child
 from tests.chain.venues import wait_until
 from tests.server.live import live_server
 
@@ -38,13 +38,13 @@ def venue(request, tmp_path_factory):
         in_front_of(node) as proxy,
         live_server(folder / "data", chain=proxy.url, **SETTINGS) as live,
     ):
-        venue = SettlingVenue(live, node.url).found(complementary=True)
+        venue = SettlingVenue(live, node.url).set_up(complementary=True)
         venue.proxy = proxy
         yield venue
 
 
 def settlements(venue):
-    """How many trades came to which end, by the metrics."""
+    """Return the number of settled and failed trades from the metrics."""
     lines = venue.http.get("/metrics").text.splitlines()
     return {
         outcome: sum(
@@ -57,13 +57,13 @@ def settlements(venue):
 
 
 def held(venue, user):
-    """Collateral and both tokens of somebody, in wei."""
+    """Return a user's collateral and both tokens, in wei."""
     tokens = (venue.ledger.token(user.address, token) for token in venue.tokens())
     return (venue.ledger.collateral(user.address), *tokens)
 
 
 def fate(venue, trade):
-    """What became of a trade, once something did: settlement, transaction, reason."""
+    """Wait for the end of a trade; return settlement, transaction and reason."""
     found = []
 
     def has_ended():
@@ -75,7 +75,7 @@ def fate(venue, trade):
     return found[0]["settlement"], found[0]["txHash"], found[0].get("settlementReason")
 
 
-def test_a_trade_changes_hands_on_the_chain(venue):
+def test_trade_settles_on_the_chain(venue):
     ada, bob = venue.trader(), venue.trader()
     venue.placed(ada, SELL, 40, 2 * UNIT)
     [trade] = venue.placed(bob, BUY, 40, 2 * UNIT)["trades"]
@@ -88,8 +88,8 @@ def test_a_trade_changes_hands_on_the_chain(venue):
     assert venue.until_settled()["difference"] == 0
 
 
-def test_what_was_bought_can_be_sold_at_once(venue):
-    """Tokens that a trade brought count as soon as it is settled."""
+def test_bought_tokens_can_be_sold_at_once(venue):
+    """Bought tokens are available as soon as the trade is settled."""
     ada, bob = venue.trader(), venue.trader(tokens=False)
     venue.placed(ada, SELL, 40)
     venue.placed(bob, BUY, 40)
@@ -99,7 +99,7 @@ def test_what_was_bought_can_be_sold_at_once(venue):
     assert held(venue, ada) == (5 * UNIT - UNIT // 5, 5 * UNIT, 5 * UNIT)
 
 
-def test_both_tokens_are_made_and_merged(venue):
+def test_mint_and_merge_trades_settle(venue):
     yes, no = venue.tokens()
     ada, bob = venue.trader(tokens=False), venue.trader(tokens=False)
     venue.placed(ada, BUY, 30, token=yes)
@@ -114,10 +114,10 @@ def test_both_tokens_are_made_and_merged(venue):
     assert venue.until_settled()["difference"] == 0
 
 
-def test_one_who_takes_back_what_he_allowed_harms_himself_alone(venue):
+def test_revoked_approval_fails_only_the_makers_own_trade(venue):
     ada, bob, eve = venue.trader(), venue.trader(), venue.trader()
     rests = venue.placed(eve, SELL, 80)["orderId"]
-    with venue.proxy.goes_wrong(Drop()):  # what happens meanwhile is heard together
+    with venue.proxy.inject(Drop()):  # events of this time arrive together
         venue.placed(eve, SELL, 50)
         [bad] = venue.placed(bob, BUY, 50)["trades"]
         venue.placed(ada, SELL, 50)
@@ -133,28 +133,28 @@ def test_one_who_takes_back_what_he_allowed_harms_himself_alone(venue):
     assert found["failures"][0]["reason"] == reason
     assert held(venue, bob) == (5 * UNIT - UNIT // 2, 6 * UNIT, 5 * UNIT)
     assert held(venue, eve) == (5 * UNIT, 5 * UNIT, 5 * UNIT)
-    refused = venue.place(eve, SELL, 50).json()
-    assert refused["code"] == "INSUFFICIENT_BALANCE"
-    assert " has 0 wei " in refused["detail"]
+    rejected = venue.place(eve, SELL, 50).json()
+    assert rejected["code"] == "INSUFFICIENT_BALANCE"
+    assert " has 0 wei " in rejected["detail"]
 
 
-def test_orders_are_covered_by_what_the_chain_has(venue):
+def test_orders_need_funds_on_the_chain(venue):
     ada = venue.trader(1, tokens=False)
     venue.placed(ada, BUY, 60)
-    refused = venue.place(ada, BUY, 60).json()
-    figures = [int(digits) for digits in re.findall(r"\b\d{3,}\b", refused["detail"])]
+    rejected = venue.place(ada, BUY, 60).json()
+    figures = [int(digits) for digits in re.findall(r"\b\d{3,}\b", rejected["detail"])]
     assert figures == [UNIT * part // 100 for part in (40, 60, 60, 100)]
-    ada.give_collateral(venue.source.address, UNIT // 2)
+    ada.send_collateral(venue.source.address, UNIT // 2)
     orders = {"maker": ada.address}
     wait_until(lambda: not venue.http.get("/api/orders", params=orders).json())
     assert venue.until_settled()["difference"] == 0
 
 
-def test_trading_goes_on_while_the_chain_is_away(venue):
+def test_trading_continues_while_the_chain_is_unreachable(venue):
     ada, bob = venue.trader(), venue.trader()
     venue.trade(ada, bob, size=UNIT // 10)
     before = settlements(venue)
-    with venue.proxy.goes_wrong(Drop()):
+    with venue.proxy.inject(Drop()):
         wait_until(lambda: venue.chain()["state"] == "unreachable")
         begin = time.monotonic()
         venue.trade(ada, bob, size=UNIT // 10, count=10)
@@ -168,7 +168,7 @@ def test_trading_goes_on_while_the_chain_is_away(venue):
     assert after["failed"] == before["failed"]
 
 
-def test_trades_wait_while_the_contract_is_paused(venue):
+def test_trades_wait_while_the_exchange_is_paused(venue):
     owner = venue.user(next(a.private_key for a in ACCOUNTS if a.address == venue.operator))
     ada, bob = venue.trader(), venue.trader()
     venue.trade(ada, bob)
@@ -186,12 +186,12 @@ def test_trades_wait_while_the_contract_is_paused(venue):
     assert (after["settled"], after["failed"]) == (before["settled"] + 1, before["failed"])
 
 
-# ----- deaths --------------------------------------------------------------------------------
+# ----- crashes -------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def chain_of(kind):
-    """A node that outlives a server, and what its setting is; the embedded one is the server's."""
+    """Yield the chain setting and the URL of a node that outlives the server."""
     if kind == "embedded":
         yield kind, None
         return
@@ -202,22 +202,22 @@ def chain_of(kind):
 @pytest.mark.parametrize(
     ("module", "kind"), [(WORKER, "embedded"), (DEVCHAIN, "embedded"), (WORKER, "anvil")]
 )
-def test_a_child_that_dies_again_and_again_loses_no_trade(tmp_path, module, kind):
+def test_repeated_crashes_of_a_child_process_lose_no_trade(tmp_path, module, kind):
     with (
         chain_of(kind) as (chain, url),
         live_server(tmp_path, chain=chain, **SETTINGS) as live,
     ):
-        venue = SettlingVenue(live, url).found()
+        venue = SettlingVenue(live, url).set_up()
         ada, bob = venue.trader(20), venue.trader(20)
         for number in range(5):
             venue.trade(ada, bob, size=UNIT // 10, count=5)
-            time.sleep(0.03 * number)  # anywhere on its way: no verdict depends on it
+            time.sleep(0.03 * number)  # at different stages of settlement
             wait_until(lambda: kill_child(live.process.pid, module))
             venue.trade(ada, bob, size=UNIT // 10, count=5)
             wait_until(lambda: venue.chain()["state"] == "ready")
         venue.url = url or venue.chain()["rpcUrl"]
         assert venue.until_settled()["difference"] == 0
-        fates = venue.fates()
+        fates = venue.settlements_by_id()
         assert len(fates) == 50
         assert {settlement for settlement, _ in fates.values()} == {"settled"}
         assert sorted(settled_numbers(venue)) == list(range(1, 51))

@@ -1,8 +1,8 @@
-"""A server that is killed while trades are under way: each settles once, and nothing drifts.
+"""A server is killed while trades are pending: each settles once, and accounts stay equal.
 
-A trade settles within two tenths of a second, and the server dies somewhere within: before it is
-noted which trades go, after that, while the chain is asked, or between what the chain says and the
-log. ``CLOB_CHAIN_LIVES`` is how many servers there are, one after the other.
+A trade settles within 0.2 s, and the server is killed at a random time: before or after it logs
+which trades it sends, during requests to the chain, or between a result and its log entry.
+``CLOB_CHAIN_LIVES`` is the number of server processes.
 """
 
 import os
@@ -23,18 +23,18 @@ SIZE = UNIT // 10
 
 
 def killed_again_and_again(folder, chain, url):
-    """Go through so many lives of a server, which end while trades settle, most by a kill."""
+    """Run several servers in turn, most of which are killed while trades settle."""
     draw = random.Random(LIVES)
     for number in range(LIVES):
         with live_server(folder, chain=chain, **SETTINGS) as live:
             venue = SettlingVenue(live, url, names=f"{number}")
             if number == 0:
-                venue.found(complementary=True)
+                venue.set_up(complementary=True)
             traders = venue.trader(5), venue.trader(5)
-            venue.trade(*traders, size=SIZE)  # from now on they are known
+            venue.trade(*traders, size=SIZE)  # makes the traders known
             venue.until_settled()
             venue.trade(*traders, size=SIZE, count=TRADES)
-            time.sleep(draw.uniform(0, LONGEST_S))  # anywhere on its way
+            time.sleep(draw.uniform(0, LONGEST_S))  # at a random stage
             live.stop() if number % 3 == 2 else live.kill()
     with live_server(folder, chain=chain, **SETTINGS) as live:
         venue = SettlingVenue(live, url)
@@ -48,10 +48,10 @@ def killed_again_and_again(folder, chain, url):
 
 
 def check(venue):
-    """Each trade was settled once, in the transaction that it names."""
+    """Check that each trade was settled once, in the transaction that it names."""
     count = LIVES * (TRADES + 1)
     assert sorted(settled_numbers(venue)) == list(range(1, count + 1))
-    fates = venue.fates().values()
+    fates = venue.settlements_by_id().values()
     assert len(fates) == count
     assert {settlement for settlement, _ in fates} == {"settled"}
     for _, hashed in fates:
@@ -62,7 +62,7 @@ def check(venue):
 
 @pytest.mark.long
 @pytest.mark.parametrize("chain", ["embedded", "anvil"])
-def test_a_server_that_is_killed_again_and_again_settles_every_trade_once(tmp_path, chain):
+def test_repeatedly_killed_server_settles_each_trade_once(tmp_path, chain):
     if chain == "embedded":
         killed_again_and_again(tmp_path, chain, None)
         return

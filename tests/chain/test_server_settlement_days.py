@@ -1,7 +1,7 @@
-"""Days on which somebody is hostile and the chain goes wrong: he harms himself, and all adds up.
+"""Randomised days with a hostile maker and a faulty chain: only the hostile maker's trades fail.
 
-What everybody has is counted by the trades that the server says are settled and by what people hand
-over, and compared with the chain to the wei. ``CLOB_CHAIN_DAYS`` is how many days.
+Balances are computed from settled trades and direct transfers, and compared with the chain to the
+wei. ``CLOB_CHAIN_DAYS`` is the number of days.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from clob_server.chain.eth.exchange_abi import CANCEL, order_values
 from tests.chain.nodes import KINDS, running, start_node
 from tests.chain.people import MAX, UNIT, read
 from tests.chain.proxy import Drop, in_front_of
-from tests.chain.settlements import passed
+from tests.chain.settlements import advance_time
 from tests.chain.settling_venues import (
     BUY,
     SELL,
@@ -25,8 +25,8 @@ from tests.chain.settling_venues import (
     accounts_of,
     settled_numbers,
 )
-from tests.chain.test_hard_edges import WRONG
-from tests.chain.test_server_edges import kill_child
+from tests.chain.test_node_faults import WRONG
+from tests.chain.test_server_faults import kill_child
 from tests.chain.venues import wait_until
 from tests.server.live import live_server
 
@@ -35,16 +35,16 @@ ROUNDS = 12
 ORDERS = 6
 HOUR_S = 3_600
 FEES = {"restingFeeRateBps": 10, "incomingFeeRateBps": 25}
-REFUSALS = {"INSUFFICIENT_BALANCE", "NONCE_TOO_LOW", "GASLESS_NOT_ALLOWED"}
+REJECTIONS = {"INSUFFICIENT_BALANCE", "NONCE_TOO_LOW", "GASLESS_NOT_ALLOWED"}
 WORKER = "clob_server.chain.worker"
 
 
 class Day:
-    """A day, drawn from a seed.
+    """A randomised day.
 
     Args:
-        venue: a server whose node can be made to go wrong.
-        seed: what is drawn.
+        venue: a server behind a proxy.
+        seed: seed of the random numbers.
     """
 
     def __init__(self, venue, seed):
@@ -56,7 +56,7 @@ class Day:
         self.people[0].call(venue.contracts.exchange, "setGasless(bool)", True)
         self.nonce = 0
         self.signed = []
-        """What Eve has signed in this round."""
+        """Orders that Eve signed in this round."""
         self.has = Counter(self.held())
         self.counted = set()
         self.ends = Counter()
@@ -70,7 +70,7 @@ class Day:
         ]
 
     def held(self):
-        """What everybody has, by address and token, by the chain; None is collateral."""
+        """Return all balances from the chain by address and token; None is collateral."""
         ledger = self.venue.ledger
         found = {}
         for user in self.everybody:
@@ -82,7 +82,7 @@ class Day:
     # ----- orders --------------------------------------------------------------------------------
 
     def order(self, user):
-        """Somebody places an order; one may be refused, for reasons that one can have here."""
+        """Place a random order; only rejections of :data:`REJECTIONS` are allowed."""
         draw, venue = self.random, self.venue
         size = draw.randint(1, 100) * UNIT // 100
         side, token = draw.choice((BUY, SELL)), draw.choice(self.tokens)
@@ -99,10 +99,10 @@ class Day:
             if user is self.eve:
                 self.signed.append(SignedOrder.from_json(body))
         if answer.status_code != 200:
-            assert answer.json()["code"] in REFUSALS, answer.text
+            assert answer.json()["code"] in REJECTIONS, answer.text
 
     def count(self):
-        """Count what settled trades changed, each once, and say how they ended."""
+        """Apply each new settled trade once, and count the results."""
         trades = self.venue.http.get("/api/markets/rain/trades", params={"limit": 100}).json()
         for trade in trades:
             if trade["id"] not in self.counted:
@@ -117,7 +117,7 @@ class Day:
                     assert trade["settlementReason"]
 
     def move(self, trade):
-        """Move what a trade moves."""
+        """Apply the transfers of a trade."""
         size, token = int(trade["size"]), int(trade["tokenId"])
         cost = size * trade["price"] // 100
         if trade["buyer"]:
@@ -127,7 +127,7 @@ class Day:
             self.has[trade["seller"], None] += cost - int(trade["sellerFee"])
             self.has[trade["seller"], token] -= size
 
-    # ----- what Eve does while her trades are under way ------------------------------------------
+    # ----- hostile actions of Eve while trades are pending ---------------------------------------
 
     def takes_back_tokens(self):
         self.venue.allow_tokens(self.eve, False)
@@ -138,43 +138,43 @@ class Day:
 
     def gives_away_collateral(self):
         amount = self.venue.ledger.collateral(self.eve.address)
-        self.eve.give_collateral(self.mallory.address, amount)
+        self.eve.send_collateral(self.mallory.address, amount)
         self.given(None, amount)
 
     def gives_away_tokens(self):
         for token in self.tokens:
             amount = self.venue.ledger.token(self.eve.address, token)
-            self.eve.give_token(self.mallory.address, token, amount)
+            self.eve.send_token(self.mallory.address, token, amount)
             self.given(token, amount)
 
     def raises_her_nonce(self):
         self.eve.call(self.venue.contracts.exchange, "incrementNonce()")
         self.nonce += 1
-        passed(self.venue, HOUR_S)  # it counts by now
+        advance_time(self.venue, HOUR_S)  # now it is effective
 
     def cancels_on_the_chain(self):
         for order in self.signed:
             self.eve.send(self.venue.contracts.exchange, CANCEL.encode(order_values(order)))
-        passed(self.venue, HOUR_S)
+        advance_time(self.venue, HOUR_S)
 
     def given(self, token, amount):
-        """Eve has handed something to Mallory."""
+        """Record a transfer from Eve to Mallory."""
         self.has[self.eve.address, token] -= amount
         self.has[self.mallory.address, token] += amount
 
     def returns(self):
-        """Eve is back as if nothing had happened, with what she had given away."""
+        """Return Eve's funds and approvals."""
         for token in (None, *self.tokens):
             amount = self.amount(self.mallory, token)
             if amount:
-                give = self.mallory.give_collateral if token is None else self.mallory.give_token
+                give = self.mallory.send_collateral if token is None else self.mallory.send_token
                 give(self.eve.address, *(() if token is None else (token,)), amount)
                 self.has[self.mallory.address, token] -= amount
                 self.has[self.eve.address, token] += amount
         self.venue.allow(self.eve, MAX)
 
     def amount(self, user, token):
-        """What the chain says that somebody has."""
+        """Return a balance from the chain."""
         ledger = self.venue.ledger
         if token is None:
             return ledger.collateral(user.address)
@@ -183,7 +183,7 @@ class Day:
     # ----- a round -------------------------------------------------------------------------------
 
     def round(self, number):
-        """People trade, Eve does her worst, something goes wrong, and then all is compared."""
+        """Trade with a hostile action and a fault, then compare balances."""
         venue, draw = self.venue, self.random
         self.signed.clear()
         with self.wrong():
@@ -197,18 +197,18 @@ class Day:
         assert venue.quiet()["difference"] == 0
         self.count()
         assert dict(self.has) == self.held()
-        passed(venue, HOUR_S)
+        advance_time(venue, HOUR_S)
         self.returns()
 
     def wrong(self):
-        """Have something go wrong with the node for a while; Eve and Mallory are not bothered."""
+        """Return a context with a random fault of the node."""
         if self.random.random() < 0.5:
-            return self.venue.proxy.goes_wrong(Drop())
+            return self.venue.proxy.inject(Drop())
         kind = self.random.choice(list(WRONG))
-        return self.venue.proxy.goes_wrong(WRONG[kind](None, times=self.random.randint(1, 6)))
+        return self.venue.proxy.inject(WRONG[kind](None, times=self.random.randint(1, 6)))
 
     def check_backing(self):
-        """As many of the one token as of the other, and as much collateral locked."""
+        """Check that both token supplies equal the locked collateral."""
         supplies = {self.venue.ledger.supply(token) for token in self.tokens}
         locked = read(
             self.venue,
@@ -222,13 +222,13 @@ class Day:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(DAYS))
-def test_a_hostile_maker_gains_nothing_and_all_adds_up(tmp_path, kind, seed):
+def test_hostile_maker_gains_nothing_and_balances_add_up(tmp_path, kind, seed):
     with contextlib.ExitStack() as stack:
         node = stack.enter_context(running(start_node(kind, tmp_path / "devchain")))
         proxy = stack.enter_context(in_front_of(node))
         settings = {**SETTINGS, "chain": proxy.url, "chain_bump_after_s": 1}
         live = stack.enter_context(live_server(tmp_path / "data", **settings))
-        venue = SettlingVenue(live, node.url).found(complementary=True, **FEES)
+        venue = SettlingVenue(live, node.url).set_up(complementary=True, **FEES)
         venue.proxy = proxy
         day = Day(venue, seed)
         for number in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""A thousand trades, of which each tenth has a maker who fails: all others settle."""
+"""A thousand trades, a tenth of them with a failing maker: all others settle."""
 
 import itertools
 import random  # noqa: TID251  # the draws of a test, from a seed
@@ -13,14 +13,14 @@ from tests.chain.settlements import (
     EXCHANGE,
     INVALID,
     Makers,
+    failure_causes,
     outcomes,
-    verdicts,
 )
 from tests.chain.worlds import World, answer_of
 
 NUM_TRADES, BATCH, EVERY = 1_000, 25, 10
 AT_ONCE = 4
-"""How many transactions are on their way at the same time."""
+"""Number of concurrent transactions."""
 SEED = 8
 SIZES = [UNIT // 10 * number for number in range(1, 6)]
 APPROVE_ALL = "setApprovalForAll(address,bool)"
@@ -36,33 +36,33 @@ def world(request, tmp_path_factory):
 
 
 def failing(world, market):
-    """Makers who fail, each in another way: what he is good for, and what is said of him."""
-    revoked, drained, burner, refuser, unwilling, sold_out = (market.maker() for _ in range(6))
+    """Return makers that fail in different ways, with their side and expected error."""
+    revoked, drained, burner, rejecter, unwilling, sold_out = (market.maker() for _ in range(6))
     place, tokens = world.contracts.collateral, world.contracts.conditional_tokens
     revoked.call(place, "approve(address,uint256)", EXCHANGE, 0)
-    drained.give_collateral(world.friend.address, 100 * UNIT)
-    burner.becomes(BURNS if world.node.kind == "anvil" else INVALID)
-    refuser.becomes(bytes.fromhex("60006000fd"))
+    drained.send_collateral(world.friend.address, 100 * UNIT)
+    burner.set_code(BURNS if world.node.kind == "anvil" else INVALID)
+    rejecter.set_code(bytes.fromhex("60006000fd"))
     unwilling.call(tokens, APPROVE_ALL, EXCHANGE, False)
-    sold_out.give_token(world.friend.address, market.condition.yes, 100 * UNIT)
+    sold_out.send_token(world.friend.address, market.condition.yes, 100 * UNIT)
     return [
         (revoked, "buys", "ERC20InsufficientAllowance"),
         (drained, "buys", "ERC20InsufficientBalance"),
         (burner, "buys", "TokensNotAccepted"),
-        (refuser, "buys", "TokensNotAccepted"),
+        (rejecter, "buys", "TokensNotAccepted"),
         (unwilling, "sells", "TokensNotApproved"),
         (sold_out, "sells", "InsufficientTokens"),
     ]
 
 
 class Ledger:
-    """What ought to have moved, kept apart from the chain: collateral, YES and NO by maker."""
+    """Expected transfers by maker, computed independently of the chain."""
 
     def __init__(self):
         self.moved = Counter()
 
     def trade(self, buyer, seller, size, price=40):
-        """Tokens for collateral."""
+        """Record a trade of tokens for collateral."""
         paid = size * price // 100
         for maker, asset, amount in (
             (buyer, "cash", -paid), (buyer, "yes", size), (seller, "cash", paid),
@@ -71,7 +71,7 @@ class Ledger:
             self.moved[maker.address, asset] += amount
 
     def mint(self, one, other, size, price=40):
-        """Collateral of two for both tokens; the second one pays what is left."""
+        """Record a mint; the second buyer pays the rest."""
         paid = size * price // 100
         for maker, asset, amount in (
             (one, "cash", -paid), (one, "yes", size), (other, "cash", paid - size),
@@ -81,7 +81,7 @@ class Ledger:
 
 
 @pytest.mark.long
-def test_of_a_thousand_trades_those_with_a_failing_maker_fail_and_no_others(world):
+def test_only_trades_of_failing_makers_fail(world):
     draws = random.Random(SEED)
     ledger = Ledger()
     with world.worker() as worker:
@@ -105,9 +105,9 @@ def test_of_a_thousand_trades_those_with_a_failing_maker_fail_and_no_others(worl
             fates.append(None)
         hashes = settled(world, worker, fills)
         found = [
-            verdict and (verdict.error.partition(":")[0], verdict.blamed)
+            cause and (cause.error.partition(":")[0], cause.responsible)
             for hashed, batch in zip(hashes, batches(fills), strict=True)
-            for verdict in verdicts(world, hashed, batch)
+            for cause in failure_causes(world, hashed, batch)
         ]
     assert Counter(map(str, found)) == Counter(map(str, fates))
     assert found == fates
@@ -123,12 +123,12 @@ def test_of_a_thousand_trades_those_with_a_failing_maker_fail_and_no_others(worl
 
 
 def batches(fills):
-    """Give fills in the batches in which they are sent."""
+    """Split fills into batches."""
     return [fills[first : first + BATCH] for first in range(0, len(fills), BATCH)]
 
 
 def settled(world, worker, fills):
-    """Have fills settled, some transactions at once, and give these in the order of the fills."""
+    """Settle fills in concurrent transactions; return their hashes in order."""
     named = [(next(world.names), SettleBody(fills=batch)) for batch in batches(fills)]
     hashes = []
     for first in range(0, len(named), AT_ONCE):
@@ -137,9 +137,9 @@ def settled(world, worker, fills):
         ends = [worker.end(name, at) for (name, _), at in zip(group, since, strict=True)]
         hashes += [answer_of(end)["settleTx"] for end in ends]
     assert len(set(hashes)) == len(named)
-    told = [
+    result = [
         outcomes(world, hashed, batch)
         for (hashed, batch) in zip(hashes, batches(fills), strict=True)
     ]
-    assert not [each for each in itertools.chain(*told) if each == "SettledBefore"]
+    assert not [each for each in itertools.chain(*result) if each == "SettledBefore"]
     return hashes

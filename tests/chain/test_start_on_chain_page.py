@@ -1,4 +1,4 @@
-"""The lines for a shell in the first steps on a chain do what the page says."""
+"""The shell commands of the page on starting with a chain work as described."""
 
 import shlex
 import shutil
@@ -18,28 +18,28 @@ ASKING = [line for line in LINES if line.startswith("curl ")]
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    # Waiting for the chain asks more often than a newcomer may.
+    # Waiting for the chain sends more requests than the default limits allow.
     settings = {"demo": True, "chain": "embedded", "chain_port": 0, "rate_limits": False}
     with live_server(tmp_path_factory.mktemp("demo") / "data", **settings) as live:
         Venue(live)
         yield live
 
 
-def test_the_page_has_no_line_that_is_not_tried_here():
+def test_all_commands_of_the_page_are_tested():
     assert {line for line in LINES if line not in ASKING} == {"make run", "clob-server wallets"}
     assert len(ASKING) == 3
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("line", ASKING)
-def test_what_a_newcomer_asks_is_answered(live, line):
+def test_commands_of_the_page_succeed(live, line):
     command = shlex.split(line.replace(ADDRESS, live.url))
     done = subprocess.run([*command, "-sS", "--fail"], capture_output=True, check=True)
     answer = msgspec.json.decode(done.stdout)
     assert answer.get("success", True)
 
 
-def test_the_wallets_are_listed():
+def test_wallets_command_lists_the_wallets():
     done = subprocess.run(
         [sys.executable, "-m", "clob_server", "wallets"],
         capture_output=True,

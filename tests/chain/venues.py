@@ -1,4 +1,4 @@
-"""A server with a chain, as a user and an operator of it see it: over HTTP and JSON-RPC."""
+"""A server with a chain, as users and administrators see it over HTTP and JSON-RPC."""
 
 import time
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ class Venue:
 
     Args:
         live: the server.
-        url: its node; None is the one that the server names.
+        url: URL of the node; None for the one that the server names.
     """
 
     def __init__(self, live, url=None):
@@ -37,56 +37,56 @@ class Venue:
         self.ledger = Ledger(self, self.contracts)
 
     def chain(self):
-        """What the root says of the chain."""
+        """Return the chain section of the root endpoint."""
         answer = self.http.get("/")
         assert answer.status_code == 200, answer.text
         return answer.json()["chain"]
 
     def ask(self, method, *params):
-        """Ask the node."""
+        """Send a request to the node."""
         return result_of(self.http, self.url, method, params)
 
     def user(self, key):
-        """Somebody with a key."""
+        """Return a user with this key."""
         return User(self, key, self.contracts, self.operator)
 
-    def give_gas(self, address):
-        """Hand somebody what gas costs, as one who has enough of it."""
+    def send_gas(self, address):
+        """Send ether for gas to an address."""
         Person(self, WHALE).send(address, value=GAS_WEI)
 
-    # ----- what is asked of the server -------------------------------------------------------
+    # ----- requests to the server ------------------------------------------------------------
 
     def post(self, path, body, key=None):
-        """Ask for something, and give the answer of HTTP."""
+        """Send a request and return the HTTP response."""
         headers = {} if key is None else {"Idempotency-Key": key}
         return self.http.post(path, json=body, headers=headers)
 
     def done(self, path, body, key=None):
-        """Ask for something that must be done, and give the answer."""
+        """Send a request that must succeed and return its answer."""
         answer = self.post(path, body, key)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def done_at_last(self, path, body, key):
-        """Ask for something again and again, as its answers say one may, until it is done."""
+        """Repeat a request while the server responds with 503, until it succeeds."""
         wait_until(lambda: self.post(path, body, key).status_code != RETRY)
         return self.done(path, body, key)
 
     def faucet(self, user, key=None):
-        """Ask for collateral."""
+        """Request collateral."""
         return self.done("/api/gasless/faucet", {"user": user.address}, key)
 
     def convert(self, kind, user, market, amount, key=None):
-        """Ask for a split or a merge in a market."""
+        """Request a split or merge in a market."""
         return self.done(f"/api/gasless/{kind}", conversion(user, market, amount), key)
 
     def redeem(self, user, market, key=None):
-        """Ask for what the tokens of a resolved market are worth."""
+        """Request the redemption of a resolved market's tokens."""
         body = {"user": user.address, "conditionId": market["conditionId"]}
         return self.done("/api/gasless/redeem", body, key)
 
     def order(self, user, market, side, price, size, token=None):
-        """Place an order without a signature."""
+        """Place an unsigned order."""
         body = {
             "maker": user.address,
             "marketId": market["marketId"],
@@ -97,10 +97,10 @@ class Venue:
         }
         return self.done("/api/orders/gasless", body)
 
-    # ----- what the operator of the server does ----------------------------------------------
+    # ----- administration --------------------------------------------------------------------
 
     def open_market(self, name, question):
-        """Open a market on the chain, wait until it is there, and describe it."""
+        """Open a market, wait until it is on the chain, and return it."""
         body = {"marketId": name, "question": question}
         answer = self.http.post("/api/admin/markets", json=body, headers=authority_of(self.live))
         assert answer.status_code == 200, answer.text
@@ -108,7 +108,7 @@ class Venue:
         return self.http.get(f"/api/markets/{name}").json()
 
     def resolve(self, name, outcome):
-        """Say what the outcome is, and wait until it is on the chain."""
+        """Resolve a market and wait until the outcome is on the chain."""
         path = f"/api/admin/markets/{name}/resolve"
         authority = authority_of(self.live)
         answer = self.http.post(path, json={"outcome": outcome}, headers=authority)
@@ -116,21 +116,21 @@ class Venue:
         self.wait_for(name, "reported")
 
     def wait_for(self, name, state):
-        """Wait until a market is so on the chain."""
+        """Wait until a market has a chain state."""
         wait_until(lambda: self.http.get(f"/api/markets/{name}").json()["chain"] == state)
 
     def operations(self, **query):
-        """What the outbox has, as the operator sees it."""
+        """Return the operations of the admin API."""
         path = "/api/admin/chain/operations"
         return self.http.get(path, params=query, headers=authority_of(self.live)).json()
 
     def outbox(self):
-        """How the chain is, as the operator sees it."""
+        """Return the chain status of the admin API."""
         return self.http.get("/api/admin/chain", headers=authority_of(self.live)).json()
 
 
 def conversion(user, market, amount):
-    """The body of a split or a merge."""
+    """Return the body of a split or merge."""
     return {
         "user": user.address,
         "amount": str(amount),
@@ -141,7 +141,7 @@ def conversion(user, market, amount):
 
 
 def wait_until(holds):
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < end

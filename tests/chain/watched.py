@@ -1,4 +1,4 @@
-"""A server that hears the news of a chain, traders who settle there, and a ledger of its logs."""
+"""A server's view of chain updates, traders who settle, and accounts computed from the logs."""
 
 from collections import Counter, defaultdict
 
@@ -8,7 +8,7 @@ from eth_utils import keccak, to_checksum_address
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, sign
-from clob_server.chain.events import News, StartWatching, WatchTokens
+from clob_server.chain.events import ChainUpdate, StartWatching, WatchTokens
 from clob_server.chain.messages import OperationDone
 from clob_server.chain.operation_bodies import FillBody, PartyBody, SettleBody
 from tests.chain.people import MAX, ZERO, moved, receipt_of
@@ -24,18 +24,18 @@ CALLS = {
 }
 
 
-class Mirror:
-    """What a server knows by the news alone.
+class ServerMirror:
+    """State that a server derives from chain updates alone.
 
     Args:
-        worker: who tells them.
+        worker: source of the updates.
     """
 
     def __init__(self, worker):
         self.worker = worker
         self.block, self.hash = None, ""
         self.accounts = {}
-        """What there is to take, by wallet and asset; what is empty is left out."""
+        """Available amounts by wallet and asset, without zeros."""
         self.wallets = []
         self.permissions = set()
         self.settlements = []
@@ -43,12 +43,12 @@ class Mirror:
         self.cancelled = []
         self.num_whole = 0
         self.is_part = False
-        """If more of the same news is to come."""
+        """Whether the current update continues in the next message."""
         self.num_taken = 0
-        """How many messages of the worker were taken."""
+        """Number of worker messages that were processed."""
 
     def watch(self, *tokens):
-        """Ask for the news, as after a start of the server."""
+        """Start the updates, as after a start of the server."""
         asked = StartWatching(
             after_block=self.block,
             block_hash=self.hash,
@@ -56,60 +56,62 @@ class Mirror:
             tokens=[str(token) for token in tokens],
             permissions=sorted(self.permissions),
         )
-        self.worker.tell(asked)
+        self.worker.send(asked)
         self.until(lambda: self.num_whole)
 
     def add(self, *tokens):
-        """Look at tokens, too."""
-        self.worker.tell(WatchTokens(tokens=[str(token) for token in tokens]))
+        """Watch additional tokens."""
+        self.worker.send(WatchTokens(tokens=[str(token) for token in tokens]))
 
-    def again(self, worker, *tokens):
-        """Go on with another worker."""
+    def continue_with(self, worker, *tokens):
+        """Continue with another worker."""
         self.worker, self.num_taken, self.num_whole = worker, 0, 0
         self.watch(*tokens)
 
     def until(self, found):
-        """Take news until something is so."""
+        """Process updates until a condition holds."""
         while not found():
-            told = self.worker.wait_for(lambda told: type(told) is News, self.num_taken)
-            self.num_taken = self.worker.heard.index(told, self.num_taken) + 1
-            self.take(told)
+            message = self.worker.wait_for(
+                lambda message: type(message) is ChainUpdate, self.num_taken
+            )
+            self.num_taken = self.worker.messages.index(message, self.num_taken) + 1
+            self.take(message)
 
-    def reach(self, receipt):
-        """Take news until the block of a receipt was told."""
+    def wait_for(self, receipt):
+        """Process updates until the block of a receipt was reported."""
         block = int(receipt["blockNumber"], 16)
         self.until(lambda: self.block is not None and self.block >= block and not self.is_part)
 
     def is_at(self, node, receipt):
-        """If all was told up to the block of a receipt, on the chain that the node has now."""
+        """Return whether the block of a receipt was reported on the node's current chain."""
         if self.is_part or self.block < int(receipt["blockNumber"], 16):
             return False
         found = node.ask("eth_getBlockByNumber", hex(self.block), False)
         return found is not None and found["hash"] == self.hash
 
-    def take(self, news):
-        """Take a message."""
-        if news.whole:
-            self.num_whole += not news.more
+    def take(self, update):
+        """Process one message."""
+        if update.whole:
+            self.num_whole += not update.more
             if not self.is_part:
                 self.accounts = {}
-        self.is_part = news.more
-        self.block, self.hash = news.block, news.hash
-        for each in news.holdings:
+        self.is_part = update.more
+        self.block, self.hash = update.block, update.hash
+        for each in update.holdings:
             self.accounts[each.wallet, each.asset] = int(each.amount)
         self.accounts = {account: amount for account, amount in self.accounts.items() if amount}
-        for each in news.permissions:
+        for each in update.permissions:
             key = each.kind, each.owner, each.other
             (self.permissions.add if each.allowed else self.permissions.discard)(key)
-        assert not set(news.wallets) & set(self.wallets)
-        self.wallets += news.wallets
-        self.settlements += news.settlements
-        self.nonces |= {each.maker: int(each.nonce) for each in news.raised}
-        self.cancelled += news.cancelled
+        assert not set(update.wallets) & set(self.wallets)
+        self.wallets += update.wallets
+        self.settlements += update.settlements
+        self.nonces |= {each.maker: int(each.nonce) for each in update.raised}
+        self.cancelled += update.cancelled
 
 
-class Books:
-    """The accounts as the logs of the chain have them, added up from the first block on.
+class LogAccounts:
+    """Accounts computed from all logs of the chain.
 
     Args:
         world: the chain.
@@ -121,7 +123,7 @@ class Books:
         self.tokens = places.conditional_tokens
 
     def accounts(self, *watched):
-        """What the exchange can take, by wallet and asset, of everybody and of watched tokens."""
+        """Return the available amounts by wallet and asset, for collateral and watched tokens."""
         balances, allowances = self._collateral()
         found = {
             (wallet, self.collateral): min(balances[wallet], allowed)
@@ -133,8 +135,8 @@ class Books:
                 found[wallet, str(token)] = amount
         return {account: amount for account, amount in found.items() if amount > 0}
 
-    def fates(self):
-        """If each trade settled, by its number."""
+    def statuses(self):
+        """Return whether each trade settled, by trade id."""
         settled = self._logs(self.exchange, "Settled(uint256,bytes32,bytes32,uint256,uint256)")
         failed = self._logs(self.exchange, "SettleFailed(uint256,bytes)")
         return {
@@ -143,7 +145,7 @@ class Books:
         }
 
     def _logs(self, address, signature):
-        """All logs of an event."""
+        """Return all logs of an event."""
         asked = {
             "address": address,
             "topics": [f"0x{keccak(text=signature).hex()}"],
@@ -153,7 +155,7 @@ class Books:
         return self.node.ask("eth_getLogs", asked)
 
     def _collateral(self):
-        """What everybody has, and what he lets the exchange take."""
+        """Return balances and allowances of collateral."""
         moves = self._logs(self.collateral, "Transfer(address,address,uint256)")
         approvals = self._logs(self.collateral, "Approval(address,address,uint256)")
         balances, allowances = Counter(), Counter()
@@ -171,12 +173,12 @@ class Books:
         return balances, allowances
 
     def _was_settled(self, log):
-        """If the exchange moved it."""
+        """Return whether the exchange made the transfer."""
         sent = self.node.ask("eth_getTransactionByHash", log["transactionHash"])
         return to_checksum_address(sent["to"]) == self.exchange
 
     def _allowed(self):
-        """Who lets the exchange move tokens."""
+        """Return the wallets that approved the exchange for tokens."""
         found = defaultdict(bool)
         for log in sorted(
             self._logs(self.tokens, "ApprovalForAll(address,address,bool)"), key=place_of
@@ -186,7 +188,7 @@ class Books:
         return found
 
     def _held(self):
-        """What everybody has of each token."""
+        """Return the token balances."""
         held = Counter()
         asked = {"address": self.tokens, "fromBlock": "0x0", "toBlock": "latest"}
         for log in self.node.ask("eth_getLogs", asked):
@@ -197,17 +199,17 @@ class Books:
 
 
 def place_of(log):
-    """Where a log stands on the chain."""
+    """Return the position of a log on the chain."""
     return int(log["blockNumber"], 16), int(log["logIndex"], 16)
 
 
 def whom(log, place):
-    """The address in a topic."""
+    """Return the address in a topic."""
     return to_checksum_address(log["topics"][place][-40:])
 
 
 class Venue:
-    """A question whose trades settle, and people who trade.
+    """A market whose trades settle, and its traders.
 
     Args:
         world: the chain.
@@ -219,16 +221,16 @@ class Venue:
         self.exchange = world.contracts.exchange
         self.condition = world.condition(worker)
         self.domain = Domain("clob", "1", 31337, self.exchange)
-        self.books = Books(world)
+        self.books = LogAccounts(world)
         self.num_trades = self.num_orders = 0
 
     @property
     def tokens(self):
-        """Both tokens."""
+        """Both token ids."""
         return self.condition.yes, self.condition.no
 
     def trader(self, units=UNITS, *, tokens=0, approves=True):
-        """Somebody with collateral, and some of both tokens."""
+        """Return a user with collateral and some of both tokens."""
         user = self.world.user(self.worker, units, approved=bool(tokens))
         if tokens:
             done(self.worker, f"split {user.address}", split(user, self.condition, tokens))
@@ -238,13 +240,13 @@ class Venue:
         return user
 
     def approve(self, user, amount=MAX):
-        """Let the exchange take collateral."""
+        """Approve collateral for the exchange."""
         return user.call(
             self.world.contracts.collateral, "approve(address,uint256)", self.exchange, amount
         )
 
     def approve_all(self, user, allowed=True):
-        """Let it move tokens, or no longer."""
+        """Approve tokens for the exchange, or revoke that."""
         place, signature = (
             self.world.contracts.conditional_tokens,
             "setApprovalForAll(address,bool)",
@@ -252,11 +254,11 @@ class Venue:
         return user.call(place, signature, self.exchange, allowed)
 
     def permit(self, user, kind, other, allowed=True):
-        """Allow something at the exchange, or no longer."""
+        """Set or revoke a permission at the exchange."""
         return user.call(self.exchange, CALLS[kind], other, allowed)
 
     def fill(self, buyer, seller, size, price=50):
-        """A trade of the first token, signed by both; the buyer's order rested."""
+        """Return a trade of the first token, signed by both; the buy order rested."""
         self.num_trades += 1
         return FillBody(
             trade_id=str(self.num_trades),
@@ -267,7 +269,7 @@ class Venue:
         )
 
     def order(self, user, side, price, size):
-        """A signed order for the first token."""
+        """Return a signed order for the first token."""
         self.num_orders += 1
         order = SignedOrder.from_price_size(
             side=side,
@@ -284,20 +286,20 @@ class Venue:
         return party_of(self.order(user, side, price, size))
 
     def settle(self, *fills):
-        """Have trades settled, and give the receipt."""
+        """Settle trades and return the receipt."""
         name = f"settle {fills[0].trade_id}"
         end = self.worker.do(name, SettleBody(fills=list(fills)))
         assert type(end) is OperationDone, end
         return self.receipt(name)
 
     def receipt(self, name):
-        """The receipt of a settlement."""
-        hashed = msgspec.json.decode(self.worker.look(name).answer)["settleTx"]
+        """Return the receipt of a settlement."""
+        hashed = msgspec.json.decode(self.worker.get(name).answer)["settleTx"]
         return receipt_of(self.world.node, hashed)
 
 
 def party_of(order):
-    """Write an order as a fill has it."""
+    """Return an order as a part of a fill."""
     return PartyBody(
         salt=str(order.salt),
         maker=order.maker,

@@ -1,4 +1,4 @@
-"""A chain worker for tests: its process, what it is told, and what it has said."""
+"""A chain worker process for tests, with the messages it sent."""
 
 import contextlib
 import itertools
@@ -11,51 +11,51 @@ import time
 from clob_server.chain.config import DEVELOPMENT
 from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.chain.messages import (
-    Begin,
+    BeginOperation,
     Config,
-    Known,
-    List,
-    Listed,
-    Look,
-    NotKnown,
+    FindMissing,
+    GetOperation,
+    ListOperations,
+    MissingOperations,
     OperationDone,
     OperationFailed,
+    OperationList,
     OperationPending,
     OperationRejected,
-    Ready,
-    Retry,
-    State,
-    Unknown,
+    OperationUnknown,
+    RetryOperation,
+    WorkerReady,
+    WorkerState,
+    decode_worker_message,
     encode,
-    read_told,
 )
 from tests.server.live import environment
 
 DIED = 70
-"""The exit code of a worker that died where it was to."""
+"""Exit code of a worker at a failpoint."""
 PATIENCE_S = 60
 ENDS = (OperationDone, OperationFailed, OperationRejected)
 NOW_MS = 1_700_000_000_000
 
 
 class WorkerDiedError(Exception):
-    """The worker ended while something was awaited of it; its exit code."""
+    """The worker exited while a message was awaited; the argument is its exit code."""
 
 
 class Worker:
-    """A worker that runs.
+    """A worker process.
 
     Args:
-        folder: where it keeps its outbox; made if it is not there.
-        url: the node.
-        die: where it is to die, ``kind:step:point``; None is nowhere.
+        folder: folder of its outbox; created if it is missing.
+        url: URL of the node.
+        die: failpoint ``kind:step:point``; None for none.
         settings: fields of its :class:`Config`.
     """
 
     def __init__(self, folder, url, *, die=None, **settings):
         folder.mkdir(parents=True, exist_ok=True)
-        self.heard = []
-        """All that it has said."""
+        self.messages = []
+        """All messages it sent."""
         self._changed = threading.Condition()
         self._requests = itertools.count(1)
         self.process = subprocess.Popen(
@@ -72,128 +72,136 @@ class Worker:
             "exchange": DEVELOPMENT.exchange,
         }
         settings = usual | settings
-        self.tell(Config(url=url, **settings))
+        self.send(Config(url=url, **settings))
 
     def _listen(self):
-        """Hear what it says until it ends."""
+        """Read its messages until it exits."""
         for line in self.process.stdout:
             with self._changed:
-                self.heard.append(read_told(line))
+                self.messages.append(decode_worker_message(line))
                 self._changed.notify_all()
         self.process.wait()
         with self._changed:
             self._changed.notify_all()
 
-    def tell(self, message):
-        """Say something to it; one that has died hears nothing."""
+    def send(self, message):
+        """Send a message, if the worker is still running."""
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(encode(message))
             self.process.stdin.flush()
 
     def wait_for(self, found, since=0):
-        """Wait for a message, and give it.
+        """Wait for a message and return it.
 
         Args:
-            found: says whether a message is the one.
-            since: how many messages are not looked at, since they came before.
+            found: returns whether a message matches.
+            since: number of earlier messages to ignore.
 
         Raises:
-            WorkerDiedError: it ended instead.
+            WorkerDiedError: the worker exited instead.
         """
         end = time.monotonic() + PATIENCE_S
         with self._changed:
             while True:
-                for message in self.heard[since:]:
+                for message in self.messages[since:]:
                     if found(message):
                         return message
                 if self.process.returncode is not None:
                     raise WorkerDiedError(self.process.returncode)
-                assert time.monotonic() < end, self.heard[since:]
+                assert time.monotonic() < end, self.messages[since:]
                 self._changed.wait(end - time.monotonic())
 
-    # ----- what is asked of it ---------------------------------------------------------------
+    # ----- requests --------------------------------------------------------------------------
 
     def ready(self):
         """Wait until operations can begin."""
-        return self.wait_for(lambda told: type(told) is Ready)
+        return self.wait_for(lambda message: type(message) is WorkerReady)
 
     def state(self, found=lambda state: True, since=0):
-        """Wait until it tells a state of this kind."""
-        return self.wait_for(lambda told: type(told) is State and found(told), since)
+        """Wait for a matching state."""
+        return self.wait_for(lambda message: type(message) is WorkerState and found(message), since)
 
     def last_state(self):
-        """Give the state that it told last."""
-        return [told for told in self.heard if type(told) is State][-1]
+        """Return the last state."""
+        return [message for message in self.messages if type(message) is WorkerState][-1]
 
     def start(self, name, body):
-        """Have an operation begun, and give how many messages came before."""
-        since = len(self.heard)
-        self.tell(Begin(id=name, body=body, now_ms=NOW_MS))
+        """Start an operation and return the number of earlier messages."""
+        since = len(self.messages)
+        self.send(BeginOperation(id=name, body=body, now_ms=NOW_MS))
         return since
 
     def keep(self, name, body):
-        """Have an operation begun and kept, and give how many messages came before."""
+        """Start an operation, wait until it is stored, return the number of earlier messages."""
         since = self.start(name, body)
-        self.wait_for(lambda told: type(told) is OperationPending and told.id == name, since)
+        self.wait_for(
+            lambda message: type(message) is OperationPending and message.id == name, since
+        )
         return since
 
     def end(self, name, since=0):
-        """Wait for the end of an operation, and give it: Done, Failed or Refused."""
-        return self.wait_for(lambda told: isinstance(told, ENDS) and told.id == name, since)
+        """Wait for the end of an operation and return it: done, failed or rejected."""
+        return self.wait_for(
+            lambda message: isinstance(message, ENDS) and message.id == name, since
+        )
 
     def do(self, name, body):
-        """Have an operation done, and give what came of it."""
+        """Run an operation and return its end."""
         return self.end(name, self.start(name, body))
 
-    def look(self, name):
-        """Ask where an operation stands."""
-        return self._about(Look(id=name), name)
+    def get(self, name):
+        """Return the status of an operation."""
+        return self._about(GetOperation(id=name), name)
 
     def retry(self, name):
-        """Have an operation that is stuck go on, and give where it stands at first."""
-        return self._about(Retry(id=name), name)
+        """Resume a stuck operation and return its first status."""
+        return self._about(RetryOperation(id=name), name)
 
     def _about(self, message, name):
-        kinds = (*ENDS, OperationPending, Unknown)
-        since = len(self.heard)
-        self.tell(message)
-        return self.wait_for(lambda told: isinstance(told, kinds) and told.id == name, since)
+        kinds = (*ENDS, OperationPending, OperationUnknown)
+        since = len(self.messages)
+        self.send(message)
+        return self.wait_for(
+            lambda message: isinstance(message, kinds) and message.id == name, since
+        )
 
     def operations(self, status=None, limit=50, before=None):
-        """Ask for the operations, the newest first."""
-        asked = List(request=next(self._requests), status=status, limit=limit, before=before)
-        self.tell(asked)
+        """Return operations, newest first."""
+        asked = ListOperations(
+            request=next(self._requests), status=status, limit=limit, before=before
+        )
+        self.send(asked)
         return self.wait_for(
-            lambda told: type(told) is Listed and told.request == asked.request
+            lambda message: type(message) is OperationList and message.request == asked.request
         ).operations
 
-    def unknown_of(self, names):
-        """Ask which of these operations never came to anything."""
-        asked = Known(request=next(self._requests), ids=names)
-        self.tell(asked)
+    def find_missing(self, names):
+        """Return the ids without a pending, done or stuck operation."""
+        asked = FindMissing(request=next(self._requests), ids=names)
+        self.send(asked)
         return self.wait_for(
-            lambda told: type(told) is NotKnown and told.request == asked.request
+            lambda message: type(message) is MissingOperations and message.request == asked.request
         ).ids
 
-    # ----- its end ---------------------------------------------------------------------------
+    # ----- end -------------------------------------------------------------------------------
 
     def wait(self):
-        """Wait until it has ended by itself, and give its exit code."""
+        """Wait until it exits by itself and return the exit code."""
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
         return self.process.returncode
 
     def pause(self, paused):
-        """Stop its process as a busy machine would, or let it go on."""
+        """Stop the process as a busy machine would, or continue it."""
         self.process.send_signal(signal.SIGSTOP if paused else signal.SIGCONT)
 
     def kill(self):
-        """End it as a crash would."""
+        """Kill the process, as in a crash."""
         self.process.kill()
         self.wait()
 
     def close(self):
-        """End it as its server does, by an end of what it reads, and give its exit code."""
+        """Close its input, as the server does, and return the exit code."""
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         code = self.wait()
@@ -203,7 +211,7 @@ class Worker:
 
 @contextlib.contextmanager
 def working(folder, url, **settings):
-    """A worker for as long as the block takes."""
+    """Yield a worker and stop it at the end."""
     worker = Worker(folder, url, **settings)
     try:
         yield worker

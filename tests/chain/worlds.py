@@ -1,4 +1,4 @@
-"""A chain with contracts, markets and people, for tests of what a chain worker does to them."""
+"""A chain with contracts, markets and users, for tests of the chain worker."""
 
 import contextlib
 import itertools
@@ -28,14 +28,14 @@ WHALE = ACCOUNTS[8].private_key
 FRIEND = ACCOUNTS[7].private_key
 ETHER = 10**18
 NOBODY = f"0x{ZERO.hex()}"
-"""Where tokens come from that are made, and where those go that are no more."""
+"""Sender of minted tokens and receiver of burned ones."""
 GIFT = 5 * 10**16
-"""What the faucet gives for gas in these tests."""
+"""Ether that the faucet sends for gas in these tests, in wei."""
 
 
 @contextlib.contextmanager
 def behind_a_proxy(kind, folder):
-    """A world on a node of some kind, whose worker speaks to it through ``world.proxy``."""
+    """Yield a world whose worker reaches the node through ``world.proxy``."""
     with (
         running(start_node(kind, folder / "devchain")) as node,
         in_front_of(node) as proxy,
@@ -46,7 +46,7 @@ def behind_a_proxy(kind, folder):
 
 
 class Condition(NamedTuple):
-    """A question on the chain."""
+    """A question and its tokens on the chain."""
 
     question: str
     id: str
@@ -55,12 +55,12 @@ class Condition(NamedTuple):
 
 
 class World:
-    """A node with the contracts of a worker at the places everybody knows.
+    """A node with the worker's contracts at their usual addresses.
 
     Args:
         node: the node.
-        folder: where workers keep their outbox.
-        url: what a worker is to ask; None is the node itself.
+        folder: folder of the workers' outbox.
+        url: node URL for workers; None for the node itself.
     """
 
     contracts = DEVELOPMENT
@@ -73,37 +73,37 @@ class World:
         self.ledger = Ledger(node, self.contracts)
         self.names = (f"name {number}" for number in itertools.count(1))
         self.conditions = []
-        """All that people could have tokens of."""
+        """Conditions whose tokens users may hold."""
         self.stable_left = 0
-        """The test dollars that must be with the operator, in their own units."""
+        """Test dollars that the operator should hold, in their own units."""
         self._whale = Person(node, WHALE)
         self.friend = User(node, FRIEND, self.contracts, self.operator)
-        """Somebody who keeps what others hand him, and gives it back."""
+        """A user that stores tokens for others and returns them."""
 
     def starting(self, **settings):
-        """A worker that is about to be ready, for as long as the block takes."""
+        """Return a context with a worker that is starting."""
         return working(self.folder, self.url, gas_gift_wei=str(GIFT), **settings)
 
     @contextlib.contextmanager
     def worker(self, **settings):
-        """A worker that is ready, for as long as the block takes."""
+        """Yield a worker that is ready."""
         with self.starting(**settings) as worker:
             worker.ready()
             yield worker
 
     def num_sent(self):
-        """How many transactions of the operator are in blocks."""
+        """Return the number of the operator's transactions in blocks."""
         return int(self.node.ask("eth_getTransactionCount", self.operator, "latest"), 16)
 
-    # ----- people and markets ----------------------------------------------------------------
+    # ----- users and markets -----------------------------------------------------------------
 
     def stranger(self):
-        """Somebody new, who has nothing."""
+        """Return a new user without any funds."""
         key = f"0x{keccak(text=next(self.names)).hex()}"
         return User(self.node, key, self.contracts, self.operator)
 
     def user(self, worker, units=0, approved=True):
-        """Somebody who can pay for gas, and has so much collateral from the faucet."""
+        """Return a user with ether for gas and collateral from the faucet."""
         user = self.stranger()
         self._whale.send(user.address, value=ETHER)
         if units:
@@ -114,7 +114,7 @@ class World:
         return user
 
     def condition(self, worker):
-        """A new question, prepared on the chain."""
+        """Prepare a new question on the chain."""
         question = f"0x{keccak(text=next(self.names)).hex()}"
         made = done(worker, next(self.names), PrepareBody(question_id=question))
         tokens = int(made["yesTokenId"]), int(made["noTokenId"])
@@ -122,10 +122,10 @@ class World:
         self.conditions.append(condition)
         return condition
 
-    # ----- what there is ---------------------------------------------------------------------
+    # ----- balances --------------------------------------------------------------------------
 
     def holdings(self, people, *conditions):
-        """The collateral and the tokens of people and of the operator, in wei."""
+        """Return collateral and tokens of users and of the operator, in wei."""
         return {
             address: (
                 self.ledger.collateral(address),
@@ -139,7 +139,7 @@ class World:
         }
 
     def check_conserved(self):
-        """What backs everything must be there, and the operator must have kept nothing."""
+        """Check that all tokens are backed and that the operator kept nothing."""
         held = self.ledger.token_holders()
         backing = 0
         for each in self.conditions:
@@ -157,7 +157,7 @@ class World:
             assert holder != self.operator or amount == 0
 
     def payout(self, condition):
-        """What a YES and a NO are worth: 0 and 0 before that is reported."""
+        """Return the payouts of YES and NO; 0 and 0 before the report."""
         word = bytes.fromhex(condition.id[2:])
         place = self.contracts.conditional_tokens
         if not read(self.node, place, "payoutDenominator(bytes32)", word):
@@ -166,7 +166,7 @@ class World:
         return tuple(read(self.node, place, signature, word, index) for index in range(2))
 
     def check_happened(self, hashes):
-        """Each transaction is in a block, was the operator's, and did what it was to do."""
+        """Check that each transaction succeeded and was sent by the operator."""
         for hashed in hashes:
             receipt = self.node.ask("eth_getTransactionReceipt", hashed)
             assert receipt["status"] == "0x1"
@@ -174,31 +174,31 @@ class World:
 
 
 def done(worker, name, body):
-    """Have an operation done, and give the answer."""
+    """Run an operation and return its answer."""
     return answer_of(worker.do(name, body))
 
 
-def answer_of(told):
-    """Give the answer of an operation that must have been done."""
-    assert type(told) is OperationDone, told
-    return msgspec.json.decode(told.answer)
+def answer_of(result):
+    """Return the answer of an operation that must have succeeded."""
+    assert type(result) is OperationDone, result
+    return msgspec.json.decode(result.answer)
 
 
 def hashes_of(answer):
-    """Give the hashes in an answer, in the sequence of its fields."""
+    """Return the hashes of an answer in field order."""
     return [value for name, value in answer.items() if name.endswith("Tx") and value]
 
 
-# ----- what can be asked for -----------------------------------------------------------------
+# ----- operation bodies ----------------------------------------------------------------------
 
 
 def faucet(user, units):
-    """Collateral for somebody."""
+    """Return the body of a faucet operation."""
     return FaucetBody(user=user.address, units=units)
 
 
 def conversion(kind, user, condition, amount, **more):
-    """A split or a merge."""
+    """Return the body of a split or merge."""
     return kind(
         user=user.address,
         amount=str(amount),
@@ -210,22 +210,22 @@ def conversion(kind, user, condition, amount, **more):
 
 
 def split(user, condition, amount, permit=None):
-    """Collateral into tokens."""
+    """Return the body of a split."""
     if permit is not None:
         permit = msgspec.convert(permit, Permit)
     return conversion(SplitBody, user, condition, amount, permit=permit)
 
 
 def merge(user, condition, amount):
-    """Tokens into collateral."""
+    """Return the body of a merge."""
     return conversion(MergeBody, user, condition, amount)
 
 
 def redeem(user, condition):
-    """What the tokens of a resolved condition are worth."""
+    """Return the body of a redemption."""
     return RedeemBody(user=user.address, condition_id=condition.id)
 
 
 def report(condition, outcome):
-    """The outcome of a condition: ``yes`` or ``no``."""
+    """Return the body of a report with outcome ``yes`` or ``no``."""
     return ReportBody(question_id=condition.question, outcome=outcome)

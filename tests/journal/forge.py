@@ -11,7 +11,7 @@ def chained(unchained, previous=ZERO_HASH):
     return unchained + hashlib.blake2b(previous + unchained, digest_size=32).digest()
 
 
-def forged(inner, *, magic=b"CLOBFRM", version=1, length=None):
+def forged(inner, *, magic=b"CLOBFRM", version=2, length=None):
     """A frame of any content, its chain hash right."""
     length = len(inner) + 32 if length is None else length
     return chained(magic + bytes((version,)) + struct.pack("<I", length) + inner)

@@ -60,18 +60,18 @@ def test_a_frame_is_laid_out_as_the_reference_says():
     )
     inner = struct.pack("<QIB", 7, 1, 7) + b"e" * 32 + b"s" * 32 + b"12345678"
     inner += struct.pack("<I", 3) + raw
-    expected = b"CLOBFRM\x01" + struct.pack("<I", len(inner) + 32) + inner
+    expected = b"CLOBFRM\x02" + struct.pack("<I", len(inner) + 32) + inner
     assert written == chained(expected, b"p" * 32)
 
 
 def test_the_smallest_frame_has_57_bytes_that_never_change():
     assert encode_frame([], 1, ZERO_HASH).hex() == (
-        "434c4f4246524d01"
+        "434c4f4246524d02"
         "2d000000"
         "0100000000000000"
         "00000000"
         "00"
-        "fb35b5f35630af2b4dde2605b9d5649e4f1d889bbeb59c44a78d804f42d980ef"
+        "257bc47d4a8aa8f532512a5a6be3f2b56214927c2ed147b8390c66045cc455da"
     )
 
 
@@ -186,10 +186,10 @@ def test_the_codes_of_the_errors():
 def test_a_frame_of_a_newer_version_is_named():
     one = three_frames()[0]
     newer = forged(b"whatever a version to come may say", version=FRAME_VERSION + 1)
-    words = "its version must be 1 to 1, not 2"
+    words = r"unsupported journal version 3 \(expected 2\)"
     refused(FrameNewerError, one + newer, words, frame=2, offset=len(one))
     # It may be that its head, too, is another one.
-    refused(FrameNewerError, b"CLOBFRM\x02", words)
+    refused(FrameNewerError, b"CLOBFRM\x03", words)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_frame_of_a_newer_version_is_named():
         (b"x", "must begin with b'CLOBFRM', not b'x'"),
         (b"CLOBFRm", "must begin with"),
         (forged(bytes(13), magic=b"CLOBBOOK"), "must begin with"),
-        (forged(bytes(13), version=0), "version must be 1 to 1, not 0"),
+        (forged(bytes(13), version=1), r"unsupported journal version 1 \(expected 2\)"),
         (forged(bytes(13), length=44), "followed by 45 bytes or more, not 44"),
         (forged(struct.pack("<QIB", 0, 0, 0)), "does not hold 0 commands from 0 on"),
         (forged(struct.pack("<QIB", 2**64 - 1, 2, 0) + bytes(8)), "does not hold 2 commands"),
@@ -317,7 +317,7 @@ def test_no_byte_put_in_or_left_out_goes_unnoticed():
 
 @given(raw=st.binary(max_size=80), inner=st.binary(max_size=80))
 def test_any_bytes_are_frames_or_refused(raw, inner):
-    for data in (raw, b"CLOBFRM" + raw, b"CLOBFRM\x01" + raw, forged(inner)):
+    for data in (raw, b"CLOBFRM" + raw, b"CLOBFRM\x02" + raw, forged(inner)):
         try:
             for frame in read_frames(data):
                 frame.commands()

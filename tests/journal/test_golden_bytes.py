@@ -21,7 +21,7 @@ NUMBERED = list(zip(ONE_OF_EACH, (*range(1, 16), *range(64, 70)), strict=True))
 
 
 def test_nothing_is_missing():
-    assert LAYOUT_VERSION == 1
+    assert LAYOUT_VERSION == 2
     assert list(GOLDEN) == [kind.__name__ for kind in KINDS.values()]
 
 

@@ -155,7 +155,7 @@ def test_the_refusals_of_a_batch_are_kept_with_it():
     tell(recorder, STORY[:4])
     batch = Batch(commands=(Cancel(order_id="b"), Cancel(order_id="b")), now_ms=4)
     outcome = recorder.apply(batch)
-    assert [type(event).__name__ for event in outcome] == ["OrderRemoved", "Refused"]
+    assert [type(event).__name__ for event in outcome] == ["OrderRemoved", "Rejected"]
     [frame] = read_frames(recorder.frame())
     assert frame.outcomes[-1] == recorder.event_hash[:8]
 

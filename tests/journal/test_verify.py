@@ -82,7 +82,7 @@ def test_a_recorded_journal_is_proved(per_frame, state_hashes):
     assert verify(b"".join(frames)) == Verified(
         frames=len(frames),
         commands=len(STORY),
-        refused=REFUSED,
+        rejected=REFUSED,
         last_seq=len(STORY),
         event_hash=recorder.event_hash,
         state_hash=recorder.matcher.state_hash(),
@@ -92,7 +92,7 @@ def test_a_recorded_journal_is_proved(per_frame, state_hashes):
 
 def test_nothing_is_proved_of_nothing():
     found = verify(b"")
-    assert (found.frames, found.commands, found.last_seq, found.refused) == (0, 0, 0, {})
+    assert (found.frames, found.commands, found.last_seq, found.rejected) == (0, 0, 0, {})
     assert (found.event_hash, found.chain_hash) == (ZERO_HASH, ZERO_HASH)
     assert found.state_hash == Matcher().state_hash()
 
@@ -154,7 +154,7 @@ def test_any_life_of_a_matcher_is_proved_from_its_journal(commands, per_frame):
     assert found.state_hash == recorder.matcher.state_hash()
     assert found.event_hash == recorder.event_hash
     matcher = Matcher()
-    assert run(frames, matcher).refused == found.refused
+    assert run(frames, matcher).rejected == found.rejected
     assert matcher.state_hash() == found.state_hash
 
 

@@ -62,7 +62,7 @@ def test_a_journal_that_is_damaged(story, capsys):
 
 def test_files_that_cannot_be_used(tmp_path, capsys):
     newer = tmp_path / "newer"
-    newer.write_bytes(b"CLOBFRM\x02")
+    newer.write_bytes(b"CLOBFRM\x03")
     assert main(["verify", str(newer), str(tmp_path / "missing")]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -111,6 +111,7 @@ A_SUBMIT = commands.Submit(
     client_id="mine",
     order_hash=bytes(range(32)),
     deadline_ms=1_700_000_000_999,
+    attachment=b"signature",
 )
 ONE_OF_EACH = (
     A_SUBMIT,

@@ -1,4 +1,4 @@
-"""Where the recorded order flow lies; tests that need it skip with a reason where it is not."""
+"""Paths of recorded order flow; tests skip with a reason if the files are missing."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 
 def data_file(name):
-    """Give the path of a data file, or skip the test."""
+    """Return the path of a data file, or skip the test."""
     folder = os.environ.get("CLOB_DATA_DIR")
     if not folder:
         pytest.skip("CLOB_DATA_DIR is not set: no recorded order flow to replay")

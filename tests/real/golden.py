@@ -11,7 +11,7 @@ NAME = "golden_esh4_1_99.npz"
 
 
 class Golden(NamedTuple):
-    """The hour: what rested before it, what was asked during it, and what came of that."""
+    """The recorded hour: its seed, commands and fills."""
 
     seed: np.ndarray
     """``SEED`` events: 1,295 orders, the oldest first."""
@@ -22,7 +22,7 @@ class Golden(NamedTuple):
 
 
 def read_golden():
-    """Read the file, or skip the test. The file's kinds have the numbers of ours."""
+    """Read the file, or skip the test. Its kinds have the numbers of ``Kind``."""
     with np.load(data_file(NAME)) as file:
         seed, commands, fills = file["seed"], file["commands"], file["fills"]
     side, price, size, order_id = seed.T
@@ -32,7 +32,7 @@ def read_golden():
 
 
 def events_of(kind, side, price, size, order_id, ts_ns=0):
-    """Put columns into events; the file writes sides as 1 and -1."""
+    """Convert columns to events; sides in the file are 1 and -1."""
     events = np.zeros(len(side), EVENT)
     columns = {"kind": kind, "price": price, "size": size, "order_id": order_id, "ts_ns": ts_ns}
     for name, column in columns.items():
@@ -42,6 +42,6 @@ def events_of(kind, side, price, size, order_id, ts_ns=0):
 
 
 def columns(fills):
-    """Show fills as the golden file does."""
+    """Return fills in the columns of the golden file."""
     names = ("event", "resting_id", "size", "price")
     return np.stack([fills[name].astype(np.int64) for name in names], axis=1)

@@ -1,4 +1,4 @@
-"""The recorded stock: twenty minutes of messages of fifty levels, and a book of ten beside them."""
+"""The recorded stock: twenty minutes of messages of fifty levels, and a book file of ten."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tests.real.data import data_file
 PAIR = "lobster_AAPL_2012-06-21_{}_10_first999.csv"
 DEEP = "lobster_AAPL_2012-06-21_0930_0950_message_50.csv"
 NAMELESS = INVENTED_ID
-"""Ids from here on are of orders that only the first picture shows."""
+"""Ids from here on belong to orders known only from the first line of the book file."""
 
 
 def read_stream(**options):
@@ -25,14 +25,14 @@ def read_stream(**options):
 
 
 def read_books():
-    """Give for each line of the book file its levels, bids and asks, as price and size."""
+    """Return bids and asks of each line of the book file, as price and size."""
     blocks = read_levels(data_file(PAIR.format("orderbook")), Problems(), 100)
     rows = np.concatenate([levels for _, levels in blocks]).reshape(-1, 10, 4)
     return [[row[:, 2:].tolist(), row[:, :2].tolist()] for row in rows]
 
 
 def read_places():
-    """Give for each line of the book file the line of the message that it comes after."""
+    """Return for each line of the book file the line of the message before it."""
     lines = data_file(DEEP).read_text().splitlines()
     found, start = [], 0
     for line in data_file(PAIR.format("message")).read_text().splitlines():
@@ -42,6 +42,6 @@ def read_places():
 
 
 def read_executions():
-    """Give the lines of the messages that execute an order."""
+    """Return the lines of execution messages."""
     lines = data_file(DEEP).read_text().splitlines()
     return [number for number, line in enumerate(lines, 1) if line.split(",")[1] == "4"]

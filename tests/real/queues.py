@@ -1,4 +1,4 @@
-"""Plain queues that follow history: how many recorded incoming orders met who stood first."""
+"""Simple queues that follow the records, to count incoming orders that met the first order."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from clob.records import Kind
 
 
 class Queues:
-    """Resting orders by side and price, oldest first; history alone changes them."""
+    """Resting orders by side and price, oldest first; only the records change them."""
 
     def __init__(self):
         self.levels = ({}, {})
@@ -16,7 +16,7 @@ class Queues:
         self.crossed = 0
 
     def follow(self, events):
-        """Go through events; each incoming order is held against the fills behind it."""
+        """Apply events; compare each incoming order with the fills after it."""
         rows = events[["kind", "side", "price", "size", "order_id"]].tolist()
         taking = None
         for row in rows:
@@ -75,7 +75,7 @@ class Queues:
             self.remove(order_id)
 
     def would_meet(self, side, price, size):
-        """Give id, size and price of who an incoming order meets by price and time."""
+        """Return id, size and price of the orders that an incoming order meets by priority."""
         met = []
         opposite = self.levels[1 - side]
         for at in sorted(opposite, reverse=bool(side)):

@@ -12,7 +12,7 @@ from clob.replay import backtest, open_stream
 from clob.replay.io.detect import detect
 from clob.replay.readers.betfair import TICKS
 from tests.real.data import data_file
-from tests.replay.venues.following import followed
+from tests.replay.readers.level_follower import follow_levels
 
 NAME = "betfair_1-166811431.bz2"
 
@@ -28,7 +28,7 @@ def events(stream):
 
 
 def read_lines():
-    """Read the file plainly: for each line the levels after it, and what was traded so far."""
+    """Return for each line the levels after it and the volume traded so far."""
     numbers, levels, traded = {}, {}, {}
     for line, text in enumerate(bz2.decompress(data_file(NAME).read_bytes()).splitlines(), 1):
         for market in json.loads(text, parse_float=Decimal, parse_int=Decimal)["mc"]:
@@ -44,26 +44,26 @@ def read_lines():
         yield line, {key: size for key, size in levels.items() if size}, dict(traded)
 
 
-def test_it_is_read_whole_without_a_problem(stream, events):
+def test_file_is_read_without_a_problem(stream, events):
     assert detect(data_file(NAME)) == "betfair"
     assert len(stream.problems) == 0
     assert (len(events), len(stream.instruments), stream.hi) == (31_326, 2, 350)
-    assert stream.problems.remarks["trade that no level shows"] == 681
+    assert stream.problems.remarks["trade without a level change"] == 681
     assert events[events["kind"] == Kind.SETTLE][["instrument", "price"]].tolist() == [
         *((0, 351), (2, 0))
     ]
 
 
-def test_the_orders_add_up_to_the_levels_after_every_line(events):
+def test_orders_add_up_to_the_levels_after_every_line(events):
     lines = list(read_lines())
     right = 0
-    sums = followed([line for line, _, _ in lines], events)
+    sums = follow_levels([line for line, _, _ in lines], events)
     for found, (_, levels, _) in zip(sums, lines, strict=True):
         right += found == levels
     assert right == len(lines) == 11_357
 
 
-def test_fills_and_records_make_up_what_was_traded(events):
+def test_fills_and_records_add_up_to_the_traded_volume(events):
     """The volumes of the file are those of both sides; its last lines take all of them back."""
     most = {}
     for _, _, traded in read_lines():
@@ -77,7 +77,7 @@ def test_fills_and_records_make_up_what_was_traded(events):
 
 
 @pytest.mark.parametrize("rule", ["tail", "pro-rata", "head"])
-def test_the_replay_is_that_of_history(rule):
+def test_replay_matches_the_records(rule):
     result = backtest(open_stream(data_file(NAME), level_rule=rule))
     check = result.check
     assert (check.takers, check.exact) == (1_718, 1_718)
@@ -87,7 +87,7 @@ def test_the_replay_is_that_of_history(rule):
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", [{"chunk": 97}, {"chunk": 4_096}, {"mode": "shadow"}], ids=str)
-def test_the_digest_is_one(book_class, options):
+def test_digest_does_not_depend_on_book_class_or_chunks(book_class, options):
     whole = backtest(open_stream(data_file(NAME)))
     part = backtest(open_stream(data_file(NAME)), book_class=book_class, **options)
     assert part.digest == whole.digest

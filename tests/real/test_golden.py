@@ -1,4 +1,4 @@
-"""Real order flow: one hour of a futures exchange must come out fill for fill as it recorded it."""
+"""Real order flow: one hour of a futures exchange must replay fill for fill."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ def golden():
     return read_golden()
 
 
-def test_the_hour_is_what_it_is_said_to_be(golden):
+def test_size_of_the_recorded_hour(golden):
     kinds = np.bincount(golden.events["kind"]).tolist()
     assert (len(golden.seed), len(golden.events), len(golden.fills)) == (1_295, 49_785, 5_862)
     assert kinds == [26_023, 19_670, 1_178, 2_914]
 
 
-def test_every_fill_is_the_recorded_one(book_class, golden):
+def test_every_fill_matches_the_record(book_class, golden):
     book = book_class()
     assert book.seed(golden.seed) == len(golden.seed)
     fills = book.run(golden.events)
@@ -33,7 +33,7 @@ def test_every_fill_is_the_recorded_one(book_class, golden):
 
 
 @pytest.mark.parametrize("length", [1, 97, 4_096])
-def test_in_pieces_it_comes_out_the_same(book_class, golden, length):
+def test_piece_length_does_not_change_fills(book_class, golden, length):
     whole, book = book_class(), book_class()
     for each in (whole, book):
         each.seed(golden.seed)
@@ -44,7 +44,7 @@ def test_in_pieces_it_comes_out_the_same(book_class, golden, length):
     assert book.state_hash() == whole.state_hash()
 
 
-def test_one_command_at_a_time_it_comes_out_the_same(book_class, golden):
+def test_single_commands_produce_the_same_fills(book_class, golden):
     whole, book = book_class(), book_class()
     for each in (whole, book):
         each.seed(golden.seed)
@@ -57,7 +57,7 @@ def test_one_command_at_a_time_it_comes_out_the_same(book_class, golden):
 
 
 def one_by_one(book, row):
-    """Execute one event through the calls for single commands, and give its trades."""
+    """Execute one event through the calls for single commands and return its trades."""
     ts_ns, _, _, order_id, size, _, price, _, kind, side, _ = row
     if kind == Kind.CANCEL:
         events = book.cancel(order_id)

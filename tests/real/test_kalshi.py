@@ -1,4 +1,4 @@
-"""A real log of six markets: its best prices are those of the books after every line."""
+"""A real log of six markets: the books have its best prices after every line."""
 
 import csv
 
@@ -6,13 +6,13 @@ import pytest
 
 from clob.replay import ReplayFormatError, ReplayWarning, backtest, open_stream
 from tests.real.data import data_file
-from tests.replay.venues.following import followed
+from tests.replay.readers.level_follower import follow_levels
 
 pytestmark = pytest.mark.long
 
 NAME = "kalshi_market_data_KXHIGHNY-25DEC14.csv"
 LOCKED = "28 and NO bid 72 add up to 100"
-"""The one line of the file whose bids meet."""
+"""The only line of the file with crossed bids."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def events(stream):
 
 
 def read_lines():
-    """Read the file plainly: for each line but the locked one the best prices after it."""
+    """Return the best prices after each line except the crossed one."""
     markets, levels = {}, {}
     with data_file(NAME).open() as file:
         for line, row in enumerate(csv.DictReader(file), 2):
@@ -38,18 +38,18 @@ def read_lines():
                 yield line, {(*at, price): 1 for at, price in levels.items() if 0 < price < 100}
 
 
-def test_one_line_is_a_problem(stream, events):
+def test_crossed_line_is_the_only_problem(stream, events):
     with pytest.raises(ReplayFormatError, match=rf"{NAME}:27469: crossed book: .*{LOCKED}"):
         list(open_stream(data_file(NAME)).chunks())
     assert stream.problems.counts == {"crossed book": 1}
     assert (len(events), len(stream.instruments)) == (244_648, 6)
 
 
-def test_the_orders_are_the_best_prices_after_every_line(events):
+def test_orders_are_at_the_best_prices_after_every_line(events):
     lines = list(read_lines())
     right = 0
     for found, (_, levels) in zip(
-        followed([line for line, _ in lines], events), lines, strict=True
+        follow_levels([line for line, _ in lines], events), lines, strict=True
     ):
         right += found == levels
     assert right == len(lines) == 61_165
@@ -57,7 +57,7 @@ def test_the_orders_are_the_best_prices_after_every_line(events):
 
 @pytest.mark.filterwarnings("ignore::clob.replay.ReplayWarning")
 @pytest.mark.parametrize(("mirror", "bests"), [(True, 122_330), (False, 122_330)])
-def test_the_replay_is_that_of_history(mirror, bests):
+def test_replay_matches_the_records(mirror, bests):
     result = backtest(open_stream(data_file(NAME), on_problem="warn", mirror=mirror))
     assert (result.check.bests, result.check.bests_equal) == (bests, bests)
     assert result.divergence.total == 0

@@ -1,4 +1,4 @@
-"""Real order flow: the book of a stock must be the recorded one after every message."""
+"""Real order flow: the book of a stock must match the recorded one after every message."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def events(stream):
     return next(stream.chunks(10**6))
 
 
-def test_what_had_to_be_concluded_is_counted(stream, events):
+def test_conclusions_are_counted(stream, events):
     assert (len(events), stream.lo, stream.hi) == (28_469, 47_700, 69_895)
     assert len(stream.problems) == 0
     assert stream.problems.remarks == {
@@ -36,7 +36,7 @@ def test_events_are_in_order(events):
 
 
 @pytest.mark.parametrize("size", [7, 4_096])
-def test_in_chunks_it_is_the_same(stream, events, size):
+def test_chunks_have_the_same_events(stream, events, size):
     start = 0
     for chunk in stream.chunks(size):
         assert np.array_equal(chunk, events[start : start + len(chunk)])
@@ -45,7 +45,7 @@ def test_in_chunks_it_is_the_same(stream, events, size):
 
 
 def one_by_one(events):
-    """Make an incoming order of each execution, at its line: the file shows the book after each."""
+    """Split runs into one incoming order per execution, since the file has the book after each."""
     some = events.take(np.flatnonzero(events["kind"] != Kind.IOC))
     executed = np.flatnonzero(some["kind"] == Kind.FILL)
     some["seq"][executed] = read_executions()
@@ -54,7 +54,7 @@ def one_by_one(events):
     return some.take(np.argsort(some["seq"], kind="stable"))
 
 
-def test_the_ten_best_levels_are_the_recorded_ones_on_every_line(book_class, stream, events):
+def test_ten_best_levels_match_on_every_line(book_class, stream, events):
     places, events = read_places(), one_by_one(events)
     book = book_class(lo=stream.lo, hi=stream.hi)
     start = right = 0
@@ -69,7 +69,7 @@ def test_the_ten_best_levels_are_the_recorded_ones_on_every_line(book_class, str
     book.check()
 
 
-def test_the_best_prices_are_the_recorded_ones(book_class, stream, events):
+def test_best_prices_match_the_records(book_class, stream, events):
     book = book_class(lo=stream.lo, hi=stream.hi)
     start, records = 0, np.flatnonzero(events["kind"] == Kind.BBO)
     for place in records.tolist():
@@ -81,7 +81,7 @@ def test_the_best_prices_are_the_recorded_ones(book_class, stream, events):
     assert len(records) == 451
 
 
-def test_incoming_orders_meet_who_they_met(events):
+def test_incoming_orders_meet_the_recorded_orders(events):
     queues = Queues()
     queues.follow(events)
     assert (queues.exact, queues.differing, queues.crossed) == (1_180, 2, 0)

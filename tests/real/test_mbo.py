@@ -11,26 +11,26 @@ from tests.real.queues import Queues
 
 NAME = "esh4_20231225_mbo.npz"
 FOLDED = {"offset": 19_173, "grid": (1, 99)}
-"""The touch of the hour fits 99 ticks from here."""
+"""Offset of a grid of 99 ticks that covers the best prices of the hour."""
 
 
 def events_of(stream):
     return next(stream.chunks(10**6))
 
 
-def test_the_hour_is_what_it_is_said_to_be():
+def test_size_of_the_recorded_hour():
     stream = read_mbo(data_file(NAME))
     kinds = events_of(stream)["kind"]
     counts = {kind: int((kinds == kind).sum()) for kind in (Kind.SEED, Kind.IOC, Kind.FILL)}
     assert (stream.lo, stream.hi) == (340, 23_170)
     assert counts == {Kind.SEED: 8_834, Kind.IOC: 2_972, Kind.FILL: 6_229}
     assert len(stream.problems) == 0
-    assert stream.problems.remarks["fill of more than the order showed"] == 27
+    assert stream.problems.remarks["fill larger than the displayed size"] == 27
 
 
 @pytest.mark.parametrize("options", [{}, FOLDED], ids=["all prices", "99 prices"])
-def test_incoming_orders_meet_who_they_met(options):
-    """98.05 %: the others are orders that show only parts of themselves."""
+def test_incoming_orders_meet_the_recorded_orders(options):
+    """98.05 %; the others meet iceberg orders."""
     queues = Queues()
     queues.follow(events_of(read_mbo(data_file(NAME), **options)))
     assert (queues.exact, queues.differing) == (2_914, 58)
@@ -38,7 +38,7 @@ def test_incoming_orders_meet_who_they_met(options):
     assert queues.crossed == 0
 
 
-def test_what_rests_before_is_what_the_golden_has():
+def test_seed_matches_the_golden_file():
     events = events_of(read_mbo(data_file(NAME), **FOLDED))
     seed = events[: np.argmax(events["kind"] != Kind.SEED)]
     golden = read_golden().seed
@@ -46,13 +46,13 @@ def test_what_rests_before_is_what_the_golden_has():
 
 
 def in_queues(seed):
-    """Sort orders by side and price, those of the same as they are."""
+    """Sort orders by side and price, stable within a price."""
     rows = seed[["side", "price", "order_id", "size"]].tolist()
     return sorted(rows, key=lambda row: row[:2])
 
 
 @pytest.mark.parametrize("size", [7, 4_096])
-def test_in_chunks_it_is_the_same(size):
+def test_chunks_have_the_same_events(size):
     stream = read_mbo(data_file(NAME), **FOLDED)
     events = events_of(stream)
     starts = range(0, len(events), size)

@@ -10,7 +10,7 @@ from tests.real.golden import columns, read_golden
 
 
 class Choosing(Book):
-    """The twin with the choice of the resting order taken out, to be replaced by a wrong one."""
+    """The pure Python book with an overridable choice of the resting order."""
 
     def _choose(self, queue):
         return next(iter(queue.values()))
@@ -43,7 +43,7 @@ class LargestFirst(Choosing):
 
 
 class PartialFillRequeues(Book):
-    """An order that was filled partly goes to the back of its queue."""
+    """A partially filled order moves to the end of its queue."""
 
     def _trade(self, incoming, resting, events):
         super()._trade(incoming, resting, events)
@@ -52,7 +52,7 @@ class PartialFillRequeues(Book):
 
 
 class ReduceRequeues(Book):
-    """An order that was made smaller goes to the back of its queue."""
+    """A reduced order moves to the end of its queue."""
 
     def _shrink(self, order, size):
         self._sides[order.side][order.price].move_to_end(order.id)
@@ -65,7 +65,7 @@ def golden():
 
 
 def reproduced(book_class, golden):
-    """Count the aggressive orders whose fills are the recorded ones, size, id and order."""
+    """Count the incoming orders whose fills match in size, id and order."""
     book = book_class()
     book.seed(golden.seed)
     status = np.zeros(len(golden.events), np.uint8)
@@ -77,13 +77,13 @@ def reproduced(book_class, golden):
 
 
 def of_event(fills, index):
-    """Give the fills of one event; they are sorted by it."""
+    """Return the fills of one event; fills are sorted by event."""
     start, end = np.searchsorted(fills[:, 0], (index, index + 1))
     return fills[start:end]
 
 
 @pytest.mark.parametrize("sound", [Book, Choosing])
-def test_without_a_fault_every_trade_is_reproduced(golden, sound):
+def test_correct_book_reproduces_every_trade(golden, sound):
     assert reproduced(sound, golden) == 2_914
 
 
@@ -96,9 +96,10 @@ def test_without_a_fault_every_trade_is_reproduced(golden, sound):
         (ReduceRequeues, 2_550),
     ],
 )
-def test_a_fault_is_caught(golden, mutant, expected):
-    """The numbers are those of another program, and ours are only near, within a quarter: a wrong
-    book soon refuses commands, and where it stands then depends on how one goes on.
+def test_faulty_book_is_detected(golden, mutant, expected):
+    """Expected counts are from another program and are matched within a quarter.
+
+    A faulty book soon rejects commands; its later state depends on the handling of rejections.
     """
     found = reproduced(mutant, golden)
     assert found < 2_914

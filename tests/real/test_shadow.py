@@ -1,4 +1,4 @@
-"""Recorded hours in shadow mode: the fills are the recorded ones, the books those of rematch."""
+"""Recorded hours in shadow mode: recorded fills, and the books of rematch mode."""
 
 from collections import defaultdict
 
@@ -27,7 +27,7 @@ def both(read):
 
 
 def by_event(fills):
-    """Group fills by the event they came of."""
+    """Group fills by event."""
     groups = defaultdict(list)
     for event, *fill in fills[["event", "resting_id", "size", "price"]].tolist():
         groups[event].append(fill)
@@ -35,18 +35,18 @@ def by_event(fills):
 
 
 def recorded(stream):
-    """Give the recorded fills as they stand in the stream: id, size, price, time."""
+    """Return id, size, price and time of the recorded fills of the stream."""
     events = next(stream.chunks(10**6))
     rows = events.take(np.flatnonzero(events["kind"] == Kind.FILL))
     return rows[["order_id", "size", "price", "ts_ns"]].tolist()
 
 
 def shown(fills):
-    """Show fills as :func:`recorded` does."""
+    """Return fills in the columns of :func:`recorded`."""
     return fills[["resting_id", "size", "price", "ts_ns"]].tolist()
 
 
-def test_of_the_golden_hour_both_modes_give_every_recorded_fill(book_class):
+def test_both_modes_reproduce_every_fill_of_the_golden_hour(book_class):
     golden = read_golden()
     plain = load("compiled")()
     plain.seed(golden.seed)
@@ -77,7 +77,7 @@ def test_of_the_golden_hour_both_modes_give_every_recorded_fill(book_class):
     ],
     ids=["futures", "futures on 99 prices", "stock", "stock and its book"],
 )
-def test_raw_recordings_differ_by_the_divergences_that_rematch_counts(read, differing, left):
+def test_raw_recordings_differ_by_the_divergences_of_rematch(read, differing, left):
     rematch, shadow = both(read)
     assert shown(shadow.fills) == recorded(read())
     here, there = by_event(rematch.fills), by_event(shadow.fills)
@@ -85,14 +85,14 @@ def test_raw_recordings_differ_by_the_divergences_that_rematch_counts(read, diff
     assert rematch.divergence.counts == differing
     assert len(other) == rematch.divergence.total
     assert {one.event for one in rematch.divergence.kept} <= other
-    # What is left is fills of more than the order showed: the book cannot give what it has not.
+    # The rest are fills larger than the displayed size, which the book cannot reproduce.
     assert shadow.divergence.counts == left
     assert np.array_equal(rematch.bests, shadow.bests)
     assert rematch.books[0].state_hash() == shadow.books[0].state_hash()
 
 
 @pytest.mark.parametrize("name", [FUTURES, STOCK])
-def test_a_maker_changes_nothing_and_gets_no_more_than_was_there(name):
+def test_maker_does_not_change_history_and_fills_are_bounded(name):
     def read():
         return (read_mbo if name == FUTURES else read_lobster)(data_file(name))
 
@@ -116,7 +116,7 @@ def test_a_maker_changes_nothing_and_gets_no_more_than_was_there(name):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("reader", "name"), [(read_mbo, FUTURES), (read_lobster, STOCK)])
-def test_pieces_and_books_do_not_matter(reader, name):
+def test_chunks_and_book_class_do_not_change_the_result(reader, name):
     def run(**arguments):
         maker = MarketMaker(half_spread=1, size=2, limit=20)
         return backtest(

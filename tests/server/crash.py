@@ -56,8 +56,8 @@ def prepared(folder):
             engine = Sequencer(log, ServerState(), lambda: 1)
             task = asyncio.create_task(engine.run())
             limits = Limits(finished_max=FINISHED_MAX)
-            await engine.ask(lambda now_ms: SetLimits(limits=limits, now_ms=now_ms))
-            await engine.ask(lambda now_ms: SetBudgets(budgets=BUDGETS, now_ms=now_ms))
+            await engine.submit(lambda now_ms: SetLimits(limits=limits, now_ms=now_ms))
+            await engine.submit(lambda now_ms: SetBudgets(budgets=BUDGETS, now_ms=now_ms))
             engine.stop()
             await task
 
@@ -186,7 +186,7 @@ class Witness:
         self.folder = folder
         self.sent, self.nonces = {}, {}
         self.placed = {}
-        """By order hash: its papers, its command, and the summaries of its trades."""
+        """By order hash: its command, and the summaries of its trades."""
         self.events, self.cancels, self.traded = {}, set(), {}
         self.exchange = ServerState()
         aside.mkdir()
@@ -202,7 +202,7 @@ class Witness:
         self._ids = Ids(secret(self.folder, IDS))
         with closing(SqliteLog(self.folder)) as log:
             for frame in log.read(self._seq):
-                self._replica.take(frame)
+                self._replica.apply(frame)
                 self._take(commands_of(frame))
             self._replica.write()
             exchange, hashed, _ = recover(log)
@@ -213,22 +213,17 @@ class Witness:
         assert exchange.matcher.state_hash() == self.exchange.matcher.state_hash()
 
     def _take(self, commands):
-        """Do the commands of a frame: papers and their order are both in it, or neither."""
-        papers = None
+        """Apply the commands of a frame."""
         for command in commands:
             self._seq += 1
             num_trades = self.exchange.num_trades
             outcome = outcome_of(self.exchange, command)
-            if papers is not None:
-                assert type(command) is Submit
-                assert command.order.id == papers.order_id
             events = outcome if isinstance(outcome, list) else []
             if type(command) is Submit:
                 assert command.order_hash in self.sent, "nobody sent this order"
                 if events:
                     trades = summaries(events, self._ids, command.now_ms, num_trades)
-                    self.placed[command.order_hash] = papers, command, trades
-            papers = command if type(command) is SignatureRecord else None
+                    self.placed[command.order_hash] = command, trades
             for event in events:
                 self.events.setdefault(event.market, {})[event.seq] = event
                 if type(event) is Trade:
@@ -237,18 +232,17 @@ class Witness:
                     self.traded.setdefault(event.market, []).append((name, event))
                 elif type(event) is OrderRemoved and event.reason == "cancelled":
                     self.cancels.add(event.order_id)
-        assert papers is None, "an order is half there"
 
     # ----- what was promised -----------------------------------------------------------------
 
     def check(self, load):
         """Compare what clients were told with the log."""
         for hashed, (body, answer) in load.acked.items():
-            papers, command, trades = self.placed[hashed]
+            command, trades = self.placed[hashed]
+            record = msgspec.msgpack.decode(command.attachment, type=SignatureRecord)
             assert command.order.id == answer["orderId"]
-            assert papers is not None, "a signed order without its papers"
-            assert f"0x{papers.signature.hex()}" == body["signature"]
-            assert papers.salt == str(body["salt"])
+            assert f"0x{record.signature.hex()}" == body["signature"]
+            assert record.salt == str(body["salt"])
             assert json.loads(msgspec.json.encode(trades)) == answer["trades"]
         assert self.cancels.issuperset(load.cancelled)
         for message in load.messages:

@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 import threading
 
+import msgspec
+from msgspec import structs
+
 from clob import AddMarket, Matcher
 from clob.journal import verify
 from clob_server.cli.verify import audit, journal_of
@@ -47,7 +50,7 @@ async def working(engine):
     """Let an engine work, with a market to trade in, and have it end."""
     task = asyncio.create_task(engine.run())
     try:
-        await engine.ask(lambda now_ms: AddMarket(market=market(), now_ms=now_ms))
+        await engine.submit(lambda now_ms: AddMarket(market=market(), now_ms=now_ms))
         yield task
     finally:
         engine.stop()
@@ -59,25 +62,29 @@ def played(story):
     asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))
 
 
-def papers(order_id, **fields):
-    """Write what comes with a signed order."""
+def record(**fields):
+    """Return the signature record of an order."""
     fields = {"signer": "0xA", "salt": "7", "taker": "0x0", "signature_type": 1} | fields
-    return SignatureRecord(order_id=order_id, signature=bytes(65), **({"now_ms": 0} | fields))
+    return SignatureRecord(signature=bytes(65), **fields)
 
 
-def signed(make):
-    """Make an order come with its papers, in one ask."""
+def attachment(**fields):
+    """Return the attachment of a signed order."""
+    return msgspec.msgpack.encode(record(**fields))
 
-    def both(order_id, *arguments, now_ms, **fields):
-        submission = make(order_id, *arguments, now_ms=now_ms, **fields)
-        return papers(str(order_id), now_ms=now_ms), submission
 
-    return both
+def signed(make, **fields):
+    """Return a function that makes an order as ``make`` does, with a signature record."""
+
+    def with_record(*arguments, **options):
+        return structs.replace(make(*arguments, **options), attachment=attachment(**fields))
+
+    return with_record
 
 
 def ask(engine, make, *arguments, **fields):
     """Ask in a task of its own."""
-    return asyncio.create_task(engine.ask(lambda now: make(*arguments, now_ms=now, **fields)))
+    return asyncio.create_task(engine.submit(lambda now: make(*arguments, now_ms=now, **fields)))
 
 
 async def asked(*tasks):
@@ -100,13 +107,13 @@ def assert_as_logged(engine, log):
     """An exchange that is given what is in the log ends where the engine's did, in every way."""
     again = ServerState()
     again.replay(command for frame in logged(log) for command in frame)
-    assert again.snapshot() == engine.exchange.snapshot()
+    assert again.snapshot() == engine.state.snapshot()
     exchange, hashed, count = recover(log)
-    assert exchange.snapshot() == engine.exchange.snapshot()
+    assert exchange.snapshot() == engine.state.snapshot()
     assert (hashed, count) == (engine.event_hash, engine.seq)
     found, matcher = audit(log), Matcher()
     for told in (found, verify(data_of(log), matcher)):
         assert told.last_seq == told.commands == log.tail.seq == engine.seq
         assert told.event_hash == engine.event_hash
-        assert told.state_hash == engine.exchange.matcher.state_hash()
-    assert matcher.snapshot() == engine.exchange.matcher.snapshot()
+        assert told.state_hash == engine.state.matcher.state_hash()
+    assert matcher.snapshot() == engine.state.matcher.snapshot()

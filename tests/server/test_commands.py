@@ -60,26 +60,6 @@ CONDITION = Condition(
 
 GOLDEN = [
     (
-        SignatureRecord(
-            now_ms=NOW_MS,
-            order_id="ord_1700000000_0a1b2c",
-            signer=MAKER,
-            salt="115792089237316195423570985008687907853269984665640564039457584007913129639935",
-            taker="0x" + "00" * 20,
-            signature_type=2,
-            signature=bytes(range(65)),
-        ),
-        (
-            "8097cf0000018bcfe5687bb56f72645f313730303030303030305f306131623263d92a307861316131613161"
-            "316131613161316131613161316131613161316131613161316131613161316131d94e313135373932303839"
-            "3233373331363139353432333537303938353030383638373930373835333236393938343636353634303536"
-            "34303339343537353834303037393133313239363339393335d92a3078303030303030303030303030303030"
-            "3030303030303030303030303030303030303030303030303002c441000102030405060708090a0b0c0d0e0f"
-            "101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b"
-            "3c3d3e3f40"
-        ),
-    ),
-    (
         OrderCharge(now_ms=NOW_MS, charges=((b"key\x00", 2), (b"\xff\x7f\x00\x00\x01", 1))),
         "8192cf0000018bcfe5687b9292c4046b6579000292c405ff7f00000101",
     ),
@@ -195,6 +175,26 @@ def named(command):
     return type(command).__name__
 
 
+def test_a_signature_record_has_the_bytes_it_always_had():
+    record = SignatureRecord(
+        signer=MAKER,
+        salt="115792089237316195423570985008687907853269984665640564039457584007913129639935",
+        taker="0x" + "00" * 20,
+        signature_type=2,
+        signature=bytes(range(65)),
+    )
+    golden = (
+        "95d92a3078613161316131613161316131613161316131613161316131613161316131613161316131613161"
+        "31d94e3131353739323038393233373331363139353432333537303938353030383638373930373835333236"
+        "39393834363635363430353634303339343537353834303037393133313239363339393335d92a3078303030"
+        "3030303030303030303030303030303030303030303030303030303030303030303030303002c44100010203"
+        "0405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f"
+        "303132333435363738393a3b3c3d3e3f40"
+    )
+    assert msgspec.msgpack.encode(record).hex() == golden
+    assert msgspec.msgpack.decode(bytes.fromhex(golden), type=SignatureRecord) == record
+
+
 @pytest.mark.parametrize(("command", "golden"), GOLDEN, ids=[named(each) for each in COMMANDS])
 def test_a_command_has_the_bytes_it_always_had(command, golden):
     assert encode(command).hex() == golden
@@ -204,7 +204,7 @@ def test_a_command_has_the_bytes_it_always_had(command, golden):
 def test_there_are_bytes_of_each_kind():
     assert {type(command) for command in COMMANDS} == SERVER
     kinds = [kind.KIND for kind in get_args(ServerCommand)]
-    assert kinds == list(range(128, 128 + len(kinds)))
+    assert kinds == list(range(129, 129 + len(kinds)))
 
 
 def test_a_command_of_the_engine_is_written_as_the_engine_writes_it():
@@ -322,7 +322,7 @@ def test_a_field_that_a_newer_version_added_has_its_default_in_an_older_log():
     assert older == msgspec.structs.replace(command, description="")
 
 
-@pytest.mark.parametrize("command", [COMMANDS[2], COMMANDS[7]], ids=named)
+@pytest.mark.parametrize("command", [COMMANDS[1], COMMANDS[6]], ids=named)
 def test_a_field_too_many_within_a_command_is_refused(command):
     with pytest.raises(LogDamagedError):
         decode_own(packed(command, lambda fields: fields[1].append(1)))

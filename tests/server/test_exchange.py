@@ -23,10 +23,10 @@ from clob.errors import (
     InvalidSnapshotError,
     UnknownOrderError,
 )
-from clob_server.core.commands import Budgets, SetBudgets
-from clob_server.core.state import ServerState, outcome_of
-from tests.matchers import buy, market, refused, sell
-from tests.server.engines import papers, signed
+from clob_server.core.commands import Budgets, OrderCharge, SetBudgets
+from clob_server.core.state import CHARGE_MS, Charged, ServerState, outcome_of
+from tests.matchers import buy, market, rejected, sell
+from tests.server.engines import attachment, record, signed
 
 NOW_MS = 1_700_000_000_000
 
@@ -47,14 +47,14 @@ def do(exchange, kind, **fields):
 
 
 def put(exchange, make, *arguments, now_ms=None, **fields):
-    """Submit an order with its papers, a millisecond later if no time is given; give the events."""
+    """Submit a signed order, a millisecond later if no time is given; return the events."""
     now_ms = now_ms or exchange.now_ms + 1
-    return [exchange.apply(each) for each in signed(make)(*arguments, now_ms=now_ms, **fields)][1]
+    return exchange.apply(signed(make)(*arguments, now_ms=now_ms, **fields))
 
 
 def kept(exchange):
-    """The ids of the orders whose papers are kept."""
-    return set(exchange.registry.papers)
+    """Return the ids of the orders whose signature records are kept."""
+    return set(exchange.signed_orders)
 
 
 # ----- counts --------------------------------------------------------------------------------
@@ -134,66 +134,51 @@ def test_a_batch_has_the_events_that_the_matcher_gives(atomic):
 def test_a_batch_that_is_none_is_refused_as_the_matcher_does():
     exchange = opened()
     for commands in ([sell("a", 50, 10)], None):
-        with refused(exchange.matcher, InvalidCommandError, "a batch needs a tuple"):
+        with rejected(exchange.matcher, InvalidCommandError, "a batch needs a tuple"):
             exchange.apply(Batch(commands=commands, now_ms=2))
     assert exchange.num_orders == 0
 
 
-# ----- papers --------------------------------------------------------------------------------
+# ----- signature records ---------------------------------------------------------------------
 
 
-def test_papers_are_kept_with_an_order_that_was_accepted():
+def test_the_signature_record_of_an_accepted_order_is_kept():
     exchange = opened()
-    exchange.apply(papers("a", salt="9"))
-    assert not kept(exchange)
-    exchange.apply(sell("a", 50, 10, now_ms=2))
-    assert exchange.registry.papers == {"a": papers("a", salt="9")}
+    exchange.apply(signed(sell, salt="9")("a", 50, 10, now_ms=2))
+    exchange.apply(sell("b", 50, 10, now_ms=2))
+    assert exchange.signature("a") == record(salt="9")
+    assert exchange.signature("b") is None
+    assert exchange.signature("c") is None
 
 
-def test_papers_of_an_order_that_was_refused_are_gone():
+def test_the_signature_record_of_a_rejected_order_is_dropped():
     exchange = opened()
     with pytest.raises(InvalidCommandError):
-        put(exchange, lambda order_id, now_ms: Submit(order=None, now_ms=now_ms), "a")
-    exchange.apply(papers("b"))
-    outcome_of(exchange, sell("b", 100, 10, now_ms=2))
+        exchange.apply(Submit(order=None, attachment=attachment(), now_ms=2))
+    outcome_of(exchange, signed(sell)("b", 100, 10, now_ms=2))
     assert not kept(exchange)
-    assert not exchange.registry.waiting
 
 
-def test_papers_of_an_order_whose_id_is_taken_leave_those_of_the_other():
+def test_a_rejected_order_with_the_id_of_another_leaves_the_record_of_that_one():
     exchange = opened()
     put(exchange, sell, "a", 50, 10)
-    exchange.apply(papers("a", salt="another"))
-    assert isinstance(outcome_of(exchange, sell("a", 50, 10, now_ms=2)), DuplicateOrderError)
-    assert exchange.registry.papers == {"a": papers("a", now_ms=2)}
-    exchange.apply(Expire(now_ms=3))
-    assert exchange.registry.papers == {"a": papers("a", now_ms=2)}
+    again = signed(sell, salt="another")("a", 50, 10, now_ms=2)
+    assert isinstance(outcome_of(exchange, again), DuplicateOrderError)
+    assert exchange.signature("a") == record()
 
 
-def test_papers_whose_order_does_not_follow_at_once_are_gone():
+def test_in_a_batch_each_order_has_its_own_signature_record():
     exchange = opened()
-    exchange.apply(papers("a"))
-    exchange.apply(SetBudgets(budgets=Budgets(), now_ms=2))
-    assert exchange.registry.waiting
-    exchange.apply(Expire(now_ms=2))
-    assert not exchange.registry.waiting
-    exchange.apply(sell("a", 50, 10, now_ms=2))
-    assert not kept(exchange)
-
-
-def test_in_a_batch_each_order_has_its_own_papers():
-    exchange = opened()
-    for name in "abcd":
-        exchange.apply(papers(name))
-    inner = (sell("a", 50, 1), sell("b", 100, 1), sell("c", 50, 1), sell("a", 50, 1))
-    exchange.apply(Batch(commands=inner, now_ms=2))
-    assert exchange.registry.papers == {"a": papers("a"), "c": papers("c")}
-    for name in "efg":
-        exchange.apply(papers(name))
-    inner = (sell("e", 50, 1), sell("f", 100, 1), sell("g", 50, 1))
+    inner = tuple(
+        signed(sell, salt=f"{number}")(name, price, 1)
+        for number, (name, price) in enumerate((("a", 50), ("b", 100), ("c", 50), ("a", 50)))
+    )
+    exchange.apply(Batch(commands=(*inner, sell("d", 50, 1)), now_ms=2))
+    assert kept(exchange) == {"a", "c"}
+    assert [exchange.signature(name).salt for name in "ac"] == ["0", "2"]
+    inner = tuple(signed(sell)(name, price, 1) for name, price in (("e", 50), ("f", 100)))
     outcome_of(exchange, Batch(commands=inner, now_ms=2, atomic=True))
     assert kept(exchange) == {"a", "c"}
-    assert not exchange.registry.waiting
 
 
 def replaced(exchange):
@@ -230,7 +215,7 @@ ENDS = [replaced, traded, cancelled, killed, expired]
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
-def test_papers_stay_exactly_as_long_as_the_order_can_be_read(end):
+def test_a_signature_record_is_kept_exactly_as_long_as_the_order_can_be_read(end):
     exchange = opened(finished_max=3)
     end(exchange)
     for number in range(5):
@@ -261,7 +246,7 @@ def test_a_replacement_that_rests_finishes_nothing():
     assert kept(exchange) == {"a", "c"}
 
 
-def test_papers_go_at_once_where_fewer_finished_orders_are_to_be_kept():
+def test_a_lower_limit_of_finished_orders_drops_signature_records_at_once():
     exchange = opened(finished_max=10)
     for name in "abcd":
         put(exchange, sell, name, 60, 10)
@@ -292,7 +277,6 @@ def busy():
         put(exchange, make, f"o{number}", 60, 10)
     do(exchange, CancelAll)
     put(exchange, sell, "stays", 60, 10)
-    exchange.apply(papers("waits"))
     return exchange
 
 
@@ -303,7 +287,7 @@ def test_a_snapshot_leads_to_the_same_exchange():
     for name in ("now_ms", "num_orders", "num_trades", "changed_ms"):
         assert getattr(again, name) == getattr(exchange, name)
     for each in (again, exchange):
-        each.apply(sell("waits", 60, 10, now_ms=1_000))
+        each.apply(signed(sell)("waits", 60, 10, now_ms=1_000))
         each.apply(Cancel(order_id="stays", now_ms=1_000))
         each.apply(Cancel(order_id="waits", now_ms=1_000))
         each.apply(SetLimits(limits=Limits(finished_max=1), now_ms=1_000))
@@ -318,7 +302,7 @@ def test_a_market_of_any_name_and_an_order_of_any_id_are_in_a_snapshot():
         exchange.apply(Cancel(order_id=order_id, now_ms=2))
     again = ServerState.restore(exchange.snapshot())
     assert again.changed_ms == {"\ud800": 2}
-    assert len(again.registry.finished) == 2
+    assert len(again._finished) == 2
     assert again.snapshot() == exchange.snapshot()
 
 
@@ -334,23 +318,51 @@ def test_a_snapshot_that_was_cut_or_extended_is_refused():
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (0, 2, "it is of version 2, not 1"),
+        (0, 1, "the server's snapshot has version 1; this version reads 2"),
+        (0, 3, "the server's snapshot has version 3; this version reads 2"),
         (1, b"none", "snapshot"),
-        (2, b"none", "no snapshot of an exchange"),
-        (3, "many", "no snapshot of an exchange"),
-        (5, {}, "no snapshot of an exchange"),
-        (5, [(b"\xff", 1)], "no snapshot of an exchange"),
+        (2, b"none", "not a snapshot of a server"),
+        (3, "many", "not a snapshot of a server"),
+        (6, {}, "not a snapshot of a server"),
+        (6, [(b"\xff", 1)], "not a snapshot of a server"),
+        (8, [(b"\xff", b"")], "not a snapshot of a server"),
     ],
 )
-def test_a_snapshot_that_is_none_is_refused(place, value, words):
+def test_an_invalid_snapshot_is_rejected(place, value, words):
     parts = msgspec.msgpack.decode(busy().snapshot())
     parts[place] = value
     with pytest.raises(InvalidSnapshotError, match=words):
         ServerState.restore(msgspec.msgpack.encode(parts))
 
 
-def test_a_snapshot_of_a_newer_version_with_more_in_it_says_so():
+def test_a_snapshot_of_a_newer_version_with_more_in_it_names_its_version():
     parts = msgspec.msgpack.decode(busy().snapshot())
-    parts[0] = 2
-    with pytest.raises(InvalidSnapshotError, match="it is of version 2, not 1"):
+    parts[0] = 3
+    with pytest.raises(InvalidSnapshotError, match="has version 3; this version reads 2"):
         ServerState.restore(msgspec.msgpack.encode([*parts, "more"]))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc0", b"\x90", b"\x81\xa1a\x01", b"no snapshot"])
+def test_bytes_that_are_not_a_snapshot_are_rejected(data):
+    with pytest.raises(InvalidSnapshotError, match="not a snapshot of a server|version"):
+        ServerState.restore(data)
+
+
+# ----- charges -------------------------------------------------------------------------------
+
+
+def charge(now_ms, *charges):
+    """Return a charge of orders."""
+    return OrderCharge(charges=charges, now_ms=now_ms)
+
+
+def test_charges_are_kept_for_a_minute_and_in_snapshots():
+    state = opened()
+    state.apply(charge(1_000, (b"a", 1), (b"b", 2)))
+    state.apply(charge(2_000, (b"a", 3)))
+    late = 1_000 + CHARGE_MS
+    state.apply(charge(late))
+    assert list(state.charges) == [Charged(2_000, b"a", 3)]
+    assert ServerState.restore(state.snapshot()).charges == state.charges
+    state.apply(charge(late + CHARGE_MS, (b"d", 1)))
+    assert list(state.charges) == [Charged(late + CHARGE_MS, b"d", 1)]

@@ -1,8 +1,8 @@
 """The exchange under random commands of both kinds: whatever is asked, it stays what they lead to.
 
-Method: hypothesis draws commands as the matcher's own machine does, some orders with papers and
-some papers without an order, and commands of the server between them. A bare matcher is given those
-of the engine alone, and has to tell the same. A witness keeps counts, times and papers by what is
+Method: hypothesis draws commands as the matcher's own machine does, some orders with a signature
+record, and commands of the server between them. A bare matcher is given those
+of the engine alone, and has to tell the same. A witness keeps counts, times and signature records by what is
 told, and asks the matcher which orders it still knows. It keeps as well what there is to settle of
 the trades in markets that settle: which orders met, as they were submitted. Now and then the
 exchange is made anew from a snapshot, and at the end from the log.
@@ -36,6 +36,7 @@ from clob_server.core.commands import (
     SetBudgets,
     SetDelegate,
     SetOutcome,
+    SignatureRecord,
     TradeEnd,
     encode,
 )
@@ -44,7 +45,7 @@ from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import MemoryLog
 from tests.matcher_model.flow import EVERYTHING, Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
-from tests.server.engines import papers
+from tests.server.engines import attachment
 from tests.server.test_registry import key
 
 # Seeds, and not choices one by one, as in the matcher's own machine.
@@ -54,7 +55,6 @@ PER_FRAME = 7
 CONDITION = Condition(
     question_id=bytes(32), condition_id=bytes(32), oracle="o", collateral="c", yes="1", no="2"
 )
-SURROGATES = frozenset(map(chr, range(0xD800, 0xE000)))
 
 
 def own(rng, now_ms):
@@ -117,16 +117,24 @@ def shown(outcome):
     return outcome
 
 
+def record_in(attachment):
+    """Return the signature record in an attachment; None for other bytes."""
+    try:
+        return msgspec.msgpack.decode(attachment, type=SignatureRecord)
+    except msgspec.MsgspecError:
+        return None
+
+
 class Witness:
     """What an exchange has to know, kept by what it tells alone."""
 
     def __init__(self):
         self.num_orders = self.num_trades = 0
-        self.changed_ms, self.papers = {}, {}
+        self.changed_ms, self.records = {}, {}
         self.orders, self.fills = {}, {}
 
-    def hear(self, command, outcome, waiting, matcher):
-        """Hear of a command of the engine, what came of it, and which papers came before it."""
+    def hear(self, command, outcome, matcher):
+        """Hear of a command of the engine, and its outcome."""
         made = submissions(command)
         self.num_orders += len(made)
         if isinstance(outcome, RejectedError):
@@ -134,10 +142,10 @@ class Witness:
         gone = {event.index for event in outcome if type(event) is Rejected}
         for place, each in made.items():
             if place not in gone:
-                own = waiting.pop(each.order.id, None)
+                own = None
+                if each.attachment is not None:
+                    own = self.records[each.order.id] = record_in(each.attachment)
                 self.orders[each.order.id] = each.order, own
-                if own is not None:
-                    self.papers[each.order.id] = own
         for event in outcome:
             if type(event) is not Rejected:
                 self.num_trades += isinstance(event, Trade)
@@ -177,16 +185,18 @@ class Witness:
         assert exchange.num_orders == self.num_orders
         assert exchange.num_trades == self.num_trades
         assert exchange.changed_ms == self.changed_ms
-        assert exchange.registry.papers == self.papers
+        assert exchange.signed_orders == list(self.records)
+        for order_id, own in self.records.items():
+            assert exchange.signature(order_id) == own
         assert fills_of(exchange) == self.fills
 
     def let_go(self, matcher):
-        """Let go of papers whose order the engine knows no more; its id may come again."""
-        for order_id in list(self.papers):
+        """Drop the records of orders that the matcher has forgotten; an id may come again."""
+        for order_id in list(self.records):
             try:
                 matcher.order(order_id)
             except UnknownOrderError:
-                del self.papers[order_id]
+                del self.records[order_id]
 
 
 def fills_of(exchange):
@@ -216,7 +226,7 @@ class ExchangeMachine(RuleBasedStateMachine):
         self.exchange, self.matcher, self.witness = ServerState(), Matcher(), Witness()
         self.flow, self.asked, self.left = Flow(rng, world, self.matcher), [], []
         for command in self.flow.opening():
-            self.step(command, {})
+            self.step(command)
         for _ in range(before):
             self.engines(rng, None)
 
@@ -249,10 +259,6 @@ class ExchangeMachine(RuleBasedStateMachine):
             assert self.exchange.registry.snapshot() == before
 
     @rule()
-    def papers_without_an_order(self):
-        self.tell(papers("nobody's", now_ms=self.flow.now_ms))
-
-    @rule()
     def restart(self):
         state = self.exchange.snapshot()
         self.exchange = ServerState.restore(state)
@@ -274,38 +280,35 @@ class ExchangeMachine(RuleBasedStateMachine):
     # ----- what rules do -----------------------------------------------------------------------
 
     def engines(self, rng, kind):
-        """Draw a command of the engine and ask it, its orders with papers or without."""
+        """Draw a command of the engine and apply it, its orders with records or without."""
         self.flow.rng, self.flow.matcher = rng, self.matcher
         command = self.flow.draw(kind or self.flow.weighted(EVERYTHING))
+        if rng.random() < 0.8:
+            command = self.with_records(command)
         try:
             encode(command)
         except (TypeError, ValueError):
-            return  # broken in a way that no log takes
-        self.step(command, self.papers_for(rng, command))
+            return  # invalid in a way that no log accepts
+        self.step(command)
 
-    def papers_for(self, rng, command):
-        """Ask papers for orders of a command, not for all; now and then something after them."""
-        waiting = {}
-        for each in submissions(command).values():
-            order_id = getattr(each.order, "id", None)
-            # The engine would take half a surrogate pair, which nothing from outside can hold.
-            whole = type(order_id) is str and not SURROGATES.intersection(order_id)
-            if whole and rng.random() < 0.8:
-                salt = str(len(self.asked))
-                waiting[order_id] = papers(order_id, salt=salt, now_ms=self.flow.now_ms)
-                self.tell(waiting[order_id])
-        if rng.random() < 0.1:
-            self.tell(own(rng, self.flow.now_ms))
-        return waiting
+    def with_records(self, command):
+        """Attach signature records to the orders of a command."""
+        made = {
+            place: msgspec.structs.replace(each, attachment=attachment(salt=str(len(self.asked))))
+            for place, each in submissions(command).items()
+        }
+        if type(command) is not Batch or not made:
+            return made.get(0, command)
+        inner = tuple(made.get(place, each) for place, each in enumerate(command.commands))
+        return msgspec.structs.replace(command, commands=inner)
 
-    def step(self, command, waiting):
-        """Ask a command of the engine, and tell the others."""
+    def step(self, command):
+        """Apply a command of the engine, and tell the others."""
         outcome = self.tell(command)
         assert shown(outcome) == shown(outcome_of(self.matcher, command)), command
         self.witness.let_go(self.exchange.matcher)
-        self.witness.hear(command, outcome, waiting, self.exchange.matcher)
+        self.witness.hear(command, outcome, self.exchange.matcher)
         self.witness.let_go(self.exchange.matcher)
-        assert not self.exchange.registry.waiting
 
     def tell(self, command):
         """Ask any command."""
@@ -338,11 +341,11 @@ class ExchangeMachine(RuleBasedStateMachine):
             assert self.exchange._fills.orders == resting
 
     @invariant()
-    def papers_are_bounded_by_the_orders_that_are_known(self):
+    def signature_records_are_bounded_by_the_orders_that_are_known(self):
         if hasattr(self, "exchange"):
             limits = self.matcher.limits
-            assert len(self.exchange.registry.papers) <= len(self.matcher) + limits.finished_max
-            assert len(self.exchange.registry.finished) <= limits.finished_max
+            assert len(self.exchange.signed_orders) <= len(self.matcher) + limits.finished_max
+            assert len(self.exchange._finished) <= limits.finished_max
 
     def teardown(self):
         """Have all of it done again, from the bytes in a log."""
@@ -362,14 +365,14 @@ if settings.default.max_examples < 1_000:
 
 
 def test_the_machine_meets_what_it_is_about():
-    """Papers are kept, papers go, orders trade: it is not all refused."""
+    """Records are kept and dropped, orders trade: not everything is rejected."""
     machine, rng, ever = ExchangeMachine(), random.Random(1), set()
     machine.start(SMALL, rng, 0)
     for _ in range(1_500):
         machine.engines(rng, None)
         machine.it_knows_what_it_was_told()
-        ever |= machine.exchange.registry.papers.keys()
-    kept = len(machine.exchange.registry.papers)
+        ever.update(machine.exchange.signed_orders)
+    kept = len(machine.exchange.signed_orders)
     machine.teardown()
     assert kept > 5
     assert len(ever) - kept > 100

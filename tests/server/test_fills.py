@@ -16,7 +16,7 @@ from clob import (
 from clob_server.core.commands import BeginSettlement, EndTrades, TradeEnd
 from clob_server.core.state import ServerState
 from tests.matchers import buy, market, sell
-from tests.server.engines import papers
+from tests.server.engines import signed
 from tests.server.test_exchange import do, kept, opened, put
 
 
@@ -39,8 +39,8 @@ def held(exchange):
 
 
 def salted(exchange, make, order_id, *arguments, **fields):
-    """Submit an order whose papers have its number for a salt."""
-    exchange.apply(papers(order_id, salt=order_id.lstrip("abo"), now_ms=exchange.now_ms))
+    """Submit a signed order whose salt is its number."""
+    make = signed(make, salt=order_id.lstrip("abo"))
     return exchange.apply(make(order_id, *arguments, now_ms=exchange.now_ms, **fields))
 
 
@@ -65,9 +65,9 @@ def test_all_trades_of_a_batch_are_held_however_few_orders_stay_readable():
     exchange = settling(finished_max=1)
     for number in range(30):
         salted(exchange, sell, f"a{number}", 50, 10)
-    for number in range(90, 93):
-        exchange.apply(papers(f"b{number}", salt=str(number)))
-    inner = tuple(buy(f"b{number}", 60, 100) for number in range(90, 93))
+    inner = tuple(
+        signed(buy, salt=str(number))(f"b{number}", 60, 100) for number in range(90, 93)
+    )
     exchange.apply(Batch(commands=inner, now_ms=exchange.now_ms))
     expected = {n + 1: (str(n), str(90 + n // 10), 50, "10") for n in range(30)}
     assert held(exchange) == expected

@@ -21,16 +21,16 @@ from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog, Snapshot, SqliteLog
 from tests.journal.stories import STORY as ENGINES
 from tests.journal.stories import submit
-from tests.server.engines import papers
+from tests.server.engines import attachment
 
 
 def with_own(commands):
-    """Put commands of the server between those of the engine: papers, and refused ones too."""
+    """Put commands of the server between those of the engine: some are rejected; sign some orders."""
     for number, command in enumerate(commands):
         order = getattr(command, "order", None)
         if order is not None and number % 3:
-            yield papers(str(order.id), now_ms=command.now_ms)
-        elif number % 5 == 0:
+            command = msgspec.structs.replace(command, attachment=attachment())
+        if number % 5 == 0:
             yield SetDelegate(maker="M", delegate="D", allowed=True, nonce="7", now_ms=number)
         elif number % 7 == 0:
             yield SetBudgets(budgets=Budgets(key_per_minute=number), now_ms=number)
@@ -164,13 +164,13 @@ def test_an_engine_goes_on_from_there_and_the_whole_verifies(log, covered):
 
     async def main():
         exchange, hashed, _ = recover(log)
-        engine = Sequencer(log, exchange, lambda: 5_000, hashed=hashed)
+        engine = Sequencer(log, exchange, lambda: 5_000, event_hash=hashed)
         run = asyncio.create_task(engine.run())
-        await engine.ask(
+        await engine.submit(
             lambda now: submit("new", Side.SELL, 60, 5, "snow", "201", maker="y", now_ms=now)
         )
         with pytest.raises(RejectedError):
-            await engine.ask(lambda now: submit("late", Side.SELL, 60, 5, now_ms=now))
+            await engine.submit(lambda now: submit("late", Side.SELL, 60, 5, now_ms=now))
         engine.stop()
         await run
         return engine
@@ -179,9 +179,9 @@ def test_an_engine_goes_on_from_there_and_the_whole_verifies(log, covered):
     found = verify(data_of(log))
     assert found.last_seq == len(STORY) + 2
     assert found.event_hash == engine.event_hash
-    assert found.state_hash == engine.exchange.matcher.state_hash()
+    assert found.state_hash == engine.state.matcher.state_hash()
     exchange, hashed, _ = recover(log)
-    assert exchange.snapshot() == engine.exchange.snapshot()
+    assert exchange.snapshot() == engine.state.snapshot()
     assert (exchange.matcher.state_hash(), hashed) == (found.state_hash, found.event_hash)
 
 
@@ -250,7 +250,7 @@ def test_a_command_of_the_embedders_own_is_not_known_here(log, where):
 
 @pytest.mark.parametrize("raw", [b"", b"\x00", b"\x07\xff", encode(Expire()) + b"\x00", AN_EVENT])
 def test_what_is_no_command_of_the_engine_is_refused_and_said_where(log, raw):
-    log.append([encode(Expire()), encode(papers("a")), encode(Expire())], 0)
+    log.append([encode(Expire()), encode(SetBudgets(budgets=Budgets())), encode(Expire())], 0)
     (frame,) = log.read()
     assert len(commands_of(frame)) == 3
     broken = msgspec.structs.replace(frame, raw=(*frame.raw[:2], raw))

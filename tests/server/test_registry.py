@@ -25,7 +25,7 @@ from clob_server.core.commands import (
     SetDelegate,
     SetOutcome,
 )
-from clob_server.core.registry import MINUTE_MS, Charged, Registry, Words
+from clob_server.core.registry import DAY_MS, Registry, Words
 from clob_server.core.rejections import (
     DelegateNonceError,
     KeyExistsError,
@@ -33,7 +33,6 @@ from clob_server.core.rejections import (
     MarketBoundError,
     UnknownKeyError,
 )
-from tests.server.engines import papers
 
 NOW_MS = 1_700_000_000_000
 CONDITION = Condition(
@@ -167,54 +166,13 @@ def test_budgets_are_as_last_set():
         assert told(SetBudgets(budgets=budgets, now_ms=1)).budgets == budgets
 
 
-def charge(now_ms, *charges):
-    return OrderCharge(now_ms=now_ms, charges=charges)
-
-
-def test_charges_are_forgotten_once_a_minute_is_over():
-    registry = told(charge(1_000, (b"a", 2), (b"b", 1)), charge(1_001, (b"a", 1)))
-    registry.apply(charge(1_000 + MINUTE_MS - 1, (b"c", 5)))
-    late = Charged(1_000 + MINUTE_MS - 1, b"c", 5)
-    first = [Charged(1_000, b"a", 2), Charged(1_000, b"b", 1), Charged(1_001, b"a", 1)]
-    assert list(registry.charges) == [*first, late]
-    registry.apply(charge(1_000 + MINUTE_MS))
-    assert list(registry.charges) == [first[-1], late]
-    registry.apply(charge(1_000 + 3 * MINUTE_MS, (b"d", 1)))
-    assert list(registry.charges) == [Charged(1_000 + 3 * MINUTE_MS, b"d", 1)]
-
-
-# ----- papers and time -----------------------------------------------------------------------
-
-
-def test_papers_wait_until_their_order_is_accepted():
-    registry = told(papers("a"), papers("b"))
-    assert not registry.papers
-    registry.accept("a")
-    registry.accept("nobody's")
-    assert registry.papers == {"a": papers("a")}
-    assert registry.waiting == {"b": papers("b")}
-
-
-def test_papers_go_with_the_orders_that_finished_first():
-    registry = told(*map(papers, "abcd"))
-    for order_id in "abcd":
-        registry.accept(order_id)
-    for order_id in ("b", "without", "d", "a"):
-        registry.finish(order_id)
-    assert len(registry.finished) == 4
-    registry.let_go(4)
-    assert list(registry.papers) == ["a", "b", "c", "d"]
-    registry.let_go(2)
-    assert list(registry.papers) == ["a", "c", "d"]
-    registry.let_go(0)
-    assert list(registry.papers) == ["c"]
-    assert len(registry.finished) == 0
+# ----- time ----------------------------------------------------------------------------------
 
 
 def test_the_time_is_the_latest_of_a_command_that_was_not_refused():
-    registry = told(charge(5), delegate(1))
+    registry = told(SetBudgets(budgets=Budgets(), now_ms=5), delegate(1))
     assert registry.now_ms == NOW_MS
-    registry.apply(charge(6))
+    registry.apply(SetBudgets(budgets=Budgets(), now_ms=6))
     with contextlib.suppress(RejectedError):
         registry.apply(DeactivateKey(key_id="x", now_ms=NOW_MS + 9))
     assert registry.now_ms == NOW_MS
@@ -226,15 +184,6 @@ def test_a_market_has_one_condition_for_good():
     other = msgspec.structs.replace(CONDITION, no="3")
     with refused(registry, MarketBoundError, "market 'm' has a condition, which stays"):
         registry.apply(BindMarket(market="m", condition=other, now_ms=2))
-
-
-def test_a_snapshot_of_before_the_chain_opens_as_it_was():
-    older = told(AddKey(key=key("a"), now_ms=1), charge(NOW_MS, (b"b", 1)))
-    content = msgspec.msgpack.decode(older.snapshot())
-    assert content[-3:-1] == [[], []]
-    for count in (1, 2, 3):
-        again = Registry.restore(msgspec.msgpack.encode(content[:-count]))
-        assert again.snapshot() == older.snapshot()
 
 
 # ----- snapshots -----------------------------------------------------------------------------
@@ -251,7 +200,6 @@ def full():
         DescribeMarket(market="z", question="Zürich?", now_ms=3),
         SetOutcome(market="a", outcome="no", now_ms=3),
         SetBudgets(budgets=Budgets(key_per_minute=1), now_ms=4),
-        charge(NOW_MS, (b"\x00", 2), (b"b", 1)),
         *(Grant(operation=name, user="U", amount=100, now_ms=NOW_MS) for name in "pq"),
         BindMarket(market="z", condition=CONDITION, now_ms=NOW_MS),
         BeginSettlement(base=bytes(range(16)), now_ms=NOW_MS),
@@ -262,12 +210,7 @@ def full():
             permissions=(("payer", "W", "M", True), ("gasless", "M", "M", True)),
             now_ms=NOW_MS,
         ),
-        *map(papers, "yxw"),
     )
-    registry.accept("y")
-    registry.accept("x")
-    registry.finish("x")
-    registry.finish(7)
     return registry
 
 
@@ -277,7 +220,7 @@ def test_a_snapshot_leads_to_the_same_registry():
     for name, value in vars(registry).items():
         if name == "settling":
             assert again.settling.snapshot() == value.snapshot()
-        elif name != "_doors":
+        elif name != "_handlers":
             assert vars(again)[name] == value, name
             assert type(vars(again)[name]) is type(value), name
     assert again.snapshot() == registry.snapshot()
@@ -289,12 +232,8 @@ def test_what_is_done_after_a_restore_is_as_if_it_had_never_stopped():
     for each in (registry, again):
         each.apply(DeactivateKey(key_id="a", now_ms=NOW_MS + 1))
         each.apply(delegate(2**255 + 1, allowed=False))
-        each.apply(charge(NOW_MS + MINUTE_MS, (b"c", 1)))
-        each.apply(GiveBack(operation="p", now_ms=NOW_MS + MINUTE_MS))
-        each.accept("w")
-        each.let_go(1)
+        each.apply(GiveBack(operation="p", now_ms=NOW_MS + DAY_MS))
     assert again.snapshot() == registry.snapshot()
-    assert list(again.papers) == ["y", "w"]
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-1], lambda raw: raw + b"\x00", lambda _: b""])
@@ -303,5 +242,5 @@ def test_what_is_no_snapshot_is_refused(damage):
         Registry.restore(damage(full().snapshot()))
 
 
-def test_every_kind_of_command_has_its_door():
-    assert set(Registry()._doors) == SERVER
+def test_every_kind_of_command_has_a_handler():
+    assert set(Registry()._handlers) == SERVER - {OrderCharge}

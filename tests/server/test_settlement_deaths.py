@@ -12,95 +12,79 @@ from tests.server.underway import (
     begun,
     holding,
     news,
-    played,
     whole,
 )
 
 
-def test_what_is_on_its_way_is_waited_for_and_what_waits_is_dropped():
-    async def story():
-        async with UnderWay() as stage:
-            await begun(stage, 1)
-            stage.engine._waiting_max = 0
-            for block, amount in ((2, 20), (3, 30)):
-                told = news(block, holdings=(holding("0xC", USD, amount),))
-                stage.settlement.hearing.hear(told)
-            await asyncio.sleep(0.02)
-            stage.engine._waiting_max = 100
-            await stage.rise()
-            assert stage.chain.watched[-1][0] == 2
-            await stage.hear(whole(5))
-            commands = [c for frame in logged(stage.log) for c in frame]
-            assert [c.block for c in commands if isinstance(c, FollowChain)] == [1, 2, 5]
-            assert stage.balance("0xC", USD) == 0
-
-    played(story())
+async def test_what_is_on_its_way_is_waited_for_and_what_waits_is_dropped():
+    async with UnderWay() as stage:
+        await begun(stage, 1)
+        stage.engine._max_queued = 0
+        for block, amount in ((2, 20), (3, 30)):
+            told = news(block, holdings=(holding("0xC", USD, amount),))
+            stage.settlement.hearing.hear(told)
+        await asyncio.sleep(0.02)
+        stage.engine._max_queued = 100
+        await stage.rise()
+        assert stage.chain.watched[-1][0] == 2
+        await stage.hear(whole(5))
+        commands = [c for frame in logged(stage.log) for c in frame]
+        assert [c.block for c in commands if isinstance(c, FollowChain)] == [1, 2, 5]
+        assert stage.balance("0xC", USD) == 0
 
 
-def test_what_a_worker_said_that_is_gone_is_dropped_and_said_again():
-    async def story():
-        async with UnderWay() as stage:
-            await begun(stage, 2)
-            hear = stage.settlement.hearing.hear
-            gone = (holding("0xGONE", USD, 5),)
-            hear(news(2, settlements=(stage.settled(1),), holdings=gone, more=True))
-            await stage.rise()
-            assert stage.chain.watched[-1][:2] == (1, whole().hash)
-            assert stage.chain.watched[-1][2] == [BUYER, SELLER]
-            again = (SELLER, "0xNEW", BUYER)
-            hear(whole(3, settlements=(stage.settled(1), stage.settled(2)), wallets=again))
-            await stage.until(lambda: stage.settling.block == 3)
-            assert not stage.settling.held
-            *_, followed = (c for f in logged(stage.log) for c in f if isinstance(c, FollowChain))
-            assert followed.wallets == ("0xNEW",)
-            assert stage.balance("0xGONE", USD) == 0
-
-    played(story())
+async def test_what_a_worker_said_that_is_gone_is_dropped_and_said_again():
+    async with UnderWay() as stage:
+        await begun(stage, 2)
+        hear = stage.settlement.hearing.hear
+        gone = (holding("0xGONE", USD, 5),)
+        hear(news(2, settlements=(stage.settled(1),), holdings=gone, more=True))
+        await stage.rise()
+        assert stage.chain.watched[-1][:2] == (1, whole().hash)
+        assert stage.chain.watched[-1][2] == [BUYER, SELLER]
+        again = (SELLER, "0xNEW", BUYER)
+        hear(whole(3, settlements=(stage.settled(1), stage.settled(2)), wallets=again))
+        await stage.until(lambda: stage.settling.block == 3)
+        assert not stage.settling.held
+        *_, followed = (c for f in logged(stage.log) for c in f if isinstance(c, FollowChain))
+        assert followed.wallets == ("0xNEW",)
+        assert stage.balance("0xGONE", USD) == 0
 
 
-def test_an_engine_that_is_full_hears_it_later():
-    async def story():
-        async with UnderWay() as stage:
-            await begun(stage, 1)
-            stage.engine._waiting_max = 0
-            stage.settlement.hearing.hear(news(2, settlements=(stage.settled(1),)))
-            await asyncio.sleep(0.02)
-            assert stage.settling.held
-            stage.engine._waiting_max = 100
-            await stage.until(lambda: stage.settling.block == 2)
-            assert not stage.settling.held
-
-    played(story())
+async def test_an_engine_that_is_full_hears_it_later():
+    async with UnderWay() as stage:
+        await begun(stage, 1)
+        stage.engine._max_queued = 0
+        stage.settlement.hearing.hear(news(2, settlements=(stage.settled(1),)))
+        await asyncio.sleep(0.02)
+        assert stage.settling.held
+        stage.engine._max_queued = 100
+        await stage.until(lambda: stage.settling.block == 2)
+        assert not stage.settling.held
 
 
-def test_an_engine_that_has_stopped_hears_it_at_the_next_start():
-    async def story():
-        stage = UnderWay()
-        async with stage:
-            await begun(stage, 1)
-            stage.engine.stop()
-            stage.settlement.hearing.hear(news(2, settlements=(stage.settled(1),)))
-            await stage.until(lambda: not stage.settlement.hearing.is_open)
-            assert stage.settlement.hearing.trouble == ""
-        async with stage.again() as again:
-            await again.rise()
-            assert again.chain.watched[-1][0] == 1
-            await again.hear(whole(2, settlements=(again.settled(1),)))
-            assert not again.settling.held
-
-    played(story())
+async def test_an_engine_that_has_stopped_hears_it_at_the_next_start():
+    stage = UnderWay()
+    async with stage:
+        await begun(stage, 1)
+        stage.engine.stop()
+        stage.settlement.hearing.hear(news(2, settlements=(stage.settled(1),)))
+        await stage.until(lambda: not stage.settlement.hearing.is_open)
+        assert stage.settlement.hearing.trouble == ""
+    async with stage.again() as again:
+        await again.rise()
+        assert again.chain.watched[-1][0] == 1
+        await again.hear(whole(2, settlements=(again.settled(1),)))
+        assert not again.settling.held
 
 
-def test_news_that_make_no_sense_end_the_hearing_and_say_so():
-    async def story():
-        async with UnderWay() as stage:
-            await begun(stage, 1)
-            before = stage.exchange.snapshot()
-            stage.settlement.hearing.hear(news(2, holdings=(holding(BUYER, USD, "much"),)))
-            await stage.until(lambda: not stage.settlement.hearing.is_open)
-            assert "not followed" in stage.settlement.detail
-            assert stage.exchange.snapshot() == before
-            await stage.rise()
-            assert stage.settlement.detail == ""
-
-    played(story())
+async def test_news_that_make_no_sense_end_the_hearing_and_say_so():
+    async with UnderWay() as stage:
+        await begun(stage, 1)
+        before = stage.exchange.snapshot()
+        stage.settlement.hearing.hear(news(2, holdings=(holding(BUYER, USD, "much"),)))
+        await stage.until(lambda: not stage.settlement.hearing.is_open)
+        assert "not followed" in stage.settlement.detail
+        assert stage.exchange.snapshot() == before
+        await stage.rise()
+        assert stage.settlement.detail == ""

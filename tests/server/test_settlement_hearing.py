@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from clob import Side
-from clob_server.chain.events import Permission, Raised, SettlementResult
+from clob_server.chain.events import Permission, NonceRaised, SettlementResult
 from clob_server.core.commands import EndTrades, FollowChain
 from clob_server.settlement import inbox, reconcile
 from tests.server.engines import assert_as_logged, logged
@@ -200,7 +200,7 @@ def test_nothing_of_several_messages_is_lost():
         "settlements": (SettlementResult(trade_id="1", tx=TX),),
         "holdings": (holding(BUYER, USD, 1),),
         "permissions": (Permission(kind="gasless", owner=BUYER, other=BUYER, allowed=True),),
-        "raised": (Raised(maker=BUYER, nonce="1"),),
+        "raised": (NonceRaised(maker=BUYER, nonce="1"),),
     }
     two = news(3, wallets=("0x1", "0x2"), cancelled=("0xb",), **fields)
     both = {"wallets": ("0x1", "0x2"), "cancelled": ("0xa", "0xb")}
@@ -306,7 +306,7 @@ def test_the_view_says_what_waits():
             stage.chain.answer(0, done)
             told = tuple(stage.settled(number) for number in (1, 2, 3))
             await stage.hear(news(2, settlements=told))
-            page = stage.service.metrics.page().decode()
+            page = stage.metrics.page().decode()
             assert 'clob_settlements_total{outcome="settled"} 3.0' in page
             assert "clob_settlement_seconds_count 3.0" in page
 

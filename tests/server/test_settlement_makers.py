@@ -3,7 +3,7 @@
 import pytest
 
 from clob import Side
-from clob_server.chain.events import Permission, Raised
+from clob_server.chain.events import Permission, NonceRaised
 from clob_server.settlement import reconcile
 from tests.server.underway import (
     BUYER,
@@ -26,7 +26,7 @@ def test_a_nonce_is_raised_and_never_lowered():
         async with UnderWay() as stage:
             await stage.rise()
             order = await stage.order(BUYER, Side.BUY, nonce=3)
-            raised = (Raised(maker=BUYER, nonce="2"), Raised(maker=BUYER, nonce="5"))
+            raised = (NonceRaised(maker=BUYER, nonce="2"), NonceRaised(maker=BUYER, nonce="5"))
             await stage.hear(whole(raised=raised[:1]))
             assert rests(stage, order)
             await stage.hear(news(2, raised=raised[1:]), news(3, raised=raised))
@@ -57,14 +57,14 @@ def test_orders_that_lean_on_what_is_taken_back_are_taken_out(kind):
             await stage.rise()
             await stage.do(reconcile.SetBalance, wallet=PAYEE, asset=USD, amount=RICH)
             orders = {
-                "own": await stage.order(BUYER, Side.BUY, papers=BUYER, price=40),
-                "delegate": await stage.order(BUYER, Side.BUY, papers=PAYEE, price=40),
+                "own": await stage.order(BUYER, Side.BUY, signer=BUYER, price=40),
+                "delegate": await stage.order(BUYER, Side.BUY, signer=PAYEE, price=40),
                 "gasless": await stage.order(BUYER, Side.BUY, price=40),
                 "payer": await stage.order(
-                    BUYER, Side.BUY, papers=BUYER, price=40, smart_wallet=PAYEE
+                    BUYER, Side.BUY, signer=BUYER, price=40, smart_wallet=PAYEE
                 ),
                 "payee": await stage.order(
-                    BUYER, Side.SELL, papers=BUYER, token=NO, smart_wallet=PAYEE
+                    BUYER, Side.SELL, signer=BUYER, token=NO, smart_wallet=PAYEE
                 ),
                 "others": await stage.order(SELLER, Side.SELL, price=60),
             }

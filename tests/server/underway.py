@@ -11,9 +11,9 @@ from clob import AddMarket, Funds, Order, SetBalance, Side, Submit
 from clob.errors import UnknownOrderError
 from clob_server.api.problems import ApiError
 from clob_server.chain.client import Stage as Reach
-from clob_server.chain.events import News, SettlementResult, WalletHolding
+from clob_server.chain.events import ChainUpdate, SettlementResult, WalletHolding
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationRejected
-from clob_server.core.commands import BeginSettlement, SignatureRecord
+from clob_server.core.commands import BeginSettlement
 from clob_server.core.recovery import recover
 from clob_server.core.sequencer import Sequencer
 from clob_server.core.state import ServerState
@@ -22,6 +22,7 @@ from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator as Coordinator
 from clob_server.settlement.markets import OnChain
 from clob_server.telemetry.metrics import Metrics
+from tests.server.engines import attachment
 from tests.matchers import market
 
 NOW_MS = 1_700_000_000_000
@@ -40,18 +41,18 @@ class Chain:
         self.is_open, self.stage = False, Reach.READY
         self.detail = ""
         self.addresses = SimpleNamespace(exchange="0xE")
-        self.talk = self
+        self.worker = self
         self.watched, self.looked_at = [], []
         self.asked = []
         """What was asked for: the name, the trades, and where the answer goes."""
 
-    def watch(self, *arguments):
+    def start_watching(self, *arguments):
         self.watched.append(arguments)
 
-    def look_at(self, tokens):
+    def watch_tokens(self, tokens):
         self.looked_at.append(tokens)
 
-    async def carry_out(self, name, body, now_ms):
+    async def run_operation(self, name, body, now_ms):
         answer = asyncio.get_running_loop().create_future()
         self.asked.append((name, body, answer))
         return await answer
@@ -105,16 +106,15 @@ class UnderWay:
         self.engine = Sequencer(self.log, self.exchange, lambda: self.now_ms)
         self.chain = Chain()
         self.states = {}
-        self.service = SimpleNamespace(
-            settings=Settings(**{"settle_every_s": 0.01, "settle_trades_max": 3} | settings),
-            clock_ms=lambda: self.now_ms,
-            metrics=Metrics(),
-            exchange=self.exchange,
-            engine=self.engine,
-            chain=self.chain,
-            conditions=SimpleNamespace(state=lambda name: self.states.get(name, OnChain.PREPARED)),
+        self.metrics = Metrics()
+        self.settlement = Coordinator(
+            Settings(**{"settle_every_s": 0.01, "settle_trades_max": 3} | settings),
+            lambda: self.now_ms,
+            self.engine,
+            self.chain,
+            self.metrics,
+            SimpleNamespace(state=lambda name: self.states.get(name, OnChain.PREPARED)),
         )
-        self.settlement = self.service.settlement = Coordinator(self.service)
         self._names = itertools.count(self.exchange.num_orders)
 
     @property
@@ -122,7 +122,7 @@ class UnderWay:
         return self.exchange.registry.settling
 
     async def __aenter__(self):
-        self.engine.listeners.append(self.settlement.listen)
+        self.engine.subscribe(self.settlement.listen)
         self._work = asyncio.create_task(self.engine.run())
         if self.is_new:
             await self.open("m")
@@ -143,7 +143,7 @@ class UnderWay:
     async def open(self, name, **fields):
         """Open a market whose trades settle."""
         terms = {"funds": Funds.ACCOUNTS, "settles": True, "collateral": USD} | fields
-        await self.engine.ask(
+        await self.engine.submit(
             lambda now_ms: (
                 BeginSettlement(base=BASE, now_ms=now_ms),
                 AddMarket(market=market(name, **terms), now_ms=now_ms),
@@ -152,10 +152,10 @@ class UnderWay:
 
     async def do(self, kind, **fields):
         """Have a command done."""
-        return await self.engine.ask(lambda now_ms: kind(**fields, now_ms=now_ms))
+        return await self.engine.submit(lambda now_ms: kind(**fields, now_ms=now_ms))
 
     async def order(
-        self, maker, side, *, price=50, size=100, papers=None, order_hash=None, **fields
+        self, maker, side, *, price=50, size=100, signer=None, order_hash=None, **fields
     ):
         """Place an order, and give its id."""
         name = f"o{next(self._names)}"
@@ -164,13 +164,12 @@ class UnderWay:
         where = fields["token"].partition("-")[0]
 
         def make(now_ms):
-            command = Submit(market=where, order=order, order_hash=order_hash, now_ms=now_ms)
-            if papers is None:
-                return command
-            own = {"taker": "0x0", "salt": "1", "signature_type": 1, "signature": bytes(65)}
-            return (SignatureRecord(order_id=name, signer=papers, **own, now_ms=now_ms), command)
+            signed = None if signer is None else attachment(signer=signer, salt="1")
+            return Submit(
+                market=where, order=order, order_hash=order_hash, attachment=signed, now_ms=now_ms
+            )
 
-        await self.engine.ask(make)
+        await self.engine.submit(make)
         return name
 
     async def trade(self, count=1, **fields):
@@ -201,10 +200,10 @@ class UnderWay:
             hearing.hear(each)
         await self.until(lambda: self.settling.block == block and not hearing.is_taking)
 
-    def settled(self, number, error=None, blamed=()):
+    def settled(self, number, error=None, responsible=()):
         """Write what the chain says of a trade."""
         trade_id = str(self.settling.trade_id(number))
-        return SettlementResult(trade_id=trade_id, tx=TX, error=error, blamed=blamed)
+        return SettlementResult(trade_id=trade_id, tx=TX, error=error, responsible=responsible)
 
     def balance(self, wallet, asset):
         """What the engine has for an account."""
@@ -219,7 +218,7 @@ class UnderWay:
 
 def news(block, **fields):
     """Write news."""
-    return News(block=block, hash=f"0x{block:064x}", **fields)
+    return ChainUpdate(block=block, hash=f"0x{block:064x}", **fields)
 
 
 def holding(wallet, asset, amount):

@@ -1,4 +1,4 @@
-"""What ours is held against in the tests of signatures: eth-account, and hooks that keep a log."""
+"""References for the tests of signatures: eth-account, and hooks that record their calls."""
 
 import msgspec
 from Crypto.Hash import keccak
@@ -66,7 +66,7 @@ def high_twin(signature):
     return joined(r, CURVE - s, 55 - v)
 
 
-class Asked:
+class RecordingHook:
     """A hook that gives one answer and keeps what it was asked."""
 
     def __init__(self, answer=True):

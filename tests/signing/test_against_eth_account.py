@@ -31,7 +31,7 @@ from tests.signing.helpers import (
     ALICE,
     BOB,
     CURVE,
-    Asked,
+    RecordingHook,
     high_twin,
     joined,
     parts,
@@ -90,13 +90,13 @@ def flip_field(order, rng):
     return replace(order, **{NAMES[at]: value ^ bit})
 
 
-def test_the_type_is_that_of_the_exchange():
+def test_type_string_matches_the_exchange():
     assert ORDER.type_string == TYPE_STRING
     assert ORDER.type_hash.hex() == TYPE_HASH == reference_keccak(TYPE_STRING.encode()).hex()
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_random_orders_have_the_hash_and_the_signer_of_eth_account(backend, count):
+def test_hashes_and_signers_of_random_orders_match_eth_account(backend, count):
     rng = random.Random(712)
     for _ in range(count):
         key = f"0x{rng.randrange(1, CURVE):064x}"
@@ -116,7 +116,7 @@ def test_random_orders_have_the_hash_and_the_signer_of_eth_account(backend, coun
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_one_flipped_bit_is_refused(backend, count):
+def test_one_flipped_bit_is_rejected(backend, count):
     rng = random.Random(1559)
     keys = [(key, address_of(key)) for key in KEYS]
     for _ in range(count):
@@ -125,7 +125,7 @@ def test_one_flipped_bit_is_refused(backend, count):
         assert verify_batch([made], DOMAIN) == b"\0"
         for other in (flip_signature(made, rng), flip_field(made, rng)):
             with pytest.raises(InvalidSignatureError):
-                verify(other, DOMAIN, delegates=Asked(False))
+                verify(other, DOMAIN, delegates=RecordingHook(False))
             assert any(verify_batch([other], DOMAIN))
 
 
@@ -213,7 +213,7 @@ def one_by_one(values, **options):
 
 
 @pytest.mark.parametrize("profile", ["spec", "ctf"])
-def test_a_batch_says_what_verify_says_one_by_one(backend, profile):
+def test_verify_batch_equals_single_verify(backend, profile):
     values = mixture(1271, 800)
     verdicts = verify_batch(values, DOMAIN, profile=profile)
     assert verdicts == one_by_one(values, profile=profile)
@@ -223,9 +223,9 @@ def test_a_batch_says_what_verify_says_one_by_one(backend, profile):
 
 @pytest.mark.parametrize("profile", ["spec", "ctf"])
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_batch_with_hooks_says_what_verify_says_one_by_one(backend, profile, answer):
+def test_verify_batch_with_hooks_equals_single_verify(backend, profile, answer):
     values = mixture(1272, 400)
-    hooks = {name: Asked(answer) for name in ("delegates", "proxies", "contracts")}
+    hooks = {name: RecordingHook(answer) for name in ("delegates", "proxies", "contracts")}
     verdicts = verify_batch(values, DOMAIN, profile=profile, **hooks)
     asked = {name: len(hook.questions) for name, hook in hooks.items()}
     assert asked["contracts"]
@@ -243,7 +243,7 @@ def test_a_batch_may_be_empty_or_a_tuple(backend):
     assert len(verify_batch(values, DOMAIN)) == 20
 
 
-def test_two_threads_share_a_batch_and_disturb_each_other_nowhere(backend):
+def test_two_threads_verify_batches_independently(backend):
     values = mixture(1274, 600)
     expected = verify_batch(values, DOMAIN)
     with ThreadPoolExecutor(2) as pool:
@@ -255,10 +255,10 @@ def test_two_threads_share_a_batch_and_disturb_each_other_nowhere(backend):
     assert shares == [expected[at::4] for at in range(4)]
 
 
-def test_the_backends_agree_on_all_of_a_batch(backend):
+def test_backends_agree_on_batches(backend):
     """The one in plain Python is the reference of the other."""
     values = mixture(1275, 400)
     rules = bytes([3, 1])
-    ours = backend.judge_all(values, DOMAIN.separator, rules)
-    assert ours == _secp_py.judge_all(values, DOMAIN.separator, rules)
-    assert ours == bytes(backend.judge(value, DOMAIN.separator, rules) for value in values)
+    ours = backend.verdicts_of(values, DOMAIN.separator, rules)
+    assert ours == _secp_py.verdicts_of(values, DOMAIN.separator, rules)
+    assert ours == bytes(backend.verdict_of(value, DOMAIN.separator, rules) for value in values)

@@ -1,4 +1,4 @@
-"""Which backend is chosen at import, in processes of their own: the choice is made once."""
+"""The choice of a backend at import, each in its own process."""
 
 import os
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -120,24 +120,24 @@ def compiled():
 # ----- the choice ----------------------------------------------------------------------------
 
 
-def test_the_compiled_one_is_chosen_where_it_is_built(compiled):
+def test_the_compiled_backend_is_chosen_if_built(compiled):
     assert chosen() == "libsecp256k1"
 
 
 @pytest.mark.parametrize("name", ["python", "compiled"])
-def test_each_backend_says_what_it_is(name):
+def test_each_backend_has_its_name(name):
     assert {"python": "coincurve", "compiled": "libsecp256k1"}[name] == signings.load(name).BACKEND
 
 
-def test_plain_python_can_be_asked_for():
+def test_plain_python_can_be_selected():
     assert chosen(env={"CLOB_PURE_PYTHON": "1"}) == "coincurve"
 
 
-def test_without_a_compiled_one_coincurve_does_it():
+def test_coincurve_is_used_without_the_compiled_backend():
     assert chosen(NO_COMPILED) == "coincurve"
 
 
-def test_without_coincurve_it_is_done_in_plain_python_and_said():
+def test_eth_keys_is_used_without_coincurve_with_a_warning():
     assert chosen(NO_COINCURVE) == "eth_keys RuntimeWarning"
     assert chosen(NO_COINCURVE, env={"CLOB_PURE_PYTHON": "1"}) == "eth_keys RuntimeWarning"
 
@@ -151,11 +151,11 @@ SYMBOLS = (
 
 
 @pytest.mark.parametrize("symbol", SYMBOLS)
-def test_a_library_that_lacks_a_symbol_is_not_called(compiled, symbol):
+def test_a_library_without_a_required_symbol_is_not_used(compiled, symbol):
     assert chosen(f"MISSING = {symbol!r}", LACKS_A_SYMBOL) == "coincurve"
 
 
-def test_a_library_of_another_shape_is_not_called(compiled):
+def test_a_library_with_other_struct_sizes_is_not_used(compiled):
     gone = "import sys, coincurve\nsys.modules['coincurve._libsecp256k1'] = None\n"
     assert chosen(gone) == "coincurve"
 
@@ -189,22 +189,25 @@ fake.__getattr__ = without
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_backend_that_does_not_do_it_rightly_is_not_chosen(how):
+def test_an_incorrect_backend_is_not_chosen(how):
     assert chosen(COMPILED, SPOILT[how]) == "coincurve"
 
 
-def test_a_backend_that_does_it_rightly_is_chosen():
+def test_a_correct_backend_is_chosen():
     """Or the test above would say nothing."""
     assert chosen(COMPILED) == "a fake"
 
 
 @pytest.mark.parametrize("spoil", [WRONG_COINCURVE, BROKEN_COINCURVE], ids=["wrong", "broken"])
-def test_a_coincurve_that_does_not_recover_rightly_gives_way_to_eth_keys(spoil):
+def test_an_incorrect_coincurve_is_replaced_by_eth_keys(spoil):
     assert chosen(spoil, env={"CLOB_PURE_PYTHON": "1"}) == "eth_keys RuntimeWarning"
 
 
 def test_both_libraries_recover_the_same_keys():
-    by_coincurve, by_eth_keys = _secp_py.by_coincurve(), _secp_py.by_eth_keys()
+    recover_by_coincurve, recover_by_eth_keys = (
+        _secp_py.coincurve_recover(),
+        _secp_py.eth_keys_recover(),
+    )
     rng = random.Random(1)
     found = set()
     for number in range(60):
@@ -212,8 +215,8 @@ def test_both_libraries_recover_the_same_keys():
         r = rng.randbytes(32) if number % 2 else rng.getrandbits(10).to_bytes(32)
         s = rng.randrange(1, _secp_py.ORDER_OF_CURVE // 2).to_bytes(32)
         compact = r + s + bytes([rng.randrange(2)])
-        key = by_coincurve(digest, compact)
-        assert by_eth_keys(digest, compact) == key
+        key = recover_by_coincurve(digest, compact)
+        assert recover_by_eth_keys(digest, compact) == key
         found.add(key)
     # Half of all r are on the curve, so both answers came up.
     assert None in found
@@ -232,7 +235,7 @@ HEAVY = (
 )  # fmt: skip
 
 
-def test_importing_clob_imports_none_of_it():
+def test_importing_clob_does_not_import_signing():
     assert run("import clob", IMPORTED.format(names=HEAVY)) == [""]
 
 
@@ -243,7 +246,7 @@ def test_importing_signing_does_not_import_eth_account(pure):
     assert told == ["clob.signing"]
 
 
-def test_signing_leaves_the_recursion_limit_as_it_was():
+def test_signing_restores_the_recursion_limit():
     limit = "import sys\nprint(sys.getrecursionlimit())\n"
     sign = f"from clob.signing import sign\nsign(order, domain, '{1:064x}')\n"
     _, before, after = run(VERIFY.format(ORDER=ORDER), limit, sign, limit)

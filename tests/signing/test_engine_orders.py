@@ -1,4 +1,4 @@
-"""From a signed order to the engine's, and through a matcher: decisions 2, 16, 18 to 21 and 26."""
+"""Signed orders converted to engine orders and matched: decisions 2, 16, 18 to 21 and 26."""
 
 import msgspec
 import pytest
@@ -44,7 +44,7 @@ from clob.signing import (
     to_order,
     verify,
 )
-from tests.matchers import funded, market, opened, refused
+from tests.matchers import funded, market, opened, rejected
 from tests.signings import DOMAIN, KEYS, address_of
 
 ALICE, BOB = KEYS[:2]
@@ -108,7 +108,7 @@ def test_a_buy_field_by_field():
     assert type(made.side) is Side
 
 
-def test_a_sell_has_its_tokens_first():
+def test_a_sell_names_its_tokens_first():
     signed = order(Side.SELL, 33, 7)
     assert (signed.maker_amount, signed.taker_amount) == (7, 2)
     made = to_order(msgspec.structs.replace(signed, maker_amount=700, taker_amount=231), id=5)
@@ -117,7 +117,7 @@ def test_a_sell_has_its_tokens_first():
     )
 
 
-def test_what_nobody_signs_is_passed_on():
+def test_unsigned_options_are_passed_on():
     free = {
         "time_in_force": TimeInForce.GTD,
         "post_only": True,
@@ -132,7 +132,7 @@ def test_what_nobody_signs_is_passed_on():
     )
 
 
-def test_the_maker_is_written_as_eip_55_has_it_however_it_came():
+def test_the_maker_is_checksummed():
     upper = f"0x{address_of(ALICE)[2:].upper()}"
     for maker in (address_of(ALICE).lower(), upper, address_of(ALICE)):
         assert to_order(changed(maker=maker), id="a").maker == address_of(ALICE)
@@ -140,7 +140,7 @@ def test_the_maker_is_written_as_eip_55_has_it_however_it_came():
     refusal(changed(taker=address_of(ALICE).swapcase()), InvalidAddressError, "taker")
 
 
-def test_the_collateral_is_what_was_signed_and_not_what_it_is_rounded_to():
+def test_the_collateral_is_the_signed_amount():
     """A client that is a wei below or above the cent pays and receives what it signed."""
     for amount in (tokens(50) - 1, tokens(50), tokens(50) + 10):
         made = to_order(changed(maker_amount=amount), id="a")
@@ -151,7 +151,7 @@ def test_the_collateral_is_what_was_signed_and_not_what_it_is_rounded_to():
     assert f"{tokens(50)} for {tokens(100)} (50 cents)" in told
 
 
-def test_amounts_and_sides_are_refused_as_of_price_and_size():
+def test_amounts_and_sides_are_rejected_as_by_price_and_size():
     refusal(changed(side=2), InvalidSideError, "side")
     refusal(changed(taker_amount=0), InvalidAmountError, "takerAmount")
     refusal(changed(maker_amount=tokens(100)), PriceOutOfRangeError, "makerAmount")
@@ -180,7 +180,7 @@ def test_decision_20_fee_rate():
         assert "0 to 1000" in told
 
 
-def test_the_side_is_buy_where_json_has_none():
+def test_the_side_defaults_to_buy_in_json():
     """Decision 21: BUY; the signature binds it anyway."""
     written = order().to_json()
     del written["side"]
@@ -222,17 +222,17 @@ def test_signed_orders_of_two_wallets_trade(matcher):
     assert matcher.balance(address_of(BOB), "collateral").balance == tokens(1_010)
 
 
-def test_the_same_signed_order_again_is_refused_whoever_posts_it(matcher):
+def test_the_same_signed_order_is_rejected_a_second_time(matcher):
     signed = order()
     matcher.apply(submit(signed, "a"))
-    with refused(matcher, OrderAlreadyUsedError, "'a'"):
+    with rejected(matcher, OrderAlreadyUsedError, "'a'"):
         matcher.apply(submit(signed, "b"))
     # Written otherwise it is the same order still.
     letters = f"0x{signed.signature[2:].upper()}"
     written = signed.to_json() | {"signature": letters, "salt": "0x1", "side": "BUY",
                                   "maker": signed.maker.lower()}  # fmt: skip
     assert order_hash(SignedOrder.from_json(written), DOMAIN) == order_hash(signed, DOMAIN)
-    with refused(matcher, OrderAlreadyUsedError, "'a'"):
+    with rejected(matcher, OrderAlreadyUsedError, "'a'"):
         matcher.apply(submit(SignedOrder.from_json(written), "c"))
     assert matcher.order_by_hash(order_hash(signed, DOMAIN)).order.id == "a"
     # And signed with another salt it is another one.
@@ -240,7 +240,7 @@ def test_the_same_signed_order_again_is_refused_whoever_posts_it(matcher):
     assert len(matcher) == 2
 
 
-def test_decision_02_a_sell_is_filled_by_the_collateral_that_was_signed(matcher):
+def test_decision_02_a_sell_is_filled_by_its_signed_collateral(matcher):
     """SELL: floor(filledTokens * takerAmount / makerAmount), and exactly takerAmount when
     complete."""
     # It asks for one wei more than 33 cents, which off a chain still is 33.
@@ -258,11 +258,11 @@ def test_decision_02_a_sell_is_filled_by_the_collateral_that_was_signed(matcher)
     assert matcher.order("b1").filled_amount == tokens(50)
 
 
-def test_a_token_of_another_market_and_a_late_order_are_refused(matcher):
-    with refused(matcher, TokenNotInMarketError):
+def test_another_token_and_an_expired_order_are_rejected(matcher):
+    with rejected(matcher, TokenNotInMarketError):
         matcher.apply(submit(order(token_id=4), "a"))
     late = submit(order(expiration_s=9), "a", now_ms=10_000)
-    with refused(matcher, OrderExpiredError, 9):
+    with rejected(matcher, OrderExpiredError, 9):
         matcher.apply(late)
     matcher.apply(submit(order(expiration_s=10), "a", now_ms=10_000))
 
@@ -270,7 +270,7 @@ def test_a_token_of_another_market_and_a_late_order_are_refused(matcher):
 # ----- the other signed messages -------------------------------------------------------------
 
 
-def test_decision_18_a_signed_nonce_takes_out_what_is_below_it(matcher):
+def test_decision_18_a_signed_nonce_cancels_lower_ones(matcher):
     """Lower than the maker's current nonce is refused; raising it cancels resting orders below
     it."""
     for nonce in (4, 5, BIG):
@@ -281,22 +281,22 @@ def test_decision_18_a_signed_nonce_takes_out_what_is_below_it(matcher):
     (removed,) = matcher.apply(signed.to_command(7))
     assert type(removed) is OrderRemoved
     assert (removed.order_id, removed.reason) == ("a4", RemovalReason.NONCE)
-    with refused(matcher, NonceTooLowError):
+    with rejected(matcher, NonceTooLowError):
         matcher.apply(submit(order(nonce=4, salt=2), "b", now_ms=7))
-    with refused(matcher, NonceTooLowError):
+    with rejected(matcher, NonceTooLowError):
         matcher.apply(
             sign(SignedSetNonce(maker=signed.maker, nonce=4), DOMAIN, ALICE).to_command(8)
         )
 
 
-def test_decision_26_a_signed_cancel_takes_out_the_makers_own_order(matcher):
+def test_decision_26_a_signed_cancel_removes_the_makers_order(matcher):
     """An EIP-712 Cancel(string orderId,address maker,uint256 timestamp) signature; 403 not the
     maker."""
     matcher.apply(submit(order(), "a"))
     fields = {"order_id": "a", "timestamp_ms": 1_000}
     by_bob = sign(SignedCancel(maker=address_of(BOB), **fields), DOMAIN, BOB)
     verify(by_bob, DOMAIN)
-    with refused(matcher, NotTheMakerError):
+    with rejected(matcher, NotTheMakerError):
         matcher.apply(by_bob.to_command(1_000))
     signed = sign(SignedCancel(maker=address_of(ALICE), **fields), DOMAIN, ALICE)
     verify(signed, DOMAIN)
@@ -307,7 +307,7 @@ def test_decision_26_a_signed_cancel_takes_out_the_makers_own_order(matcher):
 
 
 @pytest.mark.parametrize(("window", "limit"), [({}, 60_000), ({"window_ms": 5}, 5)])
-def test_decision_26_a_cancel_is_good_for_a_minute_either_way(window, limit):
+def test_decision_26_a_cancel_is_valid_within_its_window(window, limit):
     """Timestamp in Unix ms within 60 s of the server's clock (else 422 TIMESTAMP_OUT_OF_WINDOW)."""
     signed = SignedCancel(order_id="a", maker=address_of(ALICE), timestamp_ms=1_000_000)
     for now_ms in (1_000_000 - limit, 1_000_000, 1_000_000 + limit):
@@ -318,7 +318,7 @@ def test_decision_26_a_cancel_is_good_for_a_minute_either_way(window, limit):
         assert caught.value.path == "timestamp"
 
 
-def test_decision_16_a_delegate_trades_for_the_maker_once_he_is_allowed(matcher):
+def test_decision_16_an_allowed_delegate_trades_for_the_maker(matcher):
     """Needs an explicit authorisation; refused by default."""
     allowed = {}
 

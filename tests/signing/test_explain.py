@@ -1,4 +1,4 @@
-"""What ``explain`` finds out: each mistake that people make is named, and nothing is made up."""
+"""``explain`` names each known mistake, and does not guess otherwise."""
 
 from typing import ClassVar
 
@@ -56,9 +56,9 @@ def told(order, domains=DOMAIN):
     return found.text
 
 
-def test_an_order_that_is_all_right_is_said_to_be_signed_here(order):
+def test_a_valid_order_is_explained_as_signed_for_the_domain(order):
     found = explain(sign(order, DOMAIN, HERS), DOMAIN)
-    assert found.text == f"this is signed by {ALICE} for {DOMAIN}, by EIP-712"
+    assert found.text == f"signed by {ALICE} for {DOMAIN}, by EIP-712"
     assert (found.domain, found.digest) == (DOMAIN, order_hash(order, DOMAIN))
 
 
@@ -66,18 +66,18 @@ def test_an_order_that_is_all_right_is_said_to_be_signed_here(order):
 def test_an_order_for_another_exchange_is_recognised(order, domain):
     found = explain(sign(order, domain, HERS), [DOMAIN, OTHER])
     assert found.domain == domain
-    assert found.text.startswith(f"this is signed by {ALICE} for {domain}, by EIP-712; here")
+    assert found.text.startswith(f"signed by {ALICE} for {domain}, by EIP-712; expected")
     assert f"chain {domain.chain_id}, contract {domain.verifying_contract}" in found.text
-    assert found.text.endswith(f"it must be for {DOMAIN}")
+    assert found.text.endswith(f"expected domain {DOMAIN}")
 
 
-def test_the_ways_to_sign_a_hash_are_told_apart(order):
+def test_personal_sign_of_bytes_and_of_text_are_distinguished(order):
     digest = order_hash(order, DOMAIN)
     as_text = f"0x{digest.hex()}"
     over_text = Account.sign_message(encode_defunct(text=as_text), HERS).signature
     assert "by personal_sign of its hash" in told(signed_over(order, personal_hash(digest)))
     spoken = told(replace(order, signature=over_text.to_0x_hex()))
-    assert "by personal_sign of its hash as a text" in spoken
+    assert "by personal_sign of its hash as text" in spoken
 
 
 def test_a_signature_without_any_domain_is_recognised(order):
@@ -88,7 +88,7 @@ def test_a_signature_without_any_domain_is_recognised(order):
     ):
         found = explain(signed_over(order, digest), DOMAIN)
         assert found.domain is None
-        assert found.text == f"this is signed by {ALICE} without any domain: {how}"
+        assert found.text == f"signed by {ALICE} without any domain: {how}"
 
 
 @pytest.mark.parametrize(
@@ -101,24 +101,24 @@ def test_a_signature_without_any_domain_is_recognised(order):
     ],
     ids=str,
 )
-def test_a_field_that_has_changed_since_is_named(order, change, words):
+def test_a_field_changed_after_signing_is_named(order, change, words):
     signed = sign(replace(order, **change), DOMAIN, HERS, profile="ctf")
     assert words in told(replace(order, signature=signed.signature))
 
 
 @pytest.mark.parametrize("salt", [2**53 + 1, 2**60 + 77, 2**255 + 12345])
-def test_a_salt_that_went_through_a_float_is_named(order, salt):
+def test_a_salt_rounded_by_a_float_is_named(order, salt):
     as_float = int(salt + 0.0)
     signed = sign(replace(order, salt=as_float), DOMAIN, HERS)
     posted = replace(order, salt=salt, signature=signed.signature)
     assert f"with salt {as_float}" in told(posted)
 
 
-def test_a_maker_and_a_signer_that_were_exchanged_are_named(order):
+def test_exchanged_maker_and_signer_are_named(order):
     # Bob signs for Alice, and the wallet put him or her in both places.
     for change, words in (
-        ({"maker": BOB}, "with the signer as its maker"),
-        ({"signer": ALICE}, "with the maker as its signer"),
+        ({"maker": BOB}, "with the signer as maker"),
+        ({"signer": ALICE}, "with the maker as signer"),
     ):
         posted = replace(order, signer=BOB)
         key = HIS if "maker" in change else HERS
@@ -126,7 +126,7 @@ def test_a_maker_and_a_signer_that_were_exchanged_are_named(order):
         assert words in told(replace(posted, signature=signed.signature))
 
 
-def test_messages_are_explained_too():
+def test_messages_are_explained():
     for message in (
         SignedSetNonce(maker=ALICE, nonce=1),
         SignedCancel(order_id="ord_1", maker=ALICE, timestamp_ms=5),
@@ -135,7 +135,7 @@ def test_messages_are_explained_too():
         assert not explain(sign(message, DOMAIN, HIS), DOMAIN).found
 
 
-def test_nothing_is_made_up(order):
+def test_an_unknown_mistake_is_not_guessed(order):
     for posted in (
         sign(order, DOMAIN, HIS),
         replace(sign(order, DOMAIN, HERS), maker_amount=order.maker_amount ^ 1),
@@ -143,24 +143,22 @@ def test_nothing_is_made_up(order):
     ):
         found = explain(posted, DOMAIN)
         assert (found.found, found.domain, found.digest) == (False, None, None)
-        assert "a field has changed since, or another key signed" in found.text
+        assert "a field changed after signing, or another key signed" in found.text
         assert "JavaScript" not in found.text
 
 
-def test_a_salt_that_looks_rounded_is_pointed_at(order):
+def test_a_salt_that_looks_rounded_is_mentioned(order):
     """As clob-client posts it: the digits beyond the seventeenth are gone for good."""
     lost = sign(replace(order, salt=2**200 + 3), DOMAIN, HERS)
     posted = replace(order, salt=16069380442589902 * 10**44, signature=lost.signature)
-    assert (
-        "The salt looks as if it went through a JavaScript number" in explain(posted, DOMAIN).text
-    )
+    assert "The salt seems rounded by a JavaScript number" in explain(posted, DOMAIN).text
 
 
 @pytest.mark.parametrize(
     ("signature", "words"),
-    [("", "0x and 130 hex digits"), ("0x" + "00" * 65, "r and s must be above 0")],
+    [("", "0x and 130 hex digits"), ("0x" + "00" * 65, "r and s of the signature must be above 0")],
 )
-def test_an_unusable_signature_is_said_to_be_so(order, signature, words):
+def test_a_malformed_signature_is_described(order, signature, words):
     found = explain(replace(order, signature=signature), DOMAIN)
     assert not found.found
     assert words in found.text
@@ -168,7 +166,7 @@ def test_an_unusable_signature_is_said_to_be_so(order, signature, words):
     assert "s must be at most half the order of the curve" in explain(high, DOMAIN).text
 
 
-def test_it_needs_a_domain_to_begin_with(order):
+def test_explain_without_a_domain_raises(order):
     with pytest.raises(InvalidDomainError):
         explain(sign(order, DOMAIN, HERS), [])
 
@@ -191,10 +189,10 @@ class Receipt(Signed, frozen=True, kw_only=True):
     agent: str
 
 
-def test_another_struct_is_explained_by_its_own_words():
+def test_another_struct_is_explained_with_its_own_field_names():
     receipt = Receipt(salt=bytes(32), holder=ALICE, agent=BOB)
     assert f"for {OTHER}" in told(sign(receipt, OTHER, HIS), [DOMAIN, OTHER])
     swapped = sign(replace(receipt, agent=ALICE), DOMAIN, HERS)
     posted = replace(receipt, signature=swapped.signature)
-    assert "with the holder as its signer" in told(posted)
+    assert "with the holder as signer" in told(posted)
     assert not explain(sign(receipt, DOMAIN, KEYS[2]), DOMAIN).found

@@ -1,4 +1,4 @@
-"""Keccak-256 and the capital letters of EIP-55, against other programs' and known values."""
+"""Keccak-256 and EIP-55 checksums against other libraries and known values."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -16,7 +16,7 @@ KNOWN = {
     ),
 }
 RATE = 136
-"""Bytes that one round of the sponge takes in."""
+"""Block size of the sponge, in bytes."""
 
 EIP_55 = (
     "0x52908400098527886E0F7030069857D2E4169EE7",
@@ -36,7 +36,7 @@ def test_known_hashes(backend, data):
     assert backend.keccak256(data).hex() == KNOWN[data]
 
 
-def test_every_length_gives_the_hash_of_another_program(backend):
+def test_hashes_of_every_length_match_another_library(backend):
     rng = random.Random(136)
     blocks = [RATE * count + off for count in range(1, 12) for off in (-1, 0, 1)]
     for length in [*range(701), 1000, 4096, 10_000, *blocks]:
@@ -45,19 +45,19 @@ def test_every_length_gives_the_hash_of_another_program(backend):
 
 
 @pytest.mark.parametrize("fill", [b"\0", b"\x01", b"\x80", b"\xff"], ids=bytes.hex)
-def test_bytes_that_look_like_padding_are_hashed_too(backend, fill):
+def test_bytes_that_look_like_padding(backend, fill):
     for length in range(RATE - 3, RATE + 4):
         assert backend.keccak256(fill * length) == reference_keccak(fill * length)
 
 
-def test_a_hash_leaves_nothing_behind_for_the_next(backend):
+def test_hashes_are_independent(backend):
     first = backend.keccak256(b"first")
     backend.keccak256(b"x" * 1000)
     assert backend.keccak256(b"first") == first == reference_keccak(b"first")
 
 
 @pytest.mark.parametrize("data", [None, "", "abc", 0, 5, [], False], ids=repr)
-def test_what_is_no_bytes_has_no_hash(backend, data):
+def test_hashing_other_types_raises(backend, data):
     with pytest.raises(TypeError):
         backend.keccak256(data)
 
@@ -67,7 +67,7 @@ def test_the_examples_of_eip_55(backend, address):
     assert backend.checksummed(bytes.fromhex(address[2:])) == address
 
 
-def test_addresses_get_the_capital_letters_of_another_program(backend):
+def test_checksums_match_another_library(backend):
     rng = random.Random(55)
     for raw in (rng.randbytes(20) for _ in range(2000)):
         assert backend.checksummed(raw) == to_checksum_address(raw)

@@ -1,4 +1,4 @@
-"""Signatures that are checked against a hash that is known already: the same verdicts, unhashed."""
+"""Verification with a known digest: the same verdicts without hashing."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -18,7 +18,7 @@ from clob.signing import (
     verify,
     verify_batch,
 )
-from tests.signing.helpers import ALICE, BOB, Asked, domain_of, outcome, replace, signed
+from tests.signing.helpers import ALICE, BOB, RecordingHook, domain_of, outcome, replace, signed
 from tests.signing.test_against_eth_account import mixture
 from tests.signing.test_odd_classes import BODIES
 from tests.signing.test_schemas import mail
@@ -40,7 +40,7 @@ def hashed(values):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_verdict_does_not_depend_on_who_hashed(backend, profile):
+def test_a_known_digest_leads_to_the_same_verdict(backend, profile):
     values, digests = hashed(mixture(1276, 800))
     verdicts = verify_batch(values, DOMAIN, profile=profile)
     assert verify_batch(values, DOMAIN, digests=digests, profile=profile) == verdicts
@@ -54,11 +54,11 @@ def test_a_verdict_does_not_depend_on_who_hashed(backend, profile):
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("answer", [True, False])
-def test_those_who_are_asked_are_asked_the_same(backend, profile, answer):
+def test_hooks_get_the_same_arguments_with_a_known_digest(backend, profile, answer):
     values, digests = hashed(mixture(1277, 300))
     told = []
     for given in ({}, {"digests": digests}):
-        hooks = {name: Asked(answer) for name in ("delegates", "proxies", "contracts")}
+        hooks = {name: RecordingHook(answer) for name in ("delegates", "proxies", "contracts")}
         verdicts = verify_batch(values, DOMAIN, profile=profile, **given, **hooks)
         told.append((verdicts, {name: hook.questions for name, hook in hooks.items()}))
     assert told[0] == told[1]
@@ -75,21 +75,21 @@ def test_every_vector_is_verified_by_its_published_hash(backend):
             assert alone == outcome(verify, order, domain, profile=profile), entry["id"]
 
 
-def test_the_backends_agree_whatever_the_digest(backend):
+def test_backends_agree_on_any_digest(backend):
     rng = random.Random(1278)
     values = mixture(1279, 400)
     digests = [rng.randbytes(32) for _ in values]
     for rules in RULES:
-        ours = backend.judge_all(values, DOMAIN.separator, rules, digests)
-        assert ours == _secp_py.judge_all(values, DOMAIN.separator, rules, digests)
+        ours = backend.verdicts_of(values, DOMAIN.separator, rules, digests)
+        assert ours == _secp_py.verdicts_of(values, DOMAIN.separator, rules, digests)
         assert ours == bytes(
-            backend.judge(value, DOMAIN.separator, rules, digest)
+            backend.verdict_of(value, DOMAIN.separator, rules, digest)
             for value, digest in zip(values, digests, strict=True)
         )
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_wrong_digest_is_believed_and_the_signer_is_another(backend, profile):
+def test_a_wrong_digest_is_not_checked_and_has_another_signer(backend, profile):
     made = signed(profile=profile)
     other = order_hash(replace(made, nonce=1), DOMAIN)
     with pytest.raises(InvalidSignatureError) as caught:
@@ -99,32 +99,32 @@ def test_a_wrong_digest_is_believed_and_the_signer_is_another(backend, profile):
     assert list(verify_batch([made], DOMAIN, digests=[other])) == [Verdict.WRONG_SIGNER]
 
 
-def test_a_digest_of_another_domain_is_believed(backend):
+def test_a_digest_of_another_domain_is_not_checked(backend):
     elsewhere = Domain("clob", "2", 31337, EXCHANGE)
     made = signed(domain=elsewhere)
     verify(made, DOMAIN, digest=order_hash(made, elsewhere))
 
 
 @pytest.mark.parametrize("digest", [b"", b"x" * 31, b"x" * 33, bytearray(32), "x" * 32, 7])
-def test_what_is_no_digest_is_refused(backend, digest):
+def test_an_invalid_digest_is_rejected(backend, digest):
     made = signed()
-    with pytest.raises(InvalidFieldError, match="digest must be 32 bytes, not "):
+    with pytest.raises(InvalidFieldError, match="digest must be 32 bytes; got "):
         verify(made, DOMAIN, digest=digest)
-    with pytest.raises(InvalidFieldError, match="digest must be 32 bytes, not "):
+    with pytest.raises(InvalidFieldError, match="digest must be 32 bytes; got "):
         verify_batch([made, made], DOMAIN, digests=[order_hash(made, DOMAIN), digest])
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_there_are_as_many_digests_as_orders(backend, count):
+def test_a_wrong_number_of_digests_is_rejected(backend, count):
     made = signed()
     digests = [order_hash(made, DOMAIN)] * count
-    with pytest.raises(InvalidFieldError, match=f"as many as orders, 2, not {count}"):
+    with pytest.raises(InvalidFieldError, match=f"one item per order, 2; got {count}"):
         verify_batch([made, made], DOMAIN, digests=digests)
     with pytest.raises(ValueError, match=r"digests|argument 2"):
-        backend.judge_all([made, made], DOMAIN.separator, RULES[0], digests)
+        backend.verdicts_of([made, made], DOMAIN.separator, RULES[0], digests)
 
 
-def test_a_batch_with_digests_may_be_empty_or_longer_than_a_share_of_it(backend):
+def test_a_batch_with_digests_may_be_empty_or_longer_than_a_chunk(backend):
     assert verify_batch([], DOMAIN, digests=()) == b""
     values, digests = hashed(mixture(1280, 40))
     many = 1_100 // len(values) + 1  # more than are judged at a time without the GIL
@@ -132,7 +132,7 @@ def test_a_batch_with_digests_may_be_empty_or_longer_than_a_share_of_it(backend)
     assert again == verify_batch(values, DOMAIN) * many
 
 
-def test_nothing_is_hashed(backend, monkeypatch):
+def test_a_known_digest_skips_hashing(backend, monkeypatch):
     made = signed()
     digest = order_hash(made, DOMAIN)
 
@@ -156,7 +156,7 @@ def test_nothing_is_hashed(backend, monkeypatch):
     ],
     ids=str,
 )
-def test_fields_that_are_looked_at_are_refused_all_the_same(backend, field, value):
+def test_owner_signer_and_type_are_checked_with_a_known_digest(backend, field, value):
     made = signed()
     digest = order_hash(made, DOMAIN)
     bad = replace(made, **{field: value})
@@ -167,18 +167,18 @@ def test_fields_that_are_looked_at_are_refused_all_the_same(backend, field, valu
     assert alone[1] == InvalidFieldError.code
 
 
-def test_fields_that_are_not_looked_at_are_believed_too(backend):
+def test_other_fields_are_not_checked_with_a_known_digest(backend):
     made = signed()
     digest = order_hash(made, DOMAIN)
     verify(replace(made, token_id=None, nonce="x"), DOMAIN, digest=digest)
 
 
-def test_the_signer_must_still_be_allowed_to(backend):
+def test_authorisation_is_checked_with_a_known_digest(backend):
     made = signed(KEYS[1], maker=ALICE, signer=BOB)
     digest = order_hash(made, DOMAIN)
     verdicts = verify_batch([made], DOMAIN, digests=[digest])
     assert list(verdicts) == [Verdict.NOT_AUTHORISED]
-    verify(made, DOMAIN, digest=digest, delegates=Asked(True))
+    verify(made, DOMAIN, digest=digest, delegates=RecordingHook(True))
 
 
 @pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)

@@ -1,4 +1,4 @@
-"""Decisions 16, 18 and 26: the cancel, the nonce and the delegate that a maker signs."""
+"""Decisions 16, 18 and 26: signed cancels, nonces and delegates."""
 
 import json
 
@@ -26,7 +26,7 @@ from clob.signing import (
 from tests.signing.helpers import (
     ALICE,
     BOB,
-    Asked,
+    RecordingHook,
     eth_account_digest,
     outcome,
     recovered_by_eth_account,
@@ -72,12 +72,12 @@ def verdict_on(message, domain=DOMAIN):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_types_are_those_of_the_decisions(kind):
+def test_message_types_match_the_decisions(kind):
     assert kind.SCHEMA.type_string == TYPES[kind]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=range(len(MESSAGES)))
-def test_messages_have_the_hash_of_eth_account(backend, message):
+def test_hashes_of_messages_match_eth_account(backend, message):
     typed = typed_data(message, DOMAIN)
     digest = eth_account_digest(json.loads(json.dumps(typed)))
     assert order_hash(message, DOMAIN) == digest
@@ -90,7 +90,7 @@ def test_messages_have_the_hash_of_eth_account(backend, message):
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=range(len(MESSAGES)))
-def test_messages_go_to_json_and_back(backend, message):
+def test_messages_round_trip_through_json(backend, message):
     made = signed(message)
     written = json.loads(json.dumps(made.to_json()))
     assert list(written) == [*(field.name for field in message.SCHEMA.fields), "signature"]
@@ -99,7 +99,7 @@ def test_messages_go_to_json_and_back(backend, message):
     assert order_hash(again, DOMAIN) == order_hash(message, DOMAIN)
 
 
-def test_the_json_of_a_cancel_is_that_of_the_decision(backend):
+def test_the_json_of_a_cancel_matches_the_decision(backend):
     """Unix milliseconds are a number, as clients send it; digits are as good."""
     written = CANCEL.to_json()
     assert written == {
@@ -130,7 +130,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", [CANCEL, NONCE, DELEGATE], ids=lambda value: value.SCHEMA.name)
-def test_wrong_fields_are_refused_as_documented(backend, message):
+def test_invalid_fields_are_rejected_as_documented(backend, message):
     kind = type(message)
     for name, values in WRONG[kind].items():
         address = name in ("maker", "delegate")
@@ -151,7 +151,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("message", [CANCEL, NONCE, DELEGATE], ids=lambda value: value.SCHEMA.name)
-def test_values_that_were_built_in_and_do_not_fit_are_not_hashed(backend, message):
+def test_constructed_values_that_do_not_fit_are_not_hashed(backend, message):
     for field in message.SCHEMA.fields:
         for value in UNFIT[field.attribute]:
             built = replace(signed(message), **{field.attribute: value})
@@ -173,7 +173,7 @@ OTHER_DOMAINS = (
 
 
 @pytest.mark.parametrize("message", [CANCEL, NONCE, DELEGATE], ids=lambda value: value.SCHEMA.name)
-def test_a_signature_is_useless_on_another_domain(backend, message):
+def test_a_signature_is_invalid_for_another_domain(backend, message):
     made = signed(message)
     assert verdict_on(made) is Verdict.VALID
     for domain in OTHER_DOMAINS:
@@ -195,14 +195,14 @@ def test_a_signature_is_useless_on_another_domain(backend, message):
         (DELEGATE, {"nonce": 4}),
     ],
 )
-def test_a_signature_is_useless_for_anything_else(backend, message, changes):
+def test_a_signature_is_invalid_for_changed_fields(backend, message, changes):
     assert verdict_on(replace(signed(message), **changes)) is Verdict.WRONG_SIGNER
 
 
 def test_a_delegate_cannot_sign_messages_for_the_maker(backend):
     """Only the maker makes delegates, raises his nonce and cancels."""
     for message in (CANCEL, NONCE, DELEGATE):
-        delegates = Asked()
+        delegates = RecordingHook()
         made = signed(message, KEYS[1])
         with pytest.raises(InvalidSignatureError) as caught:
             verify(made, DOMAIN, delegates=delegates)
@@ -210,7 +210,7 @@ def test_a_delegate_cannot_sign_messages_for_the_maker(backend):
         assert (caught.value.expected, delegates.questions) == (ALICE, [])
 
 
-def test_the_signature_of_one_kind_is_useless_for_another(backend):
+def test_a_signature_is_invalid_for_another_kind_of_message(backend):
     nonce = signed(SignedSetNonce(maker=ALICE, nonce=NOW))
     cancel = replace(CANCEL, signature=nonce.signature)
     delegate = replace(DELEGATE, nonce=NOW, signature=nonce.signature)
@@ -221,7 +221,7 @@ def test_the_signature_of_one_kind_is_useless_for_another(backend):
 # ----- commands ------------------------------------------------------------------------------
 
 
-def test_decision_26_the_time_of_a_cancel_is_within_60_s_of_the_clock(backend):
+def test_decision_26_a_cancel_outside_60_s_is_rejected(backend):
     for off in (0, 1, 59_999, 60_000):
         for now in (NOW - off, NOW + off):
             assert CANCEL.to_command(now) == Cancel(
@@ -235,7 +235,7 @@ def test_decision_26_the_time_of_a_cancel_is_within_60_s_of_the_clock(backend):
             assert str(now) in found[3]
 
 
-def test_the_window_of_a_cancel_and_its_market_are_the_callers(backend):
+def test_window_and_market_of_a_cancel_are_arguments(backend):
     command = CANCEL.to_command(NOW + 5, market="m", window_ms=5)
     assert command == Cancel(market="m", order_id=CANCEL.order_id, maker=ALICE, now_ms=NOW + 5)
     assert outcome(CANCEL.to_command, NOW + 6, window_ms=5)[0] is TimestampOutOfWindowError
@@ -250,7 +250,7 @@ def test_decision_18_a_signed_nonce_becomes_the_command(backend):
     assert NONCE.to_command(NOW) == SetNonce(maker=ALICE, nonce=7, now_ms=NOW)
 
 
-def test_commands_bear_the_address_as_eip_55_writes_it(backend):
+def test_addresses_in_commands_are_checksummed(backend):
     """However the client wrote it, it is the same owner to the engine."""
     for maker in (ALICE.lower(), f"0x{ALICE[2:].upper()}", ALICE):
         cancel = SignedCancel.from_json(CANCEL.to_json() | {"maker": maker})

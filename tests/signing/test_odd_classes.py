@@ -1,4 +1,4 @@
-"""Classes of signed things that are not plain: what is compiled must do as the twin, or leave it.
+"""Unusual subclasses of ``Signed``: the compiled backend equals its twin, or falls back to it.
 
 The compiled backend reads the fields of an instance where they lie. A class may have more of them
 than it takes, look at them as they are set, or name its signer otherwise.
@@ -76,7 +76,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.__name__)
-def test_an_odd_class_is_read_hashed_signed_and_verified(backend, kind):
+def test_an_unusual_class_is_read_hashed_signed_and_verified(backend, kind):
     made = kind.from_json(BODIES[kind])
     values = [getattr(made, field.attribute) for field in kind.SCHEMA.fields]
     by_hand = kind.SCHEMA.type_hash + b"".join(map(kind.SCHEMA.word_of, kind.SCHEMA.fields, values))
@@ -89,13 +89,13 @@ def test_an_odd_class_is_read_hashed_signed_and_verified(backend, kind):
     assert kind.from_json(signed.to_json()) == signed
 
 
-def test_a_default_is_made_anew_for_each(backend):
+def test_a_default_factory_runs_for_each_instance(backend):
     one, other = Loose.from_json({"maker": ALICE}), Loose.from_json({"maker": ALICE})
     one.notes.append("mine")
     assert (one.nonce, other.notes) == (7, [])
 
 
-def test_what_was_changed_is_what_is_hashed(backend):
+def test_a_changed_field_of_a_mutable_class_is_hashed(backend):
     made = Loose(maker=ALICE)
     before = order_hash(made, DOMAIN)
     made.nonce = 8
@@ -106,12 +106,12 @@ def test_what_was_changed_is_what_is_hashed(backend):
     assert refused.value.path == "nonce"
 
 
-def test_who_is_no_address_signs_nothing(backend):
+def test_a_signer_that_is_not_an_address_is_rejected(backend):
     made = NoAddress(nonce=int(ALICE, 16))
     assert list(verify_batch([made], DOMAIN)) == [Verdict.INVALID_FIELD]
 
 
-def test_what_a_class_refuses_is_its_own_error(backend):
+def test_an_error_in_post_init_is_raised(backend):
     with pytest.raises(TypeError):
         Picky(maker=ALICE, nonce="5")
     with pytest.raises(RejectedError):

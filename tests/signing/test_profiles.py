@@ -1,4 +1,4 @@
-"""Decisions 13 and 16: what a signature type means, who may sign for whom, and who is asked."""
+"""Decisions 13 and 16: signature types, delegates, and the hooks that are called."""
 
 import pytest
 from eth_account import Account
@@ -20,7 +20,7 @@ from tests.signing.helpers import (
     ALICE,
     BOB,
     CAROL,
-    Asked,
+    RecordingHook,
     high_twin,
     recovered_by_eth_account,
     replace,
@@ -54,7 +54,7 @@ def verdict_on(order, **options):
 
 
 def yes_to_all():
-    return {name: Asked() for name in HOOKS}
+    return {name: RecordingHook() for name in HOOKS}
 
 
 def by_eip712(key=HIS, **fields):
@@ -85,22 +85,22 @@ def test_decision_13_type_0_is_eip712_or_personal_sign_and_type_1_is_eip712(back
 
 
 @pytest.mark.parametrize("kind", [2, 3, 4, 27, 255])
-def test_decision_13_other_types_are_refused_whoever_allows_them(backend, kind):
+def test_decision_13_other_types_are_rejected_despite_hooks(backend, kind):
     for order in (by_eip712(signature_type=kind), by_personal_sign(signature_type=kind)):
         hooks = yes_to_all()
         verdict, error = judged(order, **hooks)
         assert verdict is Verdict.UNSUPPORTED_TYPE
-        assert f"signatureType must be 0 or 1 in profile spec, not {kind}" in str(error)
+        assert f"signatureType must be 0 or 1 in profile spec; got {kind}" in str(error)
         assert not any(hook.questions for hook in hooks.values())
 
 
-def test_decision_13_both_ways_bind_the_whole_order_and_its_type(backend):
+def test_decision_13_both_methods_cover_the_whole_order_and_its_type(backend):
     for order in (by_eip712(signature_type=0), by_personal_sign(signature_type=0)):
         for changes in ({"signature_type": 1}, {"side": 1}, {"salt": 1}, {"taker": BOB}):
             assert verdict_on(replace(order, **changes)) is Verdict.WRONG_SIGNER
 
 
-def test_the_signer_of_either_way_is_found(backend):
+def test_recover_signer_supports_both_methods(backend):
     assert recover_signer(by_personal_sign(signature_type=0), DOMAIN) == ALICE
     assert recover_signer(by_eip712(signature_type=0), DOMAIN) == ALICE
     # Where neither gives the signer, the answer is the one for EIP-712.
@@ -109,7 +109,7 @@ def test_the_signer_of_either_way_is_found(backend):
         assert recover_signer(order, DOMAIN) == recovered_by_eth_account(digest, order.signature)
 
 
-def test_the_profile_is_spec_unless_said(backend):
+def test_the_default_profile_is_spec(backend):
     order = by_personal_sign(signature_type=0)
     for profile in ("spec", Profile.SPEC):
         assert verdict_on(order, profile=profile) is Verdict.VALID
@@ -123,7 +123,7 @@ def test_the_profile_is_spec_unless_said(backend):
 # ----- delegates -----------------------------------------------------------------------------
 
 
-def test_decision_16_a_delegate_needs_to_be_allowed(backend):
+def test_decision_16_a_delegate_must_be_allowed(backend):
     """Signer is not maker: needs an explicit authorisation; refused by default."""
     for order in (
         by_eip712(BOBS, signer=BOB),
@@ -133,17 +133,20 @@ def test_decision_16_a_delegate_needs_to_be_allowed(backend):
         verdict, error = judged(order)
         assert verdict is Verdict.NOT_AUTHORISED
         assert error.code == "SIGNER_NOT_AUTHORISED"
-        assert f"is that of {BOB}, who may not sign for the maker {ALICE}" in str(error)
+        assert f"is by {BOB}, which may not sign for the maker {ALICE}" in str(error)
         for answer in (True, False):
-            delegates = Asked(answer)
+            delegates = RecordingHook(answer)
             right = Verdict.VALID if answer else Verdict.NOT_AUTHORISED
             assert verdict_on(order, delegates=delegates) is right
             assert delegates.questions == [(ALICE, BOB)] * 2
-        assert verdict_on(order, proxies=Asked(), contracts=Asked()) is Verdict.NOT_AUTHORISED
+        assert (
+            verdict_on(order, proxies=RecordingHook(), contracts=RecordingHook())
+            is Verdict.NOT_AUTHORISED
+        )
 
 
-def test_delegates_are_not_asked_about_signatures_that_are_not_theirs(backend):
-    delegates = Asked()
+def test_delegates_are_not_called_for_invalid_signatures(backend):
+    delegates = RecordingHook()
     theirs = by_eip712(BOBS, signer=BOB)
     for order in (
         by_eip712(),
@@ -157,7 +160,7 @@ def test_delegates_are_not_asked_about_signatures_that_are_not_theirs(backend):
     assert delegates.questions == []
 
 
-def test_a_signer_for_himself_is_himself_however_he_is_written(backend):
+def test_the_case_of_addresses_does_not_matter_for_maker_and_signer(backend):
     for maker, signer in ((ALICE.lower(), ALICE), (ALICE, f"0x{ALICE[2:].upper()}")):
         assert verdict_on(by_eip712(maker=maker, signer=signer)) is Verdict.VALID
 
@@ -165,7 +168,7 @@ def test_a_signer_for_himself_is_himself_however_he_is_written(backend):
 # ----- profile ctf ---------------------------------------------------------------------------
 
 
-def test_ctf_type_0_is_the_maker_himself_by_eip712(backend):
+def test_ctf_type_0_is_signed_by_the_maker_with_eip712(backend):
     assert verdict_on(by_eip712(signature_type=0), profile="ctf") is Verdict.VALID
     personal = by_personal_sign(signature_type=0)
     assert verdict_on(personal, profile="ctf") is Verdict.WRONG_SIGNER
@@ -176,14 +179,14 @@ def test_ctf_type_0_is_the_maker_himself_by_eip712(backend):
 
 
 @pytest.mark.parametrize("kind", [1, 2])
-def test_ctf_types_1_and_2_ask_who_owns_the_proxy_or_safe(backend, kind):
+def test_ctf_types_1_and_2_call_proxies(backend, kind):
     for order in (by_eip712(BOBS, signer=BOB, signature_type=kind), by_eip712(signature_type=kind)):
         assert verdict_on(order, profile="ctf") is Verdict.NOT_AUTHORISED
-        others = {"delegates": Asked(), "contracts": Asked()}
+        others = {"delegates": RecordingHook(), "contracts": RecordingHook()}
         assert verdict_on(order, profile="ctf", **others) is Verdict.NOT_AUTHORISED
         assert not any(hook.questions for hook in others.values())
         for answer in (True, False):
-            proxies = Asked(answer)
+            proxies = RecordingHook(answer)
             right = Verdict.VALID if answer else Verdict.NOT_AUTHORISED
             assert verdict_on(order, profile="ctf", proxies=proxies) is right
             assert proxies.questions == [(ALICE, order.signer, kind)] * 2
@@ -191,20 +194,20 @@ def test_ctf_types_1_and_2_ask_who_owns_the_proxy_or_safe(backend, kind):
     assert verdict_on(personal, profile="ctf", **yes_to_all()) is Verdict.WRONG_SIGNER
 
 
-def test_ctf_type_3_is_for_the_contract_alone_to_tell(backend):
+def test_ctf_type_3_is_verified_by_the_contract_only(backend):
     order = by_eip712(signature_type=3)
     assert verdict_on(order, profile="ctf") is Verdict.CONTRACT_WALLET
-    others = {"delegates": Asked(), "proxies": Asked()}
+    others = {"delegates": RecordingHook(), "proxies": RecordingHook()}
     assert verdict_on(order, profile="ctf", **others) is Verdict.CONTRACT_WALLET
     for answer in (True, False):
-        contracts = Asked(answer)
+        contracts = RecordingHook(answer)
         right = Verdict.VALID if answer else Verdict.CONTRACT_WALLET
         assert verdict_on(order, profile="ctf", contracts=contracts) is right
         question = (ALICE, order_hash(order, DOMAIN), bytes.fromhex(order.signature[2:]))
         assert contracts.questions == [question] * 2
 
 
-def test_ctf_type_3_has_no_other_signer(backend):
+def test_ctf_type_3_with_another_signer_is_rejected(backend):
     order = by_eip712(BOBS, signer=BOB, signature_type=3)
     assert verdict_on(order, profile="ctf") is Verdict.CONTRACT_WALLET
     hooks = yes_to_all()
@@ -214,11 +217,11 @@ def test_ctf_type_3_has_no_other_signer(backend):
 
 
 @pytest.mark.parametrize("kind", [4, 27, 255])
-def test_ctf_knows_no_other_types(backend, kind):
+def test_ctf_rejects_other_types(backend, kind):
     hooks = yes_to_all()
     verdict, error = judged(by_eip712(signature_type=kind), profile="ctf", **hooks)
     assert verdict is Verdict.UNSUPPORTED_TYPE
-    assert f"must be 0, 1, 2 or 3 in profile ctf, not {kind}" in str(error)
+    assert f"must be 0, 1, 2 or 3 in profile ctf; got {kind}" in str(error)
     assert not any(hook.questions for hook in hooks.values())
 
 
@@ -229,11 +232,11 @@ LENGTHS = (0, 1, 20, 64, 65, 66, 130, 1000)
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize(("profile", "kind"), [("spec", 0), ("spec", 1), ("ctf", 3)])
-def test_a_contract_wallet_is_asked_about_signatures_of_any_length(backend, profile, kind, length):
+def test_a_contract_wallet_is_called_with_signatures_of_any_length(backend, profile, kind, length):
     blob = bytes(7 + at % 200 for at in range(length))
     order = replace(by_eip712(signature_type=kind), signature=f"0x{blob.hex()}")
     for answer in (True, False):
-        contracts = Asked(answer)
+        contracts = RecordingHook(answer)
         verdict = verdict_on(order, profile=profile, contracts=contracts)
         assert (verdict is Verdict.VALID) is answer
         assert contracts.questions == [(ALICE, order_hash(order, DOMAIN), blob)] * 2
@@ -243,41 +246,43 @@ NO_BYTES = ("", "0x0", "0X00", "00", "0xgg", "0x00\n", "0x 00", None, b"", b"0x0
 
 
 @pytest.mark.parametrize("signature", NO_BYTES, ids=repr)
-def test_a_contract_wallet_is_not_asked_about_what_is_no_bytes(backend, signature):
+def test_a_contract_wallet_is_not_called_with_invalid_hex(backend, signature):
     for kind, profile in ((1, "spec"), (3, "ctf")):
-        contracts = Asked()
+        contracts = RecordingHook()
         order = replace(by_eip712(signature_type=kind), signature=signature)
         assert verdict_on(order, profile=profile, contracts=contracts) is not Verdict.VALID
         assert contracts.questions == []
 
 
-def test_a_contract_wallet_is_not_asked_where_a_key_has_signed(backend):
-    contracts = Asked(False)
+def test_a_contract_wallet_is_not_called_after_a_valid_signature(backend):
+    contracts = RecordingHook(False)
     for order in (by_eip712(), by_personal_sign(signature_type=0)):
         assert verdict_on(order, contracts=contracts) is Verdict.VALID
-    assert verdict_on(by_eip712(BOBS, signer=BOB), contracts=Asked()) is Verdict.NOT_AUTHORISED
+    assert (
+        verdict_on(by_eip712(BOBS, signer=BOB), contracts=RecordingHook()) is Verdict.NOT_AUTHORISED
+    )
     assert contracts.questions == []
 
 
-def test_a_contract_wallet_that_signs_for_another_needs_to_be_allowed_too(backend):
+def test_a_contract_wallet_that_signs_for_another_must_be_allowed(backend):
     order = replace(by_eip712(signer=CAROL), signature="0x1234")
-    contracts = Asked()
+    contracts = RecordingHook()
     assert verdict_on(order) is Verdict.MALFORMED
     assert verdict_on(order, contracts=contracts) is Verdict.NOT_AUTHORISED
     assert {question[0] for question in contracts.questions} == {CAROL}
     for answer in (True, False):
-        delegates = Asked(answer)
-        verdict = verdict_on(order, contracts=Asked(), delegates=delegates)
+        delegates = RecordingHook(answer)
+        verdict = verdict_on(order, contracts=RecordingHook(), delegates=delegates)
         assert (verdict is Verdict.VALID) is answer
         assert delegates.questions == [(ALICE, CAROL)] * 2
-    silent = Asked()
-    assert verdict_on(order, contracts=Asked(False), delegates=silent) is Verdict.MALFORMED
+    silent = RecordingHook()
+    assert verdict_on(order, contracts=RecordingHook(False), delegates=silent) is Verdict.MALFORMED
     assert silent.questions == []
 
 
 def test_a_contract_wallet_signs_messages_too(backend):
     message = SignedSetNonce(maker=ALICE, nonce=5, signature="0x12")
-    contracts = Asked()
+    contracts = RecordingHook()
     assert verdict_on(message) is Verdict.MALFORMED
     assert verdict_on(message, contracts=contracts) is Verdict.VALID
     assert contracts.questions == [(ALICE, order_hash(message, DOMAIN), b"\x12")] * 2
@@ -289,7 +294,7 @@ def test_a_contract_wallet_signs_messages_too(backend):
 
 
 @pytest.mark.parametrize("written", [str.lower, lambda text: f"0x{text[2:].upper()}", str])
-def test_hooks_are_asked_with_addresses_as_eip_55_writes_them(backend, written):
+def test_hooks_get_checksummed_addresses(backend, written):
     maker, signer = written(ALICE), written(BOB)
     hooks = yes_to_all()
     fields = {"maker": maker, "signer": signer}
@@ -303,7 +308,7 @@ def test_hooks_are_asked_with_addresses_as_eip_55_writes_them(backend, written):
     assert [question[0] for question in hooks["contracts"].questions] == [ALICE] * 2
 
 
-def test_what_a_hook_raises_comes_through(backend):
+def test_errors_of_hooks_propagate(backend):
     def down(*_):
         raise ConnectionError("the chain is down")
 

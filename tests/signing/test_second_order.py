@@ -1,4 +1,4 @@
-"""Polymarket's second order, declared here in the test: it needs no change in the verifier."""
+"""Polymarket's second order, declared in the test; the verifier supports it unchanged."""
 
 import json
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -29,7 +29,7 @@ from clob.signing import (
 from tests.signing.helpers import (
     ALICE,
     BOB,
-    Asked,
+    RecordingHook,
     eth_account_digest,
     outcome,
     recovered_by_eth_account,
@@ -112,11 +112,11 @@ def flipped(order, rng):
     return replace(order, **{field.attribute: value})
 
 
-def test_the_second_order_has_the_type_hash_of_its_exchange():
+def test_type_hash_of_the_second_order_matches_its_exchange():
     assert ORDER_V2.type_hash.hex() == V2_TYPE_HASH
 
 
-def test_the_second_order_has_the_hash_of_eth_account_and_eth_abi(backend):
+def test_hashes_of_the_second_order_match_eth_account_and_eth_abi(backend):
     rng = random.Random(2)
     for _ in range(200):
         order = random_v2(rng)
@@ -170,7 +170,7 @@ NO_WORDS = (
 )  # fmt: skip
 
 
-def test_the_second_order_goes_to_json_and_back(backend):
+def test_the_second_order_round_trips_through_json(backend):
     rng = random.Random(5)
     for _ in range(50):
         made = sign(replace(random_v2(rng), expiration_s=0), V2_DOMAIN, KEYS[0])
@@ -185,18 +185,18 @@ def test_the_second_order_goes_to_json_and_back(backend):
 @pytest.mark.parametrize(
     "value", [b"", b"\0" * 31, b"\0" * 33, "0x" + "0" * 64, None, 0, bytearray(32)]
 )
-def test_what_is_not_32_bytes_is_not_hashed(backend, value):
+def test_bytes32_of_another_length_is_not_hashed(backend, value):
     order = replace(sign(random_v2(random.Random(6)), DOMAIN, KEYS[0]), metadata=value)
     found = outcome(verify, order, DOMAIN)
     assert found[:3] == (InvalidFieldError, "INVALID_FIELD", "metadata")
     assert verify_batch([order], DOMAIN) == bytes([Verdict.INVALID_FIELD])
 
 
-def test_the_rules_of_signing_for_another_hold_for_the_second_order(backend):
+def test_authorisation_rules_apply_to_the_second_order(backend):
     order = replace(random_v2(random.Random(7)), signer=BOB, signature_type=1)
     made = sign(order, DOMAIN, KEYS[1])
     for profile, hook in ((Profile.SPEC, "delegates"), (Profile.CTF, "proxies")):
         assert verify_batch([made], DOMAIN, profile=profile) == bytes([Verdict.NOT_AUTHORISED])
-        asked = Asked()
+        asked = RecordingHook()
         verify(made, DOMAIN, profile=profile, **{hook: asked})
         assert [question[:2] for question in asked.questions] == [(ALICE, BOB)]

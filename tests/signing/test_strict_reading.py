@@ -1,4 +1,4 @@
-"""Reading signed things from JSON, fuzzed: what the rule gives, or the refusal it documents."""
+"""Fuzzed reading of signed structs from JSON: the documented value or rejection."""
 
 import json
 import string
@@ -23,13 +23,13 @@ from clob.signing import (
     fields,
     secp,
 )
-from clob.signing.signed_struct import read_address, spelled
+from clob.signing.signed_struct import cached_checksum, read_address
 from tests.signing.helpers import ALICE, BOB, outcome, replace, signed
 from tests.signings import DOMAIN
 
 TOP = 2**256 - 1
 GOOD = signed(taker=BOB, expiration_s=2**31, nonce=3, fee_rate_bps=100, salt=5).to_json()
-"""All thirteen fields, none of its default."""
+"""All thirteen fields, with values other than the defaults."""
 
 
 class Text(str):
@@ -40,7 +40,7 @@ class Number(int):
     """Somebody's own kind of integer."""
 
 
-class Unspeakable:
+class WithoutRepr:
     """What cannot even be written down."""
 
     def __repr__(self):
@@ -112,7 +112,7 @@ RULES = {
         "",
     ),
 }
-"""By field: our attribute, its rule (a value, or a class of refusals), and what absence gives."""
+"""By field: attribute, rule (a value or an error class), and the value if absent."""
 
 
 def expected(data):
@@ -163,7 +163,7 @@ NUMBERS = [
     10**5000, -(10**5000),
     1.0, 0.0, -0.0, 1e18, float("nan"), float("inf"), True, False, None,
     [], [5], ["5"], {}, {"5": 5}, (), (5,), b"5", b"", bytearray(b"5"), 5j, Text("5"), Number(5),
-    [10**5000], Unspeakable(), object, Ellipsis, Side.BUY, Side.SELL, "BUY", "SELL", "buy", "Sell",
+    [10**5000], WithoutRepr(), object, Ellipsis, Side.BUY, Side.SELL, "BUY", "SELL", "buy", "Sell",
     " BUY", "BUY\n", "\uff22UY", Text("BUY"), "1", "2",
 ]  # fmt: skip
 DIGITS = ALICE[2:]
@@ -192,7 +192,7 @@ def test_every_listed_value_in_every_field(backend, field):
 
 
 @pytest.mark.parametrize("field", RULES)
-def test_absent_is_as_good_as_null(backend, field):
+def test_null_counts_as_absent(backend, field):
     without = {name: value for name, value in GOOD.items() if name != field}
     assert outcome(SignedOrder.from_json, without) == outcome(
         SignedOrder.from_json, GOOD | {field: None}
@@ -200,7 +200,7 @@ def test_absent_is_as_good_as_null(backend, field):
     check(without)
 
 
-def test_the_first_wrong_field_in_the_sequence_of_the_struct_is_named(backend):
+def test_the_first_invalid_field_in_schema_order_is_named(backend):
     names = list(RULES)
     for at, name in enumerate(names):
         found = outcome(SignedOrder.from_json, GOOD | dict.fromkeys(names[at:], 1.5))
@@ -209,26 +209,26 @@ def test_the_first_wrong_field_in_the_sequence_of_the_struct_is_named(backend):
         check(GOOD | backwards)
 
 
-def test_fields_that_the_schema_does_not_have_are_left_alone(backend):
+def test_unknown_fields_are_ignored(backend):
     more = {"owner": 1.5, "orderType": "GTC", "marketId": None, "token_id": 9, 5: 5}
     assert SignedOrder.from_json(more | GOOD) == SignedOrder.from_json(GOOD)
 
 
 @pytest.mark.parametrize("data", [None, 5, "{}", b"{}", [], [GOOD], (), 1.5, True, {1}], ids=repr)
-def test_what_is_no_object_is_refused(backend, data):
+def test_other_types_than_objects_are_rejected(backend, data):
     for kind in (SignedOrder, SignedCancel, SignedSetNonce, SignedSetDelegate):
-        with pytest.raises(InvalidFieldError, match=f"{kind.SCHEMA.name} must be an object"):
+        with pytest.raises(InvalidFieldError, match=f"{kind.SCHEMA.name} must be a JSON object"):
             kind.from_json(data)
 
 
 @pytest.mark.parametrize("signature", [b"0x", 0, 7, True, [], {}, 1.5, Text("0x")], ids=repr)
-def test_a_signature_that_is_no_text_is_malformed(backend, signature):
+def test_a_signature_of_another_type_is_malformed(backend, signature):
     with pytest.raises(InvalidSignatureError) as caught:
         SignedOrder.from_json(GOOD | {"signature": signature})
     assert caught.value.verdict is Verdict.MALFORMED
 
 
-def test_what_real_clients_send(backend):
+def test_orders_from_real_clients(backend):
     """Python's: texts and a side in letters; order-utils': texts and a side in numbers."""
     as_sent = [
         {"salt": 5, "side": "BUY", "expiration": "2147483648", "feeRateBps": "100"},
@@ -243,7 +243,7 @@ def test_what_real_clients_send(backend):
 
 
 @pytest.mark.parametrize("field", RULES)
-def test_the_backends_agree_on_every_listed_value_that_was_built_in(backend, field):
+def test_backends_agree_on_every_listed_constructed_value(backend, field):
     """Building an order checks nothing, so that anything may come to be hashed and judged."""
     good = SignedOrder.from_json(GOOD)
     for value in [*NUMBERS, *ADDRESSES, *SALTS, *SIGNATURES]:
@@ -251,8 +251,8 @@ def test_the_backends_agree_on_every_listed_value_that_was_built_in(backend, fie
         for name, arguments in (
             ("hash_struct", (built,)),
             ("digest_of", (built, DOMAIN.separator)),
-            ("judge", (built, DOMAIN.separator, bytes([3, 1]))),
-            ("judge_all", ([good, built], DOMAIN.separator, bytes([1, 5, 5, 8]))),
+            ("verdict_of", (built, DOMAIN.separator, bytes([3, 1]))),
+            ("verdicts_of", ([good, built], DOMAIN.separator, bytes([1, 5, 5, 8]))),
         ):
             right = outcome(getattr(_secp_py, name), *arguments)
             assert outcome(getattr(backend, name), *arguments) == right
@@ -276,10 +276,10 @@ values = scalars | st.lists(scalars, max_size=2) | st.dictionaries(surrogates, s
 objects = st.dictionaries(st.sampled_from(list(RULES)), values, max_size=13)
 
 
-def test_an_address_is_read_as_the_rule_has_it_however_fast(backend):
+def test_cached_addresses_are_read_by_the_same_rule(backend):
     @given(near_addresses | values)
     def one(value):
-        spelled.cache_clear()
+        cached_checksum.cache_clear()
         slow = outcome(fields.address, "maker", value)
         assert outcome(read_address, "maker", value) == slow
         assert outcome(read_address, "maker", value) == slow, "the second time"
@@ -287,16 +287,16 @@ def test_an_address_is_read_as_the_rule_has_it_however_fast(backend):
     one()
 
 
-def test_no_text_is_remembered_that_is_longer_than_an_address():
-    spelled.cache_clear()
+def test_texts_of_another_length_are_not_cached():
+    cached_checksum.cache_clear()
     for length in (0, 41, 43, 60_000):
         assert outcome(read_address, "maker", "0" * length)[1] == "INVALID_ADDRESS"
-    assert spelled.cache_info().currsize == 0
+    assert cached_checksum.cache_info().currsize == 0
     assert read_address("maker", ALICE.lower()) == ALICE
-    assert spelled.cache_info().currsize == 1
+    assert cached_checksum.cache_info().currsize == 1
 
 
-def test_whatever_comes_is_read_by_the_rule_or_refused_by_it(backend):
+def test_random_json_is_read_or_rejected_by_the_rule(backend):
     @given(st.sampled_from(list(RULES)), values)
     def one_field(field, value):
         check(GOOD | {field: value})
@@ -311,7 +311,7 @@ def test_whatever_comes_is_read_by_the_rule_or_refused_by_it(backend):
     all_fields()
 
 
-def test_what_was_read_can_be_written_and_read_again(backend):
+def test_reading_round_trips_through_json(backend):
     @given(objects)
     def there_and_back(data):
         found = outcome(SignedOrder.from_json, GOOD | data)

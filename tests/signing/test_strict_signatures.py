@@ -1,4 +1,4 @@
-"""Signatures, salts and the edges of fields: decisions 11 and 15 where somebody tries it on."""
+"""Hostile signatures, salts and field limits: decisions 11 and 15."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -37,7 +37,7 @@ from tests.signing.helpers import (
 from tests.signings import DOMAIN
 
 FIELD = 2**256 - 2**32 - 977
-"""The prime that the coordinates of secp256k1 are reckoned by, from SEC 2."""
+"""The prime of the field of secp256k1, from SEC 2."""
 
 TOP = 2**256 - 1
 ORDER = signed()
@@ -95,7 +95,7 @@ def refused(signature):
 # ----- signatures ----------------------------------------------------------------------------
 
 
-def test_the_signature_that_the_others_are_made_from_is_good(backend):
+def test_the_base_signature_is_valid(backend):
     assert recover(DIGEST, GOOD) == ALICE == Account._recover_hash(DIGEST, signature=GOOD)
     assert verify_batch([ORDER], DOMAIN) == b"\0"
     # In capitals it is the same number.
@@ -108,11 +108,11 @@ def test_what_is_not_0x_and_130_hex_digits_is_malformed(backend, name):
 
 
 @pytest.mark.parametrize("signature", NO_TEXT, ids=lambda value: type(value).__name__)
-def test_what_is_no_text_is_malformed(backend, signature):
+def test_signatures_of_other_types_are_malformed(backend, signature):
     assert refused(signature) is Verdict.MALFORMED
 
 
-def test_only_four_values_of_v_are_taken_and_two_of_them_are_the_signer(backend):
+def test_only_four_values_of_v_are_accepted(backend):
     for v in range(256):
         signature = joined(R, S, v)
         if v not in (0, 1, 27, 28):
@@ -125,7 +125,7 @@ def test_only_four_values_of_v_are_taken_and_two_of_them_are_the_signer(backend)
 
 
 @pytest.mark.parametrize("bad", [0, CURVE, CURVE + 1, 2**256 - 1])
-def test_r_and_s_of_0_or_beyond_n_are_refused(backend, bad):
+def test_r_and_s_of_0_or_beyond_n_are_rejected(backend, bad):
     assert refused(joined(bad, S, V)) is Verdict.INVALID_R_OR_S
     assert refused(joined(R, bad, V)) is Verdict.INVALID_R_OR_S
     assert refused(joined(bad, bad, V)) is Verdict.INVALID_R_OR_S
@@ -161,11 +161,11 @@ def nobodys(digest):
     return joined(g, s, 27) if s <= CURVE // 2 else joined(g, CURVE - s, 28)
 
 
-def test_a_key_at_infinity_is_no_key(backend):
+def test_a_key_at_infinity_is_not_recoverable(backend):
     assert refused(nobodys(DIGEST)) is Verdict.NOT_RECOVERABLE
 
 
-def test_what_one_of_two_digests_recovers_is_somebodys(backend):
+def test_one_recoverable_digest_of_two_is_a_wrong_signer(backend):
     """Nobody can have signed the one, but somebody the other."""
     twofold = order(signature_type=0)
     digest = order_hash(twofold, DOMAIN)
@@ -178,7 +178,7 @@ def test_what_one_of_two_digests_recovers_is_somebodys(backend):
         assert caught.value.verdict is Verdict.WRONG_SIGNER
 
 
-def test_the_checks_come_in_the_sequence_of_the_verdicts(backend):
+def test_checks_run_in_the_order_of_the_verdicts(backend):
     assert refused(joined(0, CURVE - 1, 29)) is Verdict.INVALID_V
     assert refused(joined(0, CURVE - 1, V)) is Verdict.INVALID_R_OR_S
     assert refused(joined(OFF_CURVE, CURVE - 1, V)) is Verdict.HIGH_S
@@ -187,7 +187,7 @@ def test_the_checks_come_in_the_sequence_of_the_verdicts(backend):
 
 
 @pytest.mark.parametrize("v", [0, 1, 27, 28])
-def test_a_high_s_names_the_low_one_that_would_do(backend, v):
+def test_a_rejection_of_a_high_s_contains_the_low_s_signature(backend, v):
     high = high_twin(joined(R, S, v if v > 1 else v + 27))
     high = high[:130] + (high[130:] if v > 1 else f"{int(high[130:], 16) - 27:02x}")
     with pytest.raises(InvalidSignatureError) as caught:
@@ -201,7 +201,7 @@ def test_a_high_s_names_the_low_one_that_would_do(backend, v):
         verify(replace(ORDER, signature=named), DOMAIN)
 
 
-def test_any_text_is_a_signature_of_somebody_or_refused(backend):
+def test_any_text_recovers_an_address_or_is_rejected(backend):
     digits = st.text("0123456789abcdefABCDEF", min_size=130, max_size=130)
 
     @given(
@@ -222,7 +222,7 @@ def test_any_text_is_a_signature_of_somebody_or_refused(backend):
     whatever()
 
 
-def test_random_r_and_s_are_somebodys_or_refused(backend):
+def test_random_r_and_s_recover_an_address_or_are_rejected(backend):
     rng = random.Random(130)
     seen = set()
     for _ in range(400):
@@ -244,13 +244,13 @@ NO_DIGEST = (None, "", DIGEST[:31], DIGEST + b"\0", DIGEST.hex(), bytearray(DIGE
 
 
 @pytest.mark.parametrize("digest", NO_DIGEST, ids=range(len(NO_DIGEST)))
-def test_a_digest_has_32_bytes(backend, digest):
+def test_recover_requires_32_bytes(backend, digest):
     with pytest.raises(InvalidFieldError, match="digest must be 32 bytes"):
         recover(digest, GOOD)
 
 
 @pytest.mark.parametrize("digest", NO_DIGEST, ids=range(len(NO_DIGEST)))
-def test_personal_sign_is_of_32_bytes(backend, digest):
+def test_personal_hash_requires_32_bytes(backend, digest):
     with pytest.raises(InvalidFieldError, match="digest must be 32 bytes"):
         personal_hash(digest)
 
@@ -277,7 +277,7 @@ SALTS = [
 
 
 @pytest.mark.parametrize(("salt", "number"), SALTS, ids=range(len(SALTS)))
-def test_decision_11_a_salt_stands_for_a_number(backend, salt, number):
+def test_decision_11_number_of_a_salt(backend, salt, number):
     """Decimal or 0x-hex text or integer within uint256: that number. Any other text:
     uint256(keccak256(utf-8)). The original is echoed."""
     data = ORDER.to_json() | {"salt": salt}
@@ -301,7 +301,7 @@ def test_decision_11_an_absent_salt_is_0(backend):
 @pytest.mark.parametrize(
     "salt", [TOP + 1, -1, 1.0, True, "x" * 257, "\ud800", [], b"5"], ids=range(8)
 )
-def test_what_is_no_salt(backend, salt):
+def test_invalid_salts_are_rejected(backend, salt):
     found = outcome(SignedOrder.from_json, ORDER.to_json() | {"salt": salt})
     assert found[:3] == (InvalidFieldError, "INVALID_FIELD", "salt")
 
@@ -317,7 +317,7 @@ LARGEST = [*((each, TOP) for each in WIDE.items()), *((each, 255) for each in NA
 
 
 @pytest.mark.parametrize(("names", "largest"), LARGEST)
-def test_the_largest_value_of_a_type_is_signed_and_the_next_is_refused(backend, names, largest):
+def test_the_largest_value_of_a_type_is_signed_and_the_next_rejected(backend, names, largest):
     attribute, name = names
     top = signed(**{attribute: largest})
     assert recover_signer(top, DOMAIN) == ALICE
@@ -334,7 +334,7 @@ UNFIT = [-1, TOP + 1, 1.0, True, None, b"", [], "", "5", "0x5", "1_000", "\ud800
 
 
 @pytest.mark.parametrize("name", [*WIDE, *NARROW])
-def test_a_value_that_was_built_in_and_does_not_fit_is_not_hashed(backend, name):
+def test_a_constructed_value_that_does_not_fit_is_not_hashed(backend, name):
     """No text is a number here, whatever ``int`` makes of it; but a salt may be one."""
     for value in UNFIT:
         if name == "salt" and type(value) is str and value != "\ud800":
@@ -348,7 +348,7 @@ def test_a_value_that_was_built_in_and_does_not_fit_is_not_hashed(backend, name)
 
 
 @pytest.mark.parametrize("name", ["maker", "signer", "taker"])
-def test_an_address_that_was_built_in_and_is_none_is_not_hashed(backend, name):
+def test_a_constructed_invalid_address_is_not_hashed(backend, name):
     for value in (
         "",
         "0x",

@@ -1,4 +1,4 @@
-"""Every signing vector: what other libraries hash, sign and recover, so do we."""
+"""Signing vectors: hashes, signatures and signers match other libraries."""
 
 import json
 
@@ -35,7 +35,7 @@ WHY = {
     "high_s": {Verdict.HIGH_S, Verdict.INVALID_R_OR_S},
     "unrecoverable": {Verdict.INVALID_R_OR_S, Verdict.NOT_RECOVERABLE},
 }
-"""What the vectors call a refusal, and what we call it."""
+"""Error names of the vectors, and our classes."""
 
 OUT_OF_RANGE = {
     "uint256-overflow": AmountTooLargeError,
@@ -55,7 +55,7 @@ BY_FIELD = {
     "signer": (InvalidAddressError,),
     "taker": (InvalidAddressError,),
 }
-"""The classes that refuse a field, for vectors that are not in the table above."""
+"""Error classes by field, for vectors that are not in the table above."""
 
 
 def each(group):
@@ -73,7 +73,7 @@ def raw(text):
 # ----- orders --------------------------------------------------------------------------------
 
 
-def test_orders_have_the_hashes_of_other_libraries(backend):
+def test_hashes_of_orders_match_other_libraries(backend):
     for entry in each("order_eip712"):
         domain, order = domain_of(entry["domain"]), SignedOrder.from_json(entry["order"])
         assert domain.separator == raw(entry["domainSeparator"]), entry["id"]
@@ -82,7 +82,7 @@ def test_orders_have_the_hashes_of_other_libraries(backend):
         assert eth_account_digest(typed_data(order, domain)) == raw(entry["digest"]), entry["id"]
 
 
-def test_orders_are_signed_as_other_libraries_sign_them(backend):
+def test_signatures_match_other_libraries(backend):
     for entry in each("order_eip712"):
         order = SignedOrder.from_json(entry["order"])
         made = sign(order, domain_of(entry["domain"]), entry["key"], profile="ctf")
@@ -91,7 +91,7 @@ def test_orders_are_signed_as_other_libraries_sign_them(backend):
         assert msgspec.structs.replace(made, signature="") == order
 
 
-def test_the_signers_of_orders_are_found(backend):
+def test_signers_of_orders_are_recovered(backend):
     for entry in each("order_eip712"):
         domain = domain_of(entry["domain"])
         order = SignedOrder.from_json(entry["order"] | {"signature": entry["signature"]})
@@ -100,7 +100,7 @@ def test_the_signers_of_orders_are_found(backend):
 
 
 @pytest.mark.parametrize("profile", KNOWN_TYPES)
-def test_orders_are_verified_where_the_profile_knows_their_type(backend, profile):
+def test_orders_of_supported_types_are_verified(backend, profile):
     """In ``ctf``, types 1 and 2 ask who owns the proxy, and 3 is for the contract to tell."""
     known = 0
     for entry in each("order_eip712"):
@@ -119,7 +119,7 @@ def test_orders_are_verified_where_the_profile_knows_their_type(backend, profile
     assert known
 
 
-def test_orders_go_to_json_and_back(backend):
+def test_orders_round_trip_through_json(backend):
     for entry in each("order_eip712"):
         order = SignedOrder.from_json(entry["order"] | {"signature": entry["signature"]})
         again = SignedOrder.from_json(json.loads(json.dumps(order.to_json())))
@@ -172,7 +172,7 @@ def right_address(text):
 
 
 @pytest.mark.parametrize("field", ["maker", "signer", "taker"])
-def test_addresses_are_taken_or_refused_by_decision_15(backend, field):
+def test_decision_15_addresses_are_accepted_or_rejected(backend, field):
     order = each("order_eip712")[0]["order"]
     taken = 0
     for entry in each("addresses"):
@@ -188,7 +188,7 @@ def test_addresses_are_taken_or_refused_by_decision_15(backend, field):
     assert 0 < taken < len(each("addresses"))
 
 
-def test_values_out_of_range_are_refused_as_documented(backend):
+def test_values_out_of_range_are_rejected_as_documented(backend):
     order = each("order_eip712")[0]["order"]
     for entry in each("out_of_range"):
         data, field = order | {entry["field"]: entry["value"]}, entry["field"]

@@ -1,7 +1,7 @@
-"""The contracts as compiled: what a deployment needs, without a compiler.
+"""Compiled contracts: ABI and bytecode of each, so that a deployment needs no compiler.
 
-The artifacts beside this file are made from the sources by ``make contracts``. ConditionalTokens is
-Gnosis' own code as published, under the LGPL; the texts of the licences lie here too.
+``make contracts`` builds the artifacts in this folder from the Solidity sources. ConditionalTokens
+is the artifact published by Gnosis, under the LGPL; the license texts are in this folder too.
 """
 
 import functools
@@ -11,24 +11,24 @@ from typing import Any, Final
 import msgspec
 
 NAMES: Final = ("ConditionalTokens", "TestDollar", "WrappedCollateral", "Exchange")
-"""The contracts there are."""
+"""Names of the contracts."""
 
 
 class Artifact(msgspec.Struct, frozen=True):
     """A compiled contract."""
 
     name: str
-    """What it is called in its source."""
+    """Name in its source."""
     abi: tuple[dict[str, Any], ...]
-    """Its functions, events and errors, as the JSON of the ABI describes them."""
+    """Functions, events and errors, as JSON ABI entries."""
     creation: bytes
-    """What a transaction without a recipient carries, before the arguments of the constructor."""
+    """Creation bytecode, without constructor arguments."""
     runtime: bytes
-    """What lies at its address then; where an immutable value comes to stand, zeros."""
+    """Deployed bytecode; immutable values are zeros."""
 
 
-class _Written(msgspec.Struct, rename="camel"):
-    """What is read of a file."""
+class _ArtifactFile(msgspec.Struct, rename="camel"):
+    """The members read from an artifact file."""
 
     contract_name: str
     abi: tuple[dict[str, Any], ...]
@@ -44,13 +44,13 @@ def artifact(name: str) -> Artifact:
         name: one of :data:`NAMES`.
 
     Raises:
-        ValueError: there is no such contract.
+        ValueError: unknown name.
     """
     if name not in NAMES:
-        raise ValueError(f"there is no contract {name!r}; there are {', '.join(NAMES)}")
+        raise ValueError(f"unknown contract {name!r}; expected one of {', '.join(NAMES)}")
     text = resources.files(__name__).joinpath(f"{name}.json").read_bytes()
-    written = msgspec.json.decode(text, type=_Written)
+    file = msgspec.json.decode(text, type=_ArtifactFile)
     creation, runtime = (
-        bytes.fromhex(digits[2:]) for digits in (written.bytecode, written.deployed_bytecode)
+        bytes.fromhex(digits[2:]) for digits in (file.bytecode, file.deployed_bytecode)
     )
-    return Artifact(written.contract_name, written.abi, creation, runtime)
+    return Artifact(file.contract_name, file.abi, creation, runtime)

@@ -1,8 +1,7 @@
-"""Calls of contracts, their events and their refusals, to and from the bytes of the ABI.
+"""ABI encoding and decoding: function calls, events, revert reasons, and Solidity signatures.
 
-eth-abi does the encoding. It is heavy to import and to run, so this belongs into the worker.
-Addresses come out as EIP-55 writes them. What is no such value, or no such data, is an
-:class:`AbiError`.
+Uses eth-abi, which is slow to import and to run: import this module only in the worker. Decoded
+addresses are EIP-55. Invalid values and data raise :class:`AbiError`.
 """
 
 import functools
@@ -18,66 +17,66 @@ from eth_abi.registry import ABIRegistry, BaseEquals, registry
 
 from clob.signing import keccak256
 from clob.signing.secp import checksummed
-from clob.signing.signed_struct import spelled
+from clob.signing.signed_struct import cached_checksum
 from clob_server.chain.contracts import NAMES, artifact
 
 SIGNATURE: Final = re.compile(
     r"\s*(?P<name>[A-Za-z_$][\w$]*)\s*\((?P<parameters>.*)\)\s*", re.DOTALL
 )
-"""A name, and in brackets what it takes."""
+"""A name and a parameter list in parentheses."""
 PARAMETER: Final = re.compile(
     r"\s*(?P<type>\([^ ]*\)[\[\]\d]*|[a-z]+[\[\]\w]*)"
     r"(?P<indexed>\s+indexed)?(?:\s+(?P<name>[A-Za-z_$][\w$]*))?\s*"
 )
-"""A type, which may be a tuple in brackets without blanks; and what may follow it."""
+"""A parameter: a type (possibly a tuple without blanks), ``indexed``, a name."""
 
 
 class Parameter(NamedTuple):
     """One parameter of a function, an event or an error."""
 
     type: str
-    """Its type, in the canonical spelling."""
+    """Type in its canonical spelling."""
     name: str = ""
-    """Its name; may be empty."""
+    """Name; may be empty."""
     is_indexed: bool = False
-    """If it is a topic of an event."""
+    """Whether it is an indexed parameter of an event."""
 
 
 def parse(signature: str) -> tuple[str, tuple[Parameter, ...]]:
-    """Read the name and the parameters of a signature.
+    """Split a signature into name and parameters.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a signature.
 
     >>> parse("transfer(address to, uint amount)")
     ('transfer', (Parameter(type='address', name='to', is_indexed=False), ...))
     """
-    found = SIGNATURE.fullmatch(signature)
-    if found is None:
+    match = SIGNATURE.fullmatch(signature)
+    if match is None:
         raise ValueError(f"not a signature: {signature!r}")
-    return found["name"], parameters(found["parameters"])
+    return match["name"], parameters(match["parameters"])
 
 
 def parameters(text: str) -> tuple[Parameter, ...]:
-    """Read a list of parameters, with commas between.
+    """Parse a comma-separated list of parameters.
 
     Raises:
-        ValueError: one of them is none.
+        ValueError: one of them is invalid.
     """
     return tuple(parameter(part) for part in split(text)) if text.strip() else ()
 
 
 def parameter(text: str) -> Parameter:
-    """Read one parameter."""
-    found = PARAMETER.fullmatch(text)
-    if found is None:
+    """Parse one parameter."""
+    match = PARAMETER.fullmatch(text)
+    if match is None:
         raise ValueError(f"not a parameter: {text!r}")
-    kind: str = normalize(found["type"])  # type: ignore[no-untyped-call]
-    return Parameter(kind, found["name"] or "", bool(found["indexed"]))
+    kind: str = normalize(match["type"])  # type: ignore[no-untyped-call]
+    return Parameter(kind, match["name"] or "", bool(match["indexed"]))
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas that are in no brackets."""
+    """Split at commas outside parentheses."""
     depth, begin, parts = 0, 0, []
     for place, sign in enumerate(text):
         depth += (sign == "(") - (sign == ")")
@@ -88,20 +87,20 @@ def split(text: str) -> list[str]:
 
 
 def canonical(name: str, parts: Iterable[Parameter]) -> str:
-    """Spell a function, an event or an error as it is hashed."""
+    """Return the canonical signature, which is hashed for selectors and topics."""
     return f"{name}({','.join(part.type for part in parts)})"
 
 
 SELECTOR_BYTES: Final = 4
-"""How many bytes say which function is called, or which error is raised."""
+"""Length of the selector of a function or an error."""
 WORD_BYTES: Final = 32
-"""How long a word is; what has no length of its own is one word."""
+"""Length of an ABI word."""
 WORD_END: Final = 2**256
-"""No word is as much as this."""
+"""Values of a word are below this."""
 PLAIN_ARRAYS: Final = ("uint256[]", "address[]", "bytes32[]")
-"""The arrays that are written without the codec."""
+"""Array types that are encoded without eth-abi."""
 REASON_CHARACTERS_MAX: Final = 200
-"""How much of a contract's own words is repeated."""
+"""Maximum number of characters of a contract's revert message that is repeated."""
 PANICS: Final[Mapping[int, str]] = {
     0x01: "an assertion failed",
     0x11: "an arithmetic operation overflowed",
@@ -113,21 +112,21 @@ PANICS: Final[Mapping[int, str]] = {
     0x41: "too much memory was allocated",
     0x51: "a function pointer was not set",
 }
-"""What Solidity's panic codes mean."""
+"""Meaning of Solidity's panic codes."""
 
 
 class AbiError(ValueError):
-    """The arguments do not fit the types, or the data is not what the types say."""
+    """Arguments do not match the types, or data cannot be decoded as the types."""
 
 
 class _Checksummed(AddressDecoder):
-    """Reads an address as EIP-55 writes it."""
+    """Decodes addresses as EIP-55."""
 
     decoder_fn = staticmethod(checksummed)  # type: ignore[assignment]
 
 
 def _codec() -> ABICodec:
-    """Make a codec whose addresses come out as EIP-55 writes them."""
+    """Return a codec that decodes addresses as EIP-55."""
     types: ABIRegistry = registry.copy()  # type: ignore[no-untyped-call]
     types.unregister_decoder("address")
     is_address = BaseEquals("address")  # type: ignore[no-untyped-call]
@@ -139,12 +138,12 @@ _CODEC: Final = _codec()
 
 
 class Function:
-    r"""A function of a contract.
+    r"""A contract function.
 
     Args:
-        signature: as in Solidity; types may be followed by names, as in
+        signature: as in Solidity, parameter names are optional:
             ``transfer(address to, uint256 amount)``.
-        returns: the types of what it returns, with commas between; empty for nothing.
+        returns: return types, comma-separated; empty for none.
 
     >>> transfer = Function("transfer(address,uint256)", returns="bool")
     >>> transfer.encode("0x5FbDB2315678afecb367f032d93F642f64180aa3", 1).hex()[:8]
@@ -156,45 +155,42 @@ class Function:
     def __init__(self, signature: str, returns: str = "") -> None:
         name, inputs = parse(signature)
         self.name: Final[str] = name
-        """What it is called."""
+        """Name of the function."""
         self._types: Final = [parameter.type for parameter in inputs]
         self._outputs: Final = [parameter.type for parameter in parameters(returns)]
         self.signature: Final[str] = canonical(name, inputs)
-        """The canonical spelling."""
+        """Canonical signature."""
         self.selector: Final[bytes] = selector(self.signature)
-        """The first 4 bytes of a call."""
+        """First 4 bytes of a call."""
 
     def encode(self, *args: Any) -> bytes:
-        """Write a call: the selector and the arguments.
+        """Encode a call: selector and arguments.
 
         Args:
             args: integers, addresses as text, bytes, booleans, texts; sequences for arrays and
                 tuples.
 
         Raises:
-            AbiError: there are too many or too few, or one does not fit its type.
+            AbiError: the number or a type of the arguments is wrong.
         """
         return self.selector + encode(self._types, args)
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
-        """Read what a call returned.
-
-        Args:
-            data: the answer.
+        """Decode the data that a call returned.
 
         Raises:
-            AbiError: it is not what the function returns; empty where there is no contract.
+            AbiError: not the return types; empty data if there is no contract at the address.
         """
         return decode(self._outputs, data)
 
     def arguments(self, calldata: bytes) -> tuple[Any, ...]:
-        """Read the arguments back from a call.
+        """Decode the arguments of a call.
 
         Args:
-            calldata: with the selector.
+            calldata: selector and arguments.
 
         Raises:
-            AbiError: it is a call of another function, or of none.
+            AbiError: a call of another function.
         """
         if calldata[:SELECTOR_BYTES] != self.selector:
             raise AbiError(f"not a call of {self.signature}: 0x{calldata[:SELECTOR_BYTES].hex()}")
@@ -202,45 +198,45 @@ class Function:
 
 
 class Event:
-    """An event of a contract.
+    """A contract event.
 
     Args:
-        signature: as in Solidity, with ``indexed``, as in
+        signature: as in Solidity, with ``indexed``:
             ``Transfer(address indexed from, address indexed to, uint256 value)``. Indexed
-            parameters of dynamic types are not supported, since only their hash is there.
+            parameters of dynamic types are not supported: logs hold only their hash.
     """
 
     def __init__(self, signature: str) -> None:
         name, self._parameters = parse(signature)
         self.name: Final[str] = name
-        """What it is called."""
+        """Name of the event."""
         self._indexed: Final = [part.type for part in self._parameters if part.is_indexed]
         self._plain: Final = [part.type for part in self._parameters if not part.is_indexed]
         self.signature: Final[str] = canonical(name, self._parameters)
-        """The canonical spelling."""
+        """Canonical signature."""
         self.topic: Final[str] = f"0x{keccak256(self.signature.encode()).hex()}"
-        """The first topic of its logs, 0x and 64 hex digits."""
+        """First topic of its logs, 0x and 64 hex digits."""
 
     def is_in(self, log: Mapping[str, Any]) -> bool:
-        """Say whether a log is one of this event.
+        """Return whether a log is one of this event.
 
         Args:
-            log: as a receipt has it: ``address, topics, data``.
+            log: a log of a receipt: ``address``, ``topics``, ``data``.
         """
         topics: Sequence[str] = log["topics"]
         return len(topics) == 1 + len(self._indexed) and topics[0] == self.topic
 
     def decode(self, log: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Read a log.
+        """Decode a log.
 
         Args:
-            log: as a receipt has it: ``address, topics, data``.
+            log: a log of a receipt: ``address``, ``topics``, ``data``.
 
         Returns:
-            The parameters in the sequence of the signature.
+            The parameters in the order of the signature.
 
         Raises:
-            AbiError: it is a log of another event.
+            AbiError: a log of another event.
         """
         if not self.is_in(log):
             raise AbiError(f"not a log of {self.signature}: {log['topics']}")
@@ -251,14 +247,14 @@ class Event:
 
 
 def revert_reason(data: bytes) -> str:
-    """Say in words why a call was reverted.
+    """Describe why a call was reverted.
 
     Args:
-        data: what the call returned then; may be anything.
+        data: the data that the reverted call returned; arbitrary bytes.
 
     Returns:
         A text such as ``ERC20InsufficientBalance(sender=0x.., balance=0, needed=5)``, or the
-        contract's own words, of which at most :data:`REASON_CHARACTERS_MAX` characters are given.
+        contract's revert message, cut to :data:`REASON_CHARACTERS_MAX` characters.
     """
     if not data:
         return "no reason given"
@@ -275,23 +271,22 @@ def revert_reason(data: bytes) -> str:
 
 
 class Revert(NamedTuple):
-    """An error that a call was reverted with."""
+    """The error of a reverted call."""
 
     name: str
-    """What the contract calls it; ``Error`` and ``Panic`` are Solidity's own."""
+    """Name of the error; ``Error`` and ``Panic`` are Solidity's own."""
     values: dict[str, Any]
-    """What it says, by the names of its parameters: those of ``Error`` are ``words``, and of
-    ``Panic`` ``code``."""
+    """Values by parameter name; ``words`` for ``Error``, ``code`` for ``Panic``."""
 
 
 def revert_error(data: bytes) -> Revert | None:
-    """Read what a call was reverted with.
+    """Decode the error of a reverted call.
 
     Args:
-        data: what the call returned then; may be anything.
+        data: the data that the call returned; arbitrary bytes.
 
     Returns:
-        The error; None where it is none of Solidity's or of our contracts.
+        The error; None if it is not an error of Solidity or of our contracts.
     """
     head, rest = data[:SELECTOR_BYTES], data[SELECTOR_BYTES:]
     try:
@@ -304,7 +299,7 @@ def revert_error(data: bytes) -> Revert | None:
 
 @functools.cache
 def _known_errors() -> dict[bytes, tuple[str, tuple[Parameter, ...]]]:
-    """Give the errors of Solidity and of our contracts, by their selectors."""
+    """Return the errors of Solidity and of our contracts by selector."""
     known = [parse("Error(string words)"), parse("Panic(uint256 code)")]
     for entry in (entry for name in NAMES for entry in artifact(name).abi):
         if entry["type"] == "error":
@@ -314,19 +309,19 @@ def _known_errors() -> dict[bytes, tuple[str, tuple[Parameter, ...]]]:
 
 
 def selector(signature: str) -> bytes:
-    """Give the 4 bytes that stand for a function or an error of this canonical spelling."""
+    """Return the 4-byte selector of a canonical signature."""
     return keccak256(signature.encode())[:SELECTOR_BYTES]
 
 
 def encode(types: Sequence[str], values: Sequence[Any]) -> bytes:
-    """Write values of these types, as arguments of a constructor for instance.
+    """Encode values, for example the arguments of a constructor.
 
     Args:
-        types: in the canonical spelling.
-        values: as many.
+        types: canonical types.
+        values: one value for each type.
 
     Raises:
-        AbiError: there are too many or too few, or one does not fit its type.
+        AbiError: the number or a type of the values is wrong.
     """
     plain = plainly(types, values)
     if plain is not None:
@@ -338,10 +333,10 @@ def encode(types: Sequence[str], values: Sequence[Any]) -> bytes:
 
 
 def plainly(types: Sequence[str], values: Sequence[Any]) -> bytes | None:
-    """Write values of the types that most arguments have, in a tenth of the codec's time.
+    """Encode values of common types in a tenth of eth-abi's time.
 
     Returns:
-        None where one is of another type, or is for the codec to look at, and maybe to refuse.
+        The encoded values; None if eth-abi has to encode or reject them.
     """
     if len(types) != len(values):
         return None
@@ -361,10 +356,10 @@ def plainly(types: Sequence[str], values: Sequence[Any]) -> bytes | None:
 
 
 def plain_word(kind: str, value: object) -> bytes | None:
-    """Write a value that is one word; None where it is none, or is for the codec."""
+    """Encode a value that fits one word; None to use eth-abi."""
     if kind == "uint256" and type(value) is int and 0 <= value < WORD_END:
         return value.to_bytes(WORD_BYTES)
-    if kind == "address" and type(value) is str and spelled(value) == value:
+    if kind == "address" and type(value) is str and cached_checksum(value) == value:
         return bytes.fromhex(value[2:]).rjust(WORD_BYTES, b"\0")
     if kind == "bytes32" and type(value) is bytes and len(value) == WORD_BYTES:
         return value
@@ -372,7 +367,7 @@ def plain_word(kind: str, value: object) -> bytes | None:
 
 
 def plain_tail(kind: str, value: object) -> bytes | None:
-    """Write a value that has a length of its own; None where it is none, or is for the codec."""
+    """Encode a value of variable length; None to use eth-abi."""
     if kind == "bytes" and type(value) is bytes:
         padding = bytes(-len(value) % WORD_BYTES)
         return len(value).to_bytes(WORD_BYTES) + value + padding
@@ -384,29 +379,31 @@ def plain_tail(kind: str, value: object) -> bytes | None:
 
 
 def decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:
-    """Read values of these types.
+    """Decode values.
 
     Args:
-        types: in the canonical spelling.
-        data: may be longer than they are.
+        types: canonical types.
+        data: the encoded values; may be longer.
 
     Raises:
-        AbiError: the data is too short, or is nothing of these types.
+        AbiError: the data is too short or does not match the types.
     """
     try:
         return _CODEC.decode(types, data)
     except (DecodingError, UnicodeDecodeError, OverflowError) as error:
-        raise AbiError(f"{len(data)} bytes are not ({','.join(types)}): {error}") from error
+        raise AbiError(
+            f"{len(data)} bytes cannot be decoded as ({','.join(types)}): {error}"
+        ) from error
 
 
 def from_hex(text: str) -> bytes:
-    """Read the bytes that JSON-RPC writes as 0x and hex digits.
+    """Decode ``0x`` and hex digits.
 
     Raises:
-        AbiError: it is something else.
+        AbiError: any other text.
     """
     if not text.startswith("0x"):
-        raise AbiError(f"0x and hex digits are needed, not {text[:REASON_CHARACTERS_MAX]!r}")
+        raise AbiError(f"expected 0x and hex digits; got {text[:REASON_CHARACTERS_MAX]!r}")
     try:
         return bytes.fromhex(text[2:])
     except ValueError as error:
@@ -414,13 +411,10 @@ def from_hex(text: str) -> bytes:
 
 
 def show(value: object) -> str:
-    """Write a value for people; bytes as hex digits."""
+    """Format a value; bytes as hex digits."""
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
 def printable(text: str, most: int = REASON_CHARACTERS_MAX) -> str:
-    """Give what may be shown of a text that a stranger wrote, so many characters at most."""
+    """Return the first ``most`` characters of untrusted text, unprintable ones replaced."""
     return "".join(sign if sign.isprintable() else "?" for sign in text[:most])
-
-
-# MERGED clob_server.chain.eth.abi: Reads the signatures of functions and events, as Solidity writes them.

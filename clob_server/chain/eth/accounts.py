@@ -1,7 +1,7 @@
-"""The ten accounts that every development chain knows, and the addresses of what they deploy.
+"""The ten accounts of development chains, addresses of created contracts, and RLP encoding.
 
-Their keys are in every Ethereum tutorial. Whoever sends something of value to them on a real
-network gives it away.
+The private keys are published in every Ethereum tutorial. Funds sent to these accounts on a real
+network are lost.
 """
 
 from collections.abc import Iterable
@@ -14,17 +14,17 @@ from clob.signing.secp import checksummed
 from clob.signing.signed_struct import read_address
 
 SHORT_STRING: Final = 0x80
-"""What is added to the length of a short string."""
+"""Offset of the length of a short string."""
 SHORT_LIST: Final = 0xC0
-"""What is added to the length of a short list."""
+"""Offset of the length of a short list."""
 SHORT_MAX: Final = 55
-"""How many bytes are short."""
+"""Maximum number of bytes of a short string or list."""
 
 
-def string(data: bytes) -> bytes:
-    r"""Write a string.
+def rlp_string(data: bytes) -> bytes:
+    r"""Encode a byte string.
 
-    >>> string(b"dog"), string(b"\x7f"), string(b"")
+    >>> rlp_string(b"dog"), rlp_string(b"\x7f"), rlp_string(b"")
     (b'\x83dog', b'\x7f', b'\x80')
     """
     if len(data) == 1 and data[0] < SHORT_STRING:
@@ -32,22 +32,22 @@ def string(data: bytes) -> bytes:
     return _head(SHORT_STRING, len(data)) + data
 
 
-def integer(value: int) -> bytes:
-    r"""Write an integer, as a string without leading zeros.
+def rlp_integer(value: int) -> bytes:
+    r"""Encode an integer as a string without leading zeros.
 
     Raises:
-        OverflowError: it is below 0.
+        OverflowError: the value is negative.
 
-    >>> integer(0), integer(15), integer(1024)
+    >>> rlp_integer(0), rlp_integer(15), rlp_integer(1024)
     (b'\x80', b'\x0f', b'\x82\x04\x00')
     """
-    return string(value.to_bytes((value.bit_length() + 7) // 8))
+    return rlp_string(value.to_bytes((value.bit_length() + 7) // 8))
 
 
-def listed(items: Iterable[bytes]) -> bytes:
-    r"""Write a list of what is written already.
+def rlp_list(items: Iterable[bytes]) -> bytes:
+    r"""Encode a list of encoded items.
 
-    >>> listed([string(b"cat"), string(b"dog")])
+    >>> rlp_list([rlp_string(b"cat"), rlp_string(b"dog")])
     b'\xc8\x83cat\x83dog'
     """
     data = b"".join(items)
@@ -55,7 +55,7 @@ def listed(items: Iterable[bytes]) -> bytes:
 
 
 def _head(offset: int, length: int) -> bytes:
-    """Say how long what follows is."""
+    """Encode the length prefix."""
     if length <= SHORT_MAX:
         return bytes([offset + length])
     digits = length.to_bytes((length.bit_length() + 7) // 8)
@@ -63,48 +63,48 @@ def _head(offset: int, length: int) -> bytes:
 
 
 MNEMONIC: Final = "test test test test test test test test test test test junk"
-"""The words that the keys are derived from, along m/44'/60'/0'/0/index."""
+"""Mnemonic of the keys, derived along m/44'/60'/0'/0/index."""
 ETHER_WEI: Final = 10**18
-"""How many wei one ether is."""
+"""Wei per ether."""
 GENESIS_WEI: Final = 10_000 * ETHER_WEI
-"""What each of them owns when a development chain begins, as on other development chains."""
+"""Balance of each account in the genesis block, as on other development chains."""
 
 
 class DevAccount(msgspec.Struct, frozen=True):
-    """One of them."""
+    """An account of development chains."""
 
     index: int
-    """Its place in the derivation, from 0."""
+    """Index of the derivation path, from 0."""
     address: str
-    """Its address, as EIP-55 writes it."""
+    """Address, EIP-55."""
     private_key: str
-    """Its private key, 0x and 64 hex digits. Public knowledge."""
+    """Private key, 0x and 64 hex digits; public knowledge."""
     role: str
-    """What this project uses it for."""
+    """Use in this project."""
 
 
 def create_address(sender: str, nonce: int) -> str:
-    """Say where the contract comes to lie that a sender's transaction creates.
+    """Return the address of the contract that a transaction creates.
 
     Args:
-        sender: the address that sends it.
-        nonce: the nonce of that transaction, 0 or more.
+        sender: sender of the transaction.
+        nonce: nonce of the transaction, 0 or more.
 
     Returns:
-        The address, as EIP-55 writes it.
+        The address, EIP-55.
 
     Raises:
-        InvalidAddressError: the sender is no address.
-        ValueError: the nonce is below 0.
+        InvalidAddressError: the sender is not an address.
+        ValueError: the nonce is negative.
 
     >>> create_address("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", 0)
     '0x5FbDB2315678afecb367f032d93F642f64180aa3'
     """
     if nonce < 0:
-        raise ValueError(f"a nonce is 0 or more, not {nonce}")
+        raise ValueError(f"nonce must be 0 or more; got {nonce}")
     owner = bytes.fromhex(read_address("sender", sender)[2:])
-    written = listed([string(owner), integer(nonce)])
-    return checksummed(keccak256(written)[12:])
+    data = rlp_list([rlp_string(owner), rlp_integer(nonce)])
+    return checksummed(keccak256(data)[12:])
 
 
 ACCOUNTS: Final[tuple[DevAccount, ...]] = (
@@ -169,14 +169,12 @@ ACCOUNTS: Final[tuple[DevAccount, ...]] = (
         "operator",
     ),
 )
-"""All ten, by index."""
+"""All ten accounts by index."""
 DEPLOYER: Final = ACCOUNTS[0]
-"""Owns the exchange contract. Its nonce 0 is left for that contract, whose address is known so."""
+"""Owner of the exchange contract. Its nonce 0 is reserved for that contract's known address."""
 BOTS: Final = ACCOUNTS[1:3]
-"""The two that trade in the demo."""
+"""Accounts of the two demo bots."""
 WALLETS: Final = ACCOUNTS[3:9]
-"""Six that nobody uses, to try things with."""
+"""Six free accounts for users to try."""
 OPERATOR: Final = ACCOUNTS[9]
-"""Pays the gas, mints, and answers for the conditions."""
-
-# MERGED clob_server.chain.eth.accounts: RLP, how Ethereum writes down what it hashes and sends: strings of bytes, and lists of them.
+"""Pays for gas, mints test dollars and is the oracle of conditions."""

@@ -1,7 +1,7 @@
-"""Ids of questions, conditions and outcome tokens, as the ConditionalTokens contract computes them.
+"""Ids of questions, conditions and outcome tokens, computed like the ConditionalTokens contract.
 
-They are a function of texts and addresses, so no chain is asked. Positions that split other
-positions (a parent collection) are not covered: a market here splits its collateral.
+They depend only on texts and addresses, so the chain is not queried. Nested positions (with a
+parent collection) are not supported: every market here splits its collateral.
 """
 
 from typing import Final
@@ -10,24 +10,24 @@ from clob.signing import keccak256
 from clob.signing.signed_struct import read_address
 
 YES: Final = 1
-"""The index set of the first outcome."""
+"""Index set of the first outcome."""
 NO: Final = 2
-"""The index set of the second outcome."""
+"""Index set of the second outcome."""
 OUTCOME_SLOTS: Final = 2
-"""How many outcomes a market has."""
+"""Number of outcomes of a market."""
 WORD_BYTES: Final = 32
-"""How long an id is."""
+"""Length of an id."""
 FIELD: Final = 0x30644E72E131A029B85045B68181585D97816A916871CA8D3C208C16D87CFD47
-"""The prime of the curve alt_bn128, whose points the contract takes for collections."""
+"""Prime of the curve alt_bn128, whose points the contract uses for collections."""
 CURVE_B: Final = 3
-"""The constant of that curve, y**2 = x**3 + 3."""
+"""Constant of the curve y**2 = x**3 + 3."""
 
 
 def question_id(text: str) -> bytes:
-    """Name a question by the Keccak-256 of its UTF-8.
+    """Return the Keccak-256 hash of the UTF-8 text of a question.
 
     Args:
-        text: the question, in any words.
+        text: the question.
 
     Returns:
         32 bytes.
@@ -39,18 +39,18 @@ def question_id(text: str) -> bytes:
 
 
 def condition_id(oracle: str, question: bytes, outcome_slots: int = OUTCOME_SLOTS) -> bytes:
-    """Name a condition: a question, who answers it, and among how many outcomes.
+    """Return the id of a condition: oracle, question and number of outcomes.
 
     Args:
-        oracle: the address that reports the payouts.
+        oracle: address that reports the payouts.
         question: the 32 bytes of :func:`question_id`.
-        outcome_slots: how many outcomes, 2 to 256.
+        outcome_slots: number of outcomes, 2 to 256.
 
     Returns:
         32 bytes.
 
     Raises:
-        InvalidAddressError: the oracle is no address.
+        InvalidAddressError: the oracle is not an address.
         ValueError: the question is not 32 bytes long.
     """
     return keccak256(
@@ -59,10 +59,10 @@ def condition_id(oracle: str, question: bytes, outcome_slots: int = OUTCOME_SLOT
 
 
 def collection_id(condition: bytes, index_set: int) -> bytes:
-    """Name a set of outcomes of a condition, below no other collection.
+    """Return the id of a set of outcomes of a condition, without a parent collection.
 
-    The contract makes a point of the curve of it: the first x from the hash on that has a y, and
-    the y whose last bit is the first of the hash.
+    The contract maps the hash to a curve point: the first x after the hash that has a y, and the y
+    whose last bit equals the first bit of the hash.
 
     Args:
         condition: the 32 bytes of :func:`condition_id`.
@@ -85,17 +85,17 @@ def collection_id(condition: bytes, index_set: int) -> bytes:
 
 
 def position_id(collateral: str, collection: bytes) -> int:
-    """Name the token that stands for a collection, backed by a collateral.
+    """Return the token id of a collection that is backed by a collateral.
 
     Args:
-        collateral: the address of the ERC-20.
+        collateral: address of the ERC-20.
         collection: the 32 bytes of :func:`collection_id`.
 
     Returns:
         The ERC-1155 id, below 2**256.
 
     Raises:
-        InvalidAddressError: the collateral is no address.
+        InvalidAddressError: the collateral is not an address.
         ValueError: the collection is not 32 bytes long.
     """
     packed = address_bytes("collateral", collateral) + word("collection", collection)
@@ -103,17 +103,17 @@ def position_id(collateral: str, collection: bytes) -> int:
 
 
 def token_ids(collateral: str, condition: bytes) -> tuple[int, int]:
-    """Name both outcome tokens of a market.
+    """Return both outcome tokens of a market.
 
     Args:
-        collateral: the address of the ERC-20 that backs them.
+        collateral: address of the ERC-20 that backs them.
         condition: the 32 bytes of :func:`condition_id`.
 
     Returns:
         The ids of YES (index set 1) and NO (index set 2), below 2**256 each.
 
     Raises:
-        InvalidAddressError: the collateral is no address.
+        InvalidAddressError: the collateral is not an address.
         ValueError: the condition is not 32 bytes long.
     """
     yes, no = (position_id(collateral, collection_id(condition, part)) for part in (YES, NO))
@@ -121,23 +121,23 @@ def token_ids(collateral: str, condition: bytes) -> tuple[int, int]:
 
 
 def square_root(value: int) -> int | None:
-    """Give the root that the contract computes, modulo :data:`FIELD`; None where there is none."""
+    """Return the contract's square root modulo :data:`FIELD`; None if there is none."""
     root = pow(value, (FIELD + 1) // 4, FIELD)
     return root if root * root % FIELD == value else None
 
 
 def address_bytes(name: str, address: str) -> bytes:
-    """Give the 20 bytes of an address."""
+    """Return the 20 bytes of an address."""
     return bytes.fromhex(read_address(name, address)[2:])
 
 
 def word(name: str, value: bytes) -> bytes:
-    """Give an id as it is, if it is as long as one."""
+    """Return an id after checking its length."""
     if len(value) != WORD_BYTES:
-        raise ValueError(f"{name} is {len(value)} bytes long, not {WORD_BYTES}")
+        raise ValueError(f"{name} must be {WORD_BYTES} bytes long; got {len(value)}")
     return value
 
 
 def uint(number: int) -> bytes:
-    """Write a number as Solidity packs an uint256."""
+    """Encode a number as a Solidity uint256."""
     return number.to_bytes(WORD_BYTES)

@@ -1,1 +1,1 @@
-"""What the operator does on the chain for others, each kind of operation in a module of its own."""
+"""Operations of the operator on the chain, one module for each kind."""

@@ -1,4 +1,4 @@
-"""What all operations have in common: what they work with, how they are refused and run."""
+"""Base of all operations: their context, their checks, and the execution of their steps."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import msgspec
 from clob_server.chain.config import Addresses
 from clob_server.chain.messages import Hashes
 from clob_server.chain.operations.reserved import Reservation, ReservedAmounts
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.tx.gas_limits import StepCall
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox
 from clob_server.chain.tx.sender import Sender
@@ -18,98 +18,102 @@ from clob_server.chain.tx.steps import Operation, Step
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-class RefusalError(Exception):
-    """An operation is refused before anything is done.
+class OperationRejectedError(Exception):
+    """An operation failed a precondition; no transaction was sent.
 
     Args:
-        code: one of ``clob_server.api.problems.PROBLEMS``.
-        detail: the rule, the value and the limit.
-        more: what the answer has besides, by the names of JSON.
+        code: a key of ``clob_server.api.problems.PROBLEMS``.
+        detail: the failed rule, with the received and the expected value.
+        more: additional members of the problem document, by JSON name.
     """
 
     def __init__(self, code: str, detail: str, **more: str) -> None:
         super().__init__(detail)
         self.code: Final[str] = code
-        """The code."""
+        """Problem code."""
         self.more: Final[dict[str, str]] = more
-        """What the answer has besides."""
+        """Additional members of the problem document."""
 
 
 class StepFailedError(Exception):
-    """A step failed, and the operation is to be undone."""
+    """A step failed, and the operation has to be undone."""
 
 
 class StuckError(Exception):
-    """A step can neither succeed nor be undone."""
+    """A step failed, and the operation can neither continue nor be undone."""
 
 
 class Lock(NamedTuple):
-    """What an operation must have while it runs."""
+    """A lock that an operation holds while it runs."""
 
     condition: str
-    """The condition."""
+    """Condition id."""
     is_exclusive: bool
-    """If no other may have it at the same time: what is redeemed is all that the operator has."""
+    """Whether no other operation of the condition may run. A redemption needs this, as it redeems
+    all tokens of the operator."""
 
 
-class World(NamedTuple):
-    """What operations work with."""
+class OperationContext(NamedTuple):
+    """Everything that operations work with."""
 
     node: Node
-    """The node."""
+    """View of the node."""
     outbox: Outbox
-    """Where they are written."""
+    """Storage of operations and steps."""
     sender: Sender
-    """Sends their steps."""
+    """Sends the steps."""
     addresses: Addresses
-    """Where the contracts are."""
-    promises: ReservedAmounts
-    """What operations under way will take from wallets."""
+    """Addresses of the contracts."""
+    reserved: ReservedAmounts
+    """Amounts that running operations will take from wallets."""
     gas_gift: int
-    """What the faucet gives for gas, in wei."""
+    """Ether that the faucet sends for gas, in wei; 0 for none."""
 
 
 class Run:
-    """An operation under way.
+    """A running operation.
 
     Args:
-        world: what it works with.
-        operation: the operation.
-        estimates: how much gas its first steps take, by name, where the node was asked already.
+        context: the context.
+        operation: the stored operation.
+        estimates: gas estimates of its first steps by step name, if the check requested them.
     """
 
     def __init__(
-        self, world: World, operation: Operation, estimates: Mapping[str, int] | None = None
+        self,
+        context: OperationContext,
+        operation: Operation,
+        estimates: Mapping[str, int] | None = None,
     ) -> None:
-        self.world: Final[World] = world
-        """What it works with."""
+        self.context: Final[OperationContext] = context
+        """The context."""
         self.operation: Final[Operation] = operation
-        """The operation."""
+        """The stored operation."""
         self._estimates = dict(estimates or {})
 
     async def send(
-        self, *calls: GasEstimateCall, then: GasEstimateCall | None = None
+        self, *calls: StepCall, then: StepCall | None = None
     ) -> list[Step | None]:
-        """Have steps happen that do not depend on each other; see :meth:`Sender.send`."""
+        """Send independent steps and wait for their end; see :meth:`Sender.send`."""
         known = [call._replace(estimate=self._estimates.pop(call.name, None)) for call in calls]
-        steps = await self.world.sender.send(self.operation, known, then)
+        steps = await self.context.sender.send(self.operation, known, then)
         if then is not None:
-            estimate = self.world.sender.estimate_of_next(self.operation)
+            estimate = self.context.sender.next_estimate(self.operation)
             if estimate is not None:
                 self._estimates[then.name] = estimate
         return steps
 
-    async def must(
-        self, *calls: GasEstimateCall, then: GasEstimateCall | None = None
+    async def confirm(
+        self, *calls: StepCall, then: StepCall | None = None
     ) -> list[Step]:
-        """Have steps happen.
+        """Send independent steps and wait until all are confirmed.
 
         Args:
             calls: the steps.
-            then: the one that will follow.
+            then: the next step, whose gas is estimated meanwhile.
 
         Returns:
-            Each, confirmed.
+            The confirmed steps.
 
         Raises:
             StepFailedError: one of them failed.
@@ -120,96 +124,96 @@ class Run:
                 raise StepFailedError(f"{step.name} failed: {step.error}")
         return [step for step in steps if step is not None]
 
-    async def must_or_stick(self, *calls: GasEstimateCall) -> list[Step]:
-        """Have steps happen that nothing can take the place of.
+    async def confirm_or_stick(self, *calls: StepCall) -> list[Step]:
+        """Like :meth:`confirm`, for steps whose failure cannot be undone.
 
         Raises:
             StuckError: one of them failed.
         """
         try:
-            return await self.must(*calls)
+            return await self.confirm(*calls)
         except StepFailedError as error:
             raise StuckError(str(error)) from error
 
-    def happened(self, name: str) -> bool:
-        """Say if a step is confirmed."""
-        step = self.world.outbox.standing(self.operation.number).get(name)
+    def is_confirmed(self, name: str) -> bool:
+        """Return whether a step is confirmed."""
+        step = self.context.outbox.current_steps(self.operation.number).get(name)
         return step is not None and step.status == "confirmed"
 
     def has_begun(self, *names: str) -> bool:
-        """Say if one of these steps was signed."""
-        standing = self.world.outbox.standing(self.operation.number)
-        return any(name in standing for name in names)
+        """Return whether any of these steps was stored."""
+        current = self.context.outbox.current_steps(self.operation.number)
+        return any(name in current for name in names)
 
-    def undoing(self, *names: str) -> None:
-        """Go on with undoing where that has begun.
+    def continue_undoing(self, *names: str) -> None:
+        """Raise if the operation was being undone when it was interrupted.
 
         Args:
-            names: the steps that undo.
+            names: the steps that undo it.
 
         Raises:
-            StepFailedError: it has; what is said is what went wrong.
+            StepFailedError: it was; with the original failure.
         """
         if not self.has_begun(*names):
             return
-        for step in self.world.outbox.steps(self.operation.number):
+        for step in self.context.outbox.steps(self.operation.number):
             if step.status in ("failed", "reverted") and step.name not in names:
                 raise StepFailedError(f"{step.name} failed: {step.error}")
-        raise StepFailedError("it is being undone")
+        raise StepFailedError("the operation is being undone")
 
 
 class Work(ABC):
-    """What there is to do for one operation."""
+    """The checks and steps of one operation."""
 
     kind: str
-    """What it does."""
-    names: tuple[str, ...]
-    """The names of its steps, those that undo it left out."""
+    """Kind of operation."""
+    step_names: tuple[str, ...]
+    """Names of its steps, without those that undo it."""
     gas: int
-    """What it takes in gas, a generous guess."""
+    """Upper estimate of its gas."""
     lock: Lock | None = None
-    """What it must have; None is nothing."""
-    promised: tuple[Reservation, ...] = ()
-    """What it will take."""
+    """The lock that it needs; None for no lock."""
+    reservations: tuple[Reservation, ...] = ()
+    """Amounts that it will take from wallets."""
 
     @abstractmethod
-    async def check(self, world: World) -> dict[str, int] | None:
-        """Refuse what cannot succeed.
+    async def check(self, context: OperationContext) -> dict[str, int] | None:
+        """Reject an operation that cannot succeed.
 
         Returns:
-            How much gas the first steps take, by name, as far as it was asked along.
+            Gas estimates of the first steps by name, if they were requested.
 
         Raises:
-            RefusalError: which rule, the value and the limit.
+            OperationRejectedError: a precondition failed.
         """
 
     @abstractmethod
     async def run(self, run: Run) -> msgspec.Struct:
-        """Do it, or go on with it, and give the answer.
+        """Start or resume the operation and return its answer.
 
         Raises:
-            StepFailedError: it failed, and what was taken was given back.
-            StuckError: it failed, and something was not given back.
+            StepFailedError: it failed and everything taken was returned.
+            StuckError: it failed and something could not be returned.
         """
 
 
-def hashes_of(names: Sequence[str], steps: Sequence[Step]) -> Hashes:
-    """Give the hashes of an operation, of steps that do not count any more left out.
+def step_hashes(names: Sequence[str], steps: Sequence[Step]) -> Hashes:
+    """Return the transaction hashes of an operation by step name, of current attempts only.
 
     Args:
-        names: those that are always named.
-        steps: the steps.
+        names: steps that are always included, with None if they have no transaction.
+        steps: stored steps.
     """
-    found: Hashes = dict.fromkeys(names)
-    found |= {step.name: hash_of(step) for step in steps if step.counts and step.offers}
-    return found
+    hashes: Hashes = dict.fromkeys(names)
+    hashes |= {step.name: step_hash(step) for step in steps if step.counts and step.transactions}
+    return hashes
 
 
-def hash_of(step: Step) -> str:
-    """Give the hash of a step: of the offer that is in a block, or of the newest."""
-    return step.hash or step.offers[-1].hash
+def step_hash(step: Step) -> str:
+    """Return the hash of the mined transaction of a step, or of the newest one."""
+    return step.hash or step.transactions[-1].hash
 
 
-def encoded(value: Any) -> bytes:
-    """Write JSON."""
+def encode_json(value: Any) -> bytes:
+    """Encode as JSON."""
     return _ENCODE(value)

@@ -1,4 +1,4 @@
-"""The functions and events of the contracts, and the steps that operations make of them."""
+"""Contract functions and events, and the builder of the steps that call them."""
 
 from typing import Final
 
@@ -6,20 +6,20 @@ from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Event, Function
 from clob_server.chain.eth.exchange_abi import REGISTER
 from clob_server.chain.eth.token_ids import NO, YES
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.tx.gas_limits import StepCall
 
-GAS_OUT: Final = 250_000
-"""How much gas the transfer of a token to a wallet may take: 70,000, and what its code does."""
-GAS_GIFT: Final = 60_000
-"""How much gas a gift may take: 21,000, and what the wallet's code does."""
+TOKEN_TRANSFER_GAS: Final = 250_000
+"""Maximum gas of a token transfer to a wallet: 70,000, plus the receiver's code."""
+ETHER_TRANSFER_GAS: Final = 60_000
+"""Maximum gas of an ether transfer to a wallet: 21,000, plus the receiver's code."""
 NO_PARENT: Final = bytes(32)
-"""The parent of collections that split collateral."""
-BOTH: Final = (YES, NO)
-"""The index sets that a market's collateral is split into."""
+"""Parent collection id of positions that are split from collateral."""
+INDEX_SETS: Final = (YES, NO)
+"""Index sets into which collateral is split."""
 UNIT: Final = 10**6
-"""What one unit is in the smallest unit of the stablecoin."""
-MAX: Final = 2**256 - 1
-"""An approval without an end."""
+"""One unit of collateral, in the smallest unit of the stablecoin."""
+UINT256_MAX: Final = 2**256 - 1
+"""Amount of an unlimited approval."""
 
 BALANCE: Final = Function("balanceOf(address)", returns="uint256")
 ALLOWANCE: Final = Function("allowance(address,address)", returns="uint256")
@@ -29,8 +29,8 @@ SLOTS: Final = Function("getOutcomeSlotCount(bytes32)", returns="uint256")
 DENOMINATOR: Final = Function("payoutDenominator(bytes32)", returns="uint256")
 NUMERATOR: Final = Function("payoutNumerators(bytes32,uint256)", returns="uint256")
 CONDITION_OF: Final = Function("outcomes(uint256)", returns="bytes32")
-"""The condition of a token, where the exchange knows it; the other token, which follows, is not
-read."""
+"""Condition of a registered token; the second return value, the complementary token, is not
+decoded."""
 
 APPROVE: Final = Function("approve(address,uint256)", returns="bool")
 MINT: Final = Function("mint(address,uint256)")
@@ -79,11 +79,11 @@ IS_REGISTERED: Final = Event(
 
 
 class StepBuilder:
-    """Makes steps.
+    """Builds the steps of operations. The first argument of each method is the step's name.
 
     Args:
-        addresses: where the contracts are.
-        operator: who sends the steps.
+        addresses: addresses of the contracts.
+        operator: sender of the steps.
     """
 
     def __init__(self, addresses: Addresses, operator: str) -> None:
@@ -93,79 +93,79 @@ class StepBuilder:
         self._tokens = addresses.conditional_tokens
         self._exchange = addresses.exchange
 
-    def mint(self, name: str, units: int) -> GasEstimateCall:
-        """Mint test dollars for the operator."""
+    def mint(self, name: str, units: int) -> StepCall:
+        """Mint test dollars to the operator."""
         data = MINT.encode(self._operator, units * UNIT)
-        return GasEstimateCall(name, self._stablecoin, data, left(self._stablecoin, TRANSFERRED))
+        return StepCall(name, self._stablecoin, data, required_log(self._stablecoin, TRANSFERRED))
 
-    def wrap(self, name: str, user: str, units: int) -> GasEstimateCall:
-        """Give a wallet collateral for test dollars of the operator."""
+    def wrap(self, name: str, user: str, units: int) -> StepCall:
+        """Wrap test dollars of the operator into collateral of a wallet."""
         data = WRAP.encode(user, units * UNIT)
-        return GasEstimateCall(name, self._collateral, data, left(self._collateral, TRANSFERRED))
+        return StepCall(name, self._collateral, data, required_log(self._collateral, TRANSFERRED))
 
-    def approve(self, name: str, token: str, spender: str) -> GasEstimateCall:
-        """Let a contract take what the operator has of a token."""
-        return GasEstimateCall(name, token, APPROVE.encode(spender, MAX), left(token, APPROVED))
+    def approve(self, name: str, token: str, spender: str) -> StepCall:
+        """Approve a contract for all the operator's balance of a token."""
+        return StepCall(name, token, APPROVE.encode(spender, UINT256_MAX), required_log(token, APPROVED))
 
     def permit(
         self, name: str, user: str, value: int, deadline: int, v: int, r: bytes, s: bytes
-    ) -> GasEstimateCall:
-        """Use the approval of collateral that a wallet signed."""
+    ) -> StepCall:
+        """Submit a wallet's signed approval of collateral."""
         data = PERMIT.encode(user, self._operator, value, deadline, v, r, s)
-        return GasEstimateCall(name, self._collateral, data, left(self._collateral, APPROVED))
+        return StepCall(name, self._collateral, data, required_log(self._collateral, APPROVED))
 
-    def pull(self, name: str, user: str, amount: int) -> GasEstimateCall:
-        """Take collateral from a wallet."""
+    def pull(self, name: str, user: str, amount: int) -> StepCall:
+        """Transfer collateral from a wallet to the operator."""
         data = TRANSFER_FROM.encode(user, self._operator, amount)
-        return GasEstimateCall(name, self._collateral, data, left(self._collateral, TRANSFERRED))
+        return StepCall(name, self._collateral, data, required_log(self._collateral, TRANSFERRED))
 
-    def pay(self, name: str, user: str, amount: int) -> GasEstimateCall:
-        """Give collateral to a wallet."""
+    def pay(self, name: str, user: str, amount: int) -> StepCall:
+        """Transfer collateral from the operator to a wallet."""
         data = TRANSFER.encode(user, amount)
-        return GasEstimateCall(name, self._collateral, data, left(self._collateral, TRANSFERRED))
+        return StepCall(name, self._collateral, data, required_log(self._collateral, TRANSFERRED))
 
-    def pull_token(self, name: str, user: str, token: int, amount: int) -> GasEstimateCall:
-        """Take a token from a wallet."""
+    def pull_token(self, name: str, user: str, token: int, amount: int) -> StepCall:
+        """Transfer an outcome token from a wallet to the operator."""
         data = TOKEN_FROM.encode(user, self._operator, token, amount, b"")
-        return GasEstimateCall(name, self._tokens, data, left(self._tokens, TOKEN_TRANSFERRED))
+        return StepCall(name, self._tokens, data, required_log(self._tokens, TOKEN_TRANSFERRED))
 
-    def pay_token(self, name: str, user: str, token: int, amount: int) -> GasEstimateCall:
-        """Give a token to a wallet, whose code may take a part in it."""
+    def pay_token(self, name: str, user: str, token: int, amount: int) -> StepCall:
+        """Transfer an outcome token from the operator to a wallet; a contract wallet runs code."""
         data = TOKEN_FROM.encode(self._operator, user, token, amount, b"")
-        expects = left(self._tokens, TOKEN_TRANSFERRED)
-        return GasEstimateCall(name, self._tokens, data, expects, gas_max=GAS_OUT)
+        expects = required_log(self._tokens, TOKEN_TRANSFERRED)
+        return StepCall(name, self._tokens, data, expects, gas_max=TOKEN_TRANSFER_GAS)
 
-    def split(self, name: str, condition: bytes, amount: int) -> GasEstimateCall:
-        """Make collateral into tokens."""
-        data = SPLIT.encode(self._collateral, NO_PARENT, condition, BOTH, amount)
-        return GasEstimateCall(name, self._tokens, data, left(self._tokens, HAS_SPLIT))
+    def split(self, name: str, condition: bytes, amount: int) -> StepCall:
+        """Split collateral into both outcome tokens."""
+        data = SPLIT.encode(self._collateral, NO_PARENT, condition, INDEX_SETS, amount)
+        return StepCall(name, self._tokens, data, required_log(self._tokens, HAS_SPLIT))
 
-    def merge(self, name: str, condition: bytes, amount: int) -> GasEstimateCall:
-        """Make tokens into collateral."""
-        data = MERGE.encode(self._collateral, NO_PARENT, condition, BOTH, amount)
-        return GasEstimateCall(name, self._tokens, data, left(self._tokens, HAS_MERGED))
+    def merge(self, name: str, condition: bytes, amount: int) -> StepCall:
+        """Merge both outcome tokens into collateral."""
+        data = MERGE.encode(self._collateral, NO_PARENT, condition, INDEX_SETS, amount)
+        return StepCall(name, self._tokens, data, required_log(self._tokens, HAS_MERGED))
 
-    def redeem(self, name: str, condition: bytes, index_sets: list[int]) -> GasEstimateCall:
-        """Have all that the operator has of some tokens paid out."""
+    def redeem(self, name: str, condition: bytes, index_sets: list[int]) -> StepCall:
+        """Redeem the operator's whole balance of the tokens of these index sets."""
         data = REDEEM.encode(self._collateral, NO_PARENT, condition, index_sets)
-        return GasEstimateCall(name, self._tokens, data, left(self._tokens, HAS_REDEEMED))
+        return StepCall(name, self._tokens, data, required_log(self._tokens, HAS_REDEEMED))
 
-    def prepare(self, name: str, question: bytes) -> GasEstimateCall:
-        """Prepare the condition of a question."""
-        data = PREPARE.encode(self._operator, question, len(BOTH))
-        return GasEstimateCall(name, self._tokens, data, left(self._tokens, IS_PREPARED))
+    def prepare(self, name: str, question: bytes) -> StepCall:
+        """Prepare the condition of a question, with the operator as oracle."""
+        data = PREPARE.encode(self._operator, question, len(INDEX_SETS))
+        return StepCall(name, self._tokens, data, required_log(self._tokens, IS_PREPARED))
 
-    def register(self, name: str, condition: bytes) -> GasEstimateCall:
-        """Have the exchange learn the tokens of a condition."""
+    def register(self, name: str, condition: bytes) -> StepCall:
+        """Register the tokens of a condition with the exchange."""
         data = REGISTER.encode(condition)
-        return GasEstimateCall(name, self._exchange, data, left(self._exchange, IS_REGISTERED))
+        return StepCall(name, self._exchange, data, required_log(self._exchange, IS_REGISTERED))
 
-    def report(self, name: str, question: bytes, payouts: tuple[int, int]) -> GasEstimateCall:
-        """Report what the outcomes of a question are worth."""
+    def report(self, name: str, question: bytes, payouts: tuple[int, int]) -> StepCall:
+        """Report the payouts of a question."""
         data = REPORT.encode(question, payouts)
-        return GasEstimateCall(name, self._tokens, data, left(self._tokens, IS_RESOLVED))
+        return StepCall(name, self._tokens, data, required_log(self._tokens, IS_RESOLVED))
 
 
-def left(contract: str, event: Event) -> str:
-    """Name a log that a step must leave."""
+def required_log(contract: str, event: Event) -> str:
+    """Return the ``expects`` of a step that must emit an event of a contract."""
     return f"{contract.lower()} {event.topic}"

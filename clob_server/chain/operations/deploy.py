@@ -1,4 +1,4 @@
-"""What must be there before anything else: the contracts, and the operator's own approvals."""
+"""Deployment of the contracts with the operator's approvals, and of the exchange."""
 
 from typing import Final
 
@@ -10,230 +10,236 @@ from clob_server.chain.eth import abi
 from clob_server.chain.eth.accounts import create_address
 from clob_server.chain.eth.rpc import content, result
 from clob_server.chain.operations.base import (
-    RefusalError,
+    OperationContext,
+    OperationRejectedError,
     Run,
     StepFailedError,
     Work,
-    World,
-    hash_of,
+    step_hash,
 )
-from clob_server.chain.operations.calls import ALLOWANCE, MAX, StepBuilder
-from clob_server.chain.operations.preconditions import NOBODY, Read, ask, check_gas
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.operations.calls import ALLOWANCE, UINT256_MAX, StepBuilder
+from clob_server.chain.operations.preconditions import (
+    ZERO_ADDRESS,
+    Read,
+    check_gas,
+    read_until_valid,
+)
+from clob_server.chain.tx.gas_limits import StepCall
 from clob_server.chain.tx.steps import Step
 
 ADDRESSES: Final = "addresses"
-"""The fact of the outbox that says where the contracts are, as JSON."""
-GAS_DEPLOY: Final = 8_000_000
-"""How much gas a contract may take."""
+"""Outbox fact with the addresses of the contracts, as JSON."""
+CONTRACT_GAS: Final = 8_000_000
+"""Maximum gas of the deployment of one contract."""
+EXCHANGE_STEP: Final = "exchangeTx"
+"""Name of the step that deploys the exchange."""
+EXCHANGE_GAS: Final = 5_000_000
+"""Maximum gas of the deployment of the exchange, which takes 3.3 million."""
+EXCHANGE_ARGUMENTS: Final = ("string", "string", "address", "address", "address", "address")
+"""Types of the constructor arguments of the exchange: name and version of the domain, collateral,
+conditional tokens, owner, operator."""
+
+
+# ----- conditional tokens, stablecoin and collateral -----------------------------------------
 
 
 class DeployBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="deploy"):
-    """What the worker asks of itself."""
+    """Parameters of :class:`Deploy`, which the worker starts."""
 
     addresses: Addresses | None = None
-    """Where the contracts are, if they are there already."""
+    """Addresses of the contracts if they exist and only approvals are missing."""
 
 
 class Deploy(Work):
-    """Deploys the contracts, and approves what they take from the operator.
+    """Deploys the contracts, and approves them for the operator's assets.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "deploy"
-    """What it does."""
-    names: tuple[str, ...] = (
+    step_names: tuple[str, ...] = (
         "conditionalTokensTx",
         "stablecoinTx",
         "collateralTx",
         "approveStablecoinTx",
         "approveCollateralTx",
     )
-    """Its steps."""
     gas: int = 10_000_000
-    """What it takes in gas, generously."""
 
     def __init__(self, body: DeployBody) -> None:
         self._body = body
 
-    async def check(self, world: World) -> None:
-        """Refuse nothing: without this, there is nothing else."""
+    async def check(self, context: OperationContext) -> None:
+        """Accept every deployment, as no other operation can run without the contracts."""
 
     async def run(self, run: Run) -> Addresses:
-        """Deploy what is missing, and give where it is.
+        """Deploy missing contracts, send missing approvals and return the addresses.
 
         Raises:
-            StepFailedError: something is still missing.
+            StepFailedError: a deployment or an approval failed.
         """
         addresses = self._body.addresses or await self._contracts(run)
         await self._approvals(run, addresses)
-        run.world.outbox.keep(ADDRESSES, msgspec.json.encode(addresses).decode())
+        run.context.outbox.set_fact(ADDRESSES, msgspec.json.encode(addresses).decode())
         return addresses
 
     async def _contracts(self, run: Run) -> Addresses:
-        """Deploy the contracts, in the order that makes their addresses known beforehand."""
-        tokens, stablecoin = await run.must(
-            deploys("conditionalTokensTx", "ConditionalTokens"),
-            deploys("stablecoinTx", "TestDollar"),
+        """Deploy the contracts in fixed order, so that the nonces determine their addresses."""
+        tokens, stablecoin = await run.confirm(
+            deploy_step("conditionalTokensTx", "ConditionalTokens"),
+            deploy_step("stablecoinTx", "TestDollar"),
         )
-        dollar = made_by(run, stablecoin)
-        (collateral,) = await run.must(
-            deploys("collateralTx", "WrappedCollateral", abi.encode(["address"], [dollar]))
+        dollar = created_address(run, stablecoin)
+        (collateral,) = await run.confirm(
+            deploy_step("collateralTx", "WrappedCollateral", abi.encode(["address"], [dollar]))
         )
         return Addresses(
             stablecoin=dollar,
-            collateral=made_by(run, collateral),
-            conditional_tokens=made_by(run, tokens),
+            collateral=created_address(run, collateral),
+            conditional_tokens=created_address(run, tokens),
         )
 
     async def _approvals(self, run: Run, addresses: Addresses) -> None:
-        """Let the collateral take test dollars of the operator, and the tokens collateral."""
-        operator = run.world.node.operator
-        calls = StepBuilder(addresses, operator)
+        """Approve the collateral contract for test dollars, and the tokens for collateral."""
+        operator = run.context.node.operator
+        builder = StepBuilder(addresses, operator)
         pairs = {
             "approveStablecoinTx": (addresses.stablecoin, addresses.collateral),
             "approveCollateralTx": (addresses.collateral, addresses.conditional_tokens),
         }
-        allowed = await ask(run.world, *approval_reads(operator, addresses))
+        allowances = await read_until_valid(run.context, *approval_reads(operator, addresses))
         missing = [
-            calls.approve(name, token, spender)
-            for (name, (token, spender)), amount in zip(pairs.items(), allowed, strict=True)
-            if not is_enough(amount) or run.has_begun(name)
+            builder.approve(name, token, spender)
+            for (name, (token, spender)), amount in zip(pairs.items(), allowances, strict=True)
+            if not is_unlimited(amount) or run.has_begun(name)
         ]
         if missing:
-            await run.must(*missing)
+            await run.confirm(*missing)
 
 
-def deploys(name: str, contract: str, arguments: bytes = b"") -> GasEstimateCall:
-    """Make a contract.
+def deploy_step(name: str, contract: str, arguments: bytes = b"") -> StepCall:
+    """Return a step that deploys a contract.
 
     Args:
-        name: what the step is called.
-        contract: which.
-        arguments: what its constructor is given, encoded.
+        name: name of the step.
+        contract: name of the contract.
+        arguments: encoded constructor arguments.
     """
-    return GasEstimateCall(name, "", artifact(contract).creation + arguments, gas_max=GAS_DEPLOY)
+    return StepCall(name, "", artifact(contract).creation + arguments, gas_max=CONTRACT_GAS)
 
 
-def made_by(run: Run, step: Step) -> str:
-    """Say where a contract is that a step made."""
+def created_address(run: Run, step: Step) -> str:
+    """Return the address of the contract that a step created."""
     if step.nonce is None:
         raise StepFailedError(f"{step.name} was not sent")
-    return create_address(run.world.node.operator, step.nonce)
+    return create_address(run.context.node.operator, step.nonce)
 
 
 def approval_reads(operator: str, addresses: Addresses) -> list[Read]:
-    """Ask what the collateral may take of the operator, and the tokens."""
+    """Return the reads of the operator's approvals for the collateral and the tokens contract."""
     return [
         Read(addresses.stablecoin, ALLOWANCE, (operator, addresses.collateral)),
         Read(addresses.collateral, ALLOWANCE, (operator, addresses.conditional_tokens)),
     ]
 
 
-def is_enough(allowance: int) -> bool:
-    """Say if an approval lasts for ever, as far as anybody can tell."""
-    return allowance > MAX // 2
+def is_unlimited(allowance: int) -> bool:
+    """Return whether an approval is practically unlimited; transfers may reduce it."""
+    return allowance > UINT256_MAX // 2
 
 
-STEP: Final = "exchangeTx"
-"""What its only step is called."""
-GAS: Final = 5_000_000
-"""How much gas the exchange may take; it takes 3.3 million."""
-CONSTRUCTOR: Final = ("string", "string", "address", "address", "address", "address")
-"""The types of what its constructor is given: the name and the version of the domain, collateral,
-tokens, owner, operator."""
+# ----- exchange ------------------------------------------------------------------------------
 
 
-class FoundBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="found"):
-    """What is asked for."""
+class DeployExchangeBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="found"):
+    """Parameters of :class:`DeployExchange`, which the command line starts."""
 
     name: str
-    """The name in the domain that orders are signed for."""
+    """Name in the domain for which orders are signed."""
     version: str
-    """The version in it."""
+    """Version in that domain."""
     collateral: str
-    """What trades are paid with."""
+    """Address of the collateral."""
     conditional_tokens: str
-    """The contract of the outcome tokens."""
+    """Address of the outcome tokens."""
     owner: str
-    """Who may pause it, and name another operator."""
+    """Address that may pause the exchange and change its operator."""
 
 
-class FoundAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What came of it."""
+class DeployExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Answer of :class:`DeployExchange`."""
 
     exchange: str
-    """Where the exchange is."""
+    """Address of the exchange."""
     exchange_tx: str
-    """The transaction."""
+    """Transaction hash."""
     block: int
-    """The number of its block."""
+    """Block number."""
 
 
-class FindExchange(Work):
-    """Deploys the exchange; whoever sends it is its operator.
+class DeployExchange(Work):
+    """Deploys the exchange, with the sender as its operator.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "found"
-    """What it does."""
-    names: tuple[str, ...] = (STEP,)
-    """Its steps."""
-    gas: int = GAS
-    """What it takes in gas, generously."""
+    step_names: tuple[str, ...] = (EXCHANGE_STEP,)
+    gas: int = EXCHANGE_GAS
 
-    def __init__(self, body: FoundBody) -> None:
+    def __init__(self, body: DeployExchangeBody) -> None:
         self._body = body
 
-    async def check(self, world: World) -> None:
-        """Refuse what could not settle anything.
+    async def check(self, context: OperationContext) -> None:
+        """Reject an exchange without owner or contracts.
 
         Raises:
-            RefusalError: nobody would own it, it would lie over contracts that are not there, or
-                the operator cannot pay for it.
+            OperationRejectedError: the owner is the zero address, the collateral or tokens contract
+                does not exist, or the operator has too little ether.
         """
         body = self._body
-        if body.owner == NOBODY:
-            raise RefusalError("INVALID_ADDRESS", "the zero address cannot own the exchange")
-        places = body.collateral, body.conditional_tokens
-        replies = await world.node.once([("eth_getCode", (place, "latest")) for place in places])
+        if body.owner == ZERO_ADDRESS:
+            raise OperationRejectedError(
+                "INVALID_ADDRESS", "the owner of the exchange must not be the zero address"
+            )
+        contracts = body.collateral, body.conditional_tokens
+        replies = await context.node.request(
+            [("eth_getCode", (address, "latest")) for address in contracts]
+        )
         missing = [
-            place
-            for place, reply in zip(places, replies, strict=True)
+            address
+            for address, reply in zip(contracts, replies, strict=True)
             if not content(result(reply))
         ]
         if missing:
-            detail = f"there is no contract at {', '.join(missing)}"
-            raise RefusalError("CHAIN_UNAVAILABLE", detail)
-        check_gas(world, GAS)
+            detail = f"no contract at {', '.join(missing)}"
+            raise OperationRejectedError("CHAIN_UNAVAILABLE", detail)
+        check_gas(context, EXCHANGE_GAS)
 
-    async def run(self, run: Run) -> FoundAnswer:
-        """Deploy it.
+    async def run(self, run: Run) -> DeployExchangeAnswer:
+        """Deploy the exchange and return its address.
 
         Raises:
-            StepFailedError: it was not deployed.
+            StepFailedError: the deployment failed.
         """
-        body, operator = self._body, run.world.node.operator
-        given = body.name, body.version, body.collateral, body.conditional_tokens, body.owner
-        data = creation(*given, operator)
-        (step,) = await run.must(GasEstimateCall(STEP, "", data, gas_max=GAS))
+        body, operator = self._body, run.context.node.operator
+        contracts = body.collateral, body.conditional_tokens
+        data = exchange_creation(body.name, body.version, *contracts, body.owner, operator)
+        (step,) = await run.confirm(StepCall(EXCHANGE_STEP, "", data, gas_max=EXCHANGE_GAS))
         if step.nonce is None or step.block is None:
-            raise StepFailedError(f"{STEP} was not sent")
-        place = create_address(operator, step.nonce)
-        return FoundAnswer(exchange=place, exchange_tx=hash_of(step), block=step.block)
+            raise StepFailedError(f"{EXCHANGE_STEP} was not sent")
+        address = create_address(operator, step.nonce)
+        return DeployExchangeAnswer(
+            exchange=address, exchange_tx=step_hash(step), block=step.block
+        )
 
 
-def creation(*given: str) -> bytes:
-    """Give what a transaction holds that makes an exchange.
+def exchange_creation(*arguments: str) -> bytes:
+    """Return the calldata of a transaction that deploys the exchange.
 
     Args:
-        given: what its constructor is given, see :data:`CONSTRUCTOR`.
+        arguments: constructor arguments, see :data:`EXCHANGE_ARGUMENTS`.
     """
-    return artifact("Exchange").creation + abi.encode(CONSTRUCTOR, given)
-
-
-# MERGED clob_server.chain.operations.deploy: Found: the exchange contract deployed by the operator, for a server that is begun with it.
+    return artifact("Exchange").creation + abi.encode(EXCHANGE_ARGUMENTS, arguments)

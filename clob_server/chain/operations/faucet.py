@@ -1,4 +1,9 @@
-"""The faucet: test dollars are minted, and go to a wallet as collateral, with a little for gas."""
+"""Faucet, and the filling of nonce gaps.
+
+The faucet mints test dollars and wraps them into collateral of a wallet, with a little ether for
+gas. A gap is filled by a transaction of the operator to itself that uses a missing nonce, for which
+later transactions wait.
+"""
 
 from typing import Final
 
@@ -7,138 +12,121 @@ import msgspec
 from clob_server.chain.eth.accounts import ETHER_WEI
 from clob_server.chain.eth.rpc import number, result
 from clob_server.chain.operation_bodies import FaucetAnswer, FaucetBody
-from clob_server.chain.operations.base import Run, Work, World, hash_of
-from clob_server.chain.operations.calls import GAS_GIFT, StepBuilder
-from clob_server.chain.operations.preconditions import check_gas, check_user, look
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.operations.base import OperationContext, Run, Work, step_hash
+from clob_server.chain.operations.calls import ETHER_TRANSFER_GAS, StepBuilder
+from clob_server.chain.operations.preconditions import check_gas, check_user, read_once
+from clob_server.chain.tx.gas_limits import StepCall
 
-POOR_WEI: Final = ETHER_WEI // 100
-"""Who has less than this is given something for gas."""
+ENOUGH_WEI: Final = ETHER_WEI // 100
+"""Balance from which a wallet receives no ether for gas."""
+GAP_GAS: Final = 100_000
+"""Gas limit of the transaction that fills a gap: 21,000, and more on chains that charge for data."""
+GAP_STEP: Final = "gapTx"
+"""Name of the step that fills a gap."""
 
 
 class Faucet(Work):
-    """Gives a wallet collateral.
+    """Sends collateral and some ether to a wallet.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "faucet"
-    """What it does."""
-    names: tuple[str, ...] = ("faucetTx", "transferTx", "gasTx")
-    """Its steps."""
+    step_names: tuple[str, ...] = ("faucetTx", "transferTx", "gasTx")
     gas: int = 400_000
-    """What it takes in gas, generously."""
 
     def __init__(self, body: FaucetBody) -> None:
         self._body = body
 
-    async def check(self, world: World) -> None:
-        """Refuse what the operator cannot pay for.
+    async def check(self, context: OperationContext) -> None:
+        """Reject an invalid wallet, or if the operator has too little ether.
 
         Raises:
-            RefusalError: that, or a node that does not answer.
+            OperationRejectedError: see above, or the node does not respond.
         """
-        check_user(world, self._body.user)
-        await look(world)
-        check_gas(world, self.gas, world.gas_gift)
+        check_user(context, self._body.user)
+        await read_once(context)
+        check_gas(context, self.gas, context.gas_gift)
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Mint, and wrap for the wallet.
+        """Mint test dollars and wrap them for the wallet.
 
-        Test dollars that were minted and could not be wrapped stay with the operator, where they
-        are worth nothing to anybody.
+        If only the wrapping fails, the test dollars stay with the operator: they are worthless.
 
         Raises:
-            StepFailedError: the wallet got nothing.
+            StepFailedError: the wallet received nothing.
         """
         user, units = self._body.user, self._body.units
-        calls = StepBuilder(run.world.addresses, run.world.node.operator)
-        (mint,) = await run.must(calls.mint("faucetTx", units))
-        (wrap,) = await run.must(calls.wrap("transferTx", user, units))
-        gift = await self._gift(run)
+        builder = StepBuilder(run.context.addresses, run.context.node.operator)
+        (mint,) = await run.confirm(builder.mint("faucetTx", units))
+        (wrap,) = await run.confirm(builder.wrap("transferTx", user, units))
+        gas_tx = await self._send_ether(run)
         return FaucetAnswer(
-            message=f"{units} units of collateral are in {user}",
-            faucet_tx=hash_of(mint),
-            transfer_tx=hash_of(wrap),
-            gas_tx=gift,
+            message=f"{units} units of collateral were sent to {user}",
+            faucet_tx=step_hash(mint),
+            transfer_tx=step_hash(wrap),
+            gas_tx=gas_tx,
             amount=units,
         )
 
-    async def _gift(self, run: Run) -> str | None:
-        """Give something for gas to who has little. A wallet that does not take it goes without."""
-        if not run.world.gas_gift:
+    async def _send_ether(self, run: Run) -> str | None:
+        """Send ether to a wallet that has little; a wallet that rejects it receives none."""
+        if not run.context.gas_gift:
             return None
         if not run.has_begun("gasTx"):
-            question = ("eth_getBalance", (self._body.user, "latest"))
-            balance = await run.world.node.patiently(
-                [question], lambda replies: number(result(replies[0]))
+            request = ("eth_getBalance", (self._body.user, "latest"))
+            balance = await run.context.node.request_until_valid(
+                [request], lambda replies: number(result(replies[0]))
             )
-            if balance >= POOR_WEI:
+            if balance >= ENOUGH_WEI:
                 return None
-        call = GasEstimateCall(
-            "gasTx", self._body.user, b"", value=run.world.gas_gift, gas_max=GAS_GIFT
+        call = StepCall(
+            "gasTx", self._body.user, b"", value=run.context.gas_gift, gas_max=ETHER_TRANSFER_GAS
         )
         (step,) = await run.send(call)
-        return hash_of(step) if step is not None and step.status == "confirmed" else None
-
-
-GAS: Final = 100_000
-"""How much gas it may take; 21,000, and more where a chain asks for data to be paid."""
-STEP: Final = "gapTx"
-"""What its only step is called."""
+        return step_hash(step) if step is not None and step.status == "confirmed" else None
 
 
 class GapBody(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="gap"):
-    """What the worker asks of itself."""
+    """Parameters of :class:`Gap`, which the worker starts."""
 
     nonce: int
-    """The nonce that nobody used."""
+    """The unused nonce."""
 
 
 class GapAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What came of it."""
+    """Answer of :class:`Gap`."""
 
     gap_tx: str
-    """The transaction."""
+    """Transaction hash."""
 
 
 class Gap(Work):
-    """Uses a nonce, for nothing else.
+    """Uses a missing nonce.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "gap"
-    """What it does."""
-    names: tuple[str, ...] = (STEP,)
-    """Its steps."""
-    gas: int = GAS
-    """What it takes in gas, generously."""
+    step_names: tuple[str, ...] = (GAP_STEP,)
+    gas: int = GAP_GAS
 
     def __init__(self, body: GapBody) -> None:
         self._body = body
 
-    async def check(self, world: World) -> None:
-        """Refuse nothing."""
+    async def check(self, context: OperationContext) -> None:
+        """Accept every gap."""
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Wait until it has happened.
+        """Sign the transaction with the nonce and wait until it is confirmed.
 
         Raises:
-            StepFailedError: it has not.
+            StepFailedError: it failed.
         """
-        if not run.has_begun(STEP):
-            call = to_itself(run.world)
-            run.world.sender.sign_at(run.operation, call, self._body.nonce, GAS)
-        (step,) = await run.must(to_itself(run.world))
-        return GapAnswer(gap_tx=hash_of(step))
-
-
-def to_itself(world: World) -> GasEstimateCall:
-    """Send nothing from the operator to itself."""
-    return GasEstimateCall(STEP, world.node.operator, b"")
-
-
-# MERGED clob_server.chain.operations.faucet: A transaction of the operator to itself, so that a nonce is used which others wait for.
+        call = StepCall(GAP_STEP, run.context.node.operator, b"")
+        if not run.has_begun(GAP_STEP):
+            run.context.sender.sign_at(run.operation, call, self._body.nonce, GAP_GAS)
+        (step,) = await run.confirm(call)
+        return GapAnswer(gap_tx=step_hash(step))

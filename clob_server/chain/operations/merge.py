@@ -28,7 +28,7 @@ from clob_server.chain.operations.preconditions import (
 )
 from clob_server.chain.operations.refund import PULLS, REFUNDS, give_back
 from clob_server.chain.operations.reserved import Reservation
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.tx.gas_limits import StepCall
 
 
 class Merge(Work):
@@ -78,7 +78,7 @@ class Merge(Work):
         check_gas(world, self.gas)
         return gas
 
-    def _pulls(self, calls: StepBuilder) -> list[GasEstimateCall]:
+    def _pulls(self, calls: StepBuilder) -> list[StepCall]:
         """Take both tokens."""
         return [
             calls.pull_token(name, self._body.user, token, self._amount)

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 from clob_server.chain.eth.abi import AbiError, Function
 from clob_server.chain.eth.rpc import (
     NodeError,
-    NodeNonsenseError,
-    NodeRefusedError,
-    Question,
+    NodeInvalidResponseError,
+    NodeRejectedError,
+    RpcRequest,
     Reply,
     content,
     result,
@@ -24,7 +24,7 @@ from clob_server.chain.operations.calls import (
     SLOTS,
 )
 from clob_server.chain.operations.reserved import Reservation
-from clob_server.chain.tx.gas_limits import GasEstimateCall, fault_of
+from clob_server.chain.tx.gas_limits import StepCall, revert_message
 from clob_server.chain.tx.node import is_failure
 
 NOBODY: Final = f"0x{'0' * 40}"
@@ -47,7 +47,7 @@ class Read(NamedTuple):
     otherwise: Any = None
     """What stands for the answer where the contract refuses; None is for those that do not."""
 
-    def question(self) -> Question:
+    def question(self) -> RpcRequest:
         """Give what the node is asked."""
         data = f"0x{self.function.encode(*self.arguments).hex()}"
         return "eth_call", ({"to": self.target, "data": data}, "latest")
@@ -58,13 +58,13 @@ class Read(NamedTuple):
         Raises:
             NodeError: the node does not say, or there is no such contract.
         """
-        refused = isinstance(reply, NodeRefusedError) and is_failure(reply)
+        refused = isinstance(reply, NodeRejectedError) and is_failure(reply)
         if refused and self.otherwise is not None:
             return self.otherwise
         try:
             (value,) = self.function.decode(content(result(reply)))
         except AbiError as error:
-            raise NodeNonsenseError(
+            raise NodeInvalidResponseError(
                 f"the contract {self.target} does not answer {self.function.signature}"
             ) from error
         return value
@@ -81,7 +81,7 @@ async def look(world: World, *reads: Read) -> list[Any]:
 
 
 async def look_and_estimate(
-    world: World, reads: Sequence[Read], calls: Sequence[GasEstimateCall]
+    world: World, reads: Sequence[Read], calls: Sequence[StepCall]
 ) -> tuple[list[Any], dict[str, int]]:
     """Ask once, with how the node and the purse are, and how much gas the first steps take.
 
@@ -96,33 +96,33 @@ async def look_and_estimate(
     Raises:
         RefusalError: the node does not answer as it should.
     """
-    state = world.node.state_questions()
-    probes = [world.sender.estimates.probe(call) for call in calls]
-    asked = [probe.question for probe in probes]
+    state = world.node.state_requests()
+    probes = [world.sender.gas_estimator.probe(call) for call in calls]
+    asked = [probe.request for probe in probes]
     questions = [*(read.question() for read in reads), *asked, *state]
     try:
-        replies = await world.node.once(questions)
-        world.node.take(replies[-len(state) :])
+        replies = await world.node.request(questions)
+        world.node.store_state(replies[-len(state) :])
         found = [read.answer(reply) for read, reply in zip(reads, replies, strict=False)]
     except NodeError as error:
         raise RefusalError("CHAIN_UNAVAILABLE", str(error)) from error
     gas = {
         probe.call.name: estimate
         for probe, reply in zip(probes, replies[len(reads) :], strict=False)
-        if (estimate := world.sender.estimates.probed(probe, reply)) is not None
+        if (estimate := world.sender.gas_estimator.read_probe(probe, reply)) is not None
     }
     return found, gas
 
 
 async def ask(world: World, *reads: Read) -> list[Any]:
     """Ask until there is an answer."""
-    return await world.node.patiently(
+    return await world.node.request_until_valid(
         [read.question() for read in reads],
         lambda replies: [read.answer(reply) for read, reply in zip(reads, replies, strict=True)],
     )
 
 
-async def try_out(world: World, call: GasEstimateCall) -> str | None:
+async def try_out(world: World, call: StepCall) -> str | None:
     """Ask if a step would succeed, and give why not.
 
     Raises:
@@ -130,9 +130,9 @@ async def try_out(world: World, call: GasEstimateCall) -> str | None:
     """
     asked = {"from": world.node.operator, "to": call.target, "data": f"0x{call.data.hex()}"}
     try:
-        (reply,) = await world.node.once([("eth_call", (asked, "latest"))])
-        if isinstance(reply, NodeRefusedError) and is_failure(reply):
-            return fault_of(reply)
+        (reply,) = await world.node.request([("eth_call", (asked, "latest"))])
+        if isinstance(reply, NodeRejectedError) and is_failure(reply):
+            return revert_message(reply)
         result(reply)
     except NodeError as error:
         raise RefusalError("CHAIN_UNAVAILABLE", str(error)) from error
@@ -151,7 +151,7 @@ def check_gas(world: World, gas: int, gift: int = 0) -> None:
         RefusalError: there is not enough.
     """
     others = world.outbox.counts["pending"]
-    needed = (1 + others) * gas * world.node.offer.max_fee + gift
+    needed = (1 + others) * gas * world.node.fees.max_fee + gift
     available = world.node.balance or 0
     if available < needed:
         raise RefusalError(

@@ -130,7 +130,7 @@ class Redeem(Work):
 
     async def _amounts(self, run: Run, tokens: tuple[int, int]) -> tuple[int, int]:
         """Tell how much of each token is taken: as was written, or else all that the wallet has."""
-        standing = run.world.outbox.standing(run.operation.number)
+        standing = run.world.outbox.current_steps(run.operation.number)
         if any(name in standing for name in PULLS):
             yes, no = (
                 TOKEN_FROM.arguments(standing[name].data)[3] if name in standing else 0

@@ -13,7 +13,7 @@ from clob_server.chain.operation_bodies import MergeBody, RedeemBody, SplitBody
 from clob_server.chain.operations.base import Run
 from clob_server.chain.operations.calls import StepBuilder
 from clob_server.chain.operations.preconditions import ask, payout_reads, worth
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.tx.gas_limits import StepCall
 
 PULLS: Final = ("yesTransferTx", "noTransferTx")
 """The steps that take the tokens."""
@@ -61,7 +61,7 @@ async def owed(
     tokens: tuple[int, int],
     place: int,
     amount: int,
-) -> GasEstimateCall:
+) -> StepCall:
     """Give a wallet one of the tokens, or what it paid.
 
     Args:
@@ -74,7 +74,7 @@ async def owed(
         amount: how much, in wei.
     """
     token = tokens[place]
-    if run.world.outbox.fact(burnt(run.operation.number, token)) is None:
+    if run.world.outbox.get_fact(burnt(run.operation.number, token)) is None:
         return calls.pay_token(name, body.user, token, amount)
     condition = bytes.fromhex(body.condition_id[2:])
     payouts = await ask(run.world, *payout_reads(run.world, condition))
@@ -96,7 +96,7 @@ def was_burnt(run: Run, condition: str, tokens: list[int]) -> None:
             continue
         if _BODY.decode(operation.body).condition_id.lower() == condition.lower():
             for token in tokens:
-                outbox.keep(burnt(operation.number, token), run.operation.id)
+                outbox.set_fact(burnt(operation.number, token), run.operation.id)
 
 
 def burnt(operation: int, token: int) -> str:

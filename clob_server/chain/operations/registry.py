@@ -1,4 +1,4 @@
-"""Every kind of operation, by what it is asked for with."""
+"""Creates the work of an operation from its parameters."""
 
 from typing import Final, TypeAlias
 
@@ -15,7 +15,12 @@ from clob_server.chain.operation_bodies import (
     SplitBody,
 )
 from clob_server.chain.operations.base import Work
-from clob_server.chain.operations.deploy import Deploy, DeployBody, FindExchange, FoundBody
+from clob_server.chain.operations.deploy import (
+    Deploy,
+    DeployBody,
+    DeployExchange,
+    DeployExchangeBody,
+)
 from clob_server.chain.operations.faucet import Faucet, Gap, GapBody
 from clob_server.chain.operations.markets import Prepare, Report
 from clob_server.chain.operations.merge import Merge
@@ -23,16 +28,15 @@ from clob_server.chain.operations.redeem import Redeem
 from clob_server.chain.operations.settle import Settle
 from clob_server.chain.operations.split import Split
 
-EveryBody: TypeAlias = AnyBody | DeployBody | FoundBody | GapBody
-"""What the server asks for, what an operator asks for without one, and what the worker asks of
-itself."""
+EveryBody: TypeAlias = AnyBody | DeployBody | DeployExchangeBody | GapBody
+"""Parameters of any operation, including those that the command line and the worker start."""
 
 _DECODE: Final = msgspec.json.Decoder(EveryBody).decode
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-def work_of(body: EveryBody) -> Work:
-    """Give what there is to do."""
+def create_work(body: EveryBody) -> Work:
+    """Return the work of an operation with these parameters."""
     match body:
         case FaucetBody():
             return Faucet(body)
@@ -50,17 +54,17 @@ def work_of(body: EveryBody) -> Work:
             return Settle(body)
         case DeployBody():
             return Deploy(body)
-        case FoundBody():
-            return FindExchange(body)
+        case DeployExchangeBody():
+            return DeployExchange(body)
         case GapBody():
             return Gap(body)
 
 
-def write_body(body: EveryBody) -> bytes:
-    """Write what is asked for, the same bytes each time."""
+def encode_body(body: EveryBody) -> bytes:
+    """Encode parameters as JSON; equal parameters have equal bytes."""
     return _ENCODE(body)
 
 
-def read_work(body: bytes) -> Work:
-    """Give what there is to do for a body that was written."""
-    return work_of(_DECODE(body))
+def decode_work(body: bytes) -> Work:
+    """Return the work of an operation with these encoded parameters."""
+    return create_work(_DECODE(body))

@@ -1,46 +1,51 @@
-"""What operations under way will take from wallets, and has not been taken yet."""
+"""Amounts that running operations will take from wallets and have not taken yet."""
 
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Reservation(NamedTuple):
-    """What an operation will take from a wallet."""
+    """An amount that an operation will take from a wallet."""
 
     user: str
-    """The wallet."""
+    """Address of the wallet."""
     asset: str
-    """The id of the token, or the address of the collateral."""
+    """Token id, or ``collateral``."""
     amount: int
-    """How much, in wei."""
+    """Amount, in wei."""
 
 
 class ReservedAmounts:
-    """Amounts by wallet and asset. What is promised to one operation is not there for another."""
+    """Reserved amounts by wallet and asset; other operations cannot use them."""
 
     def __init__(self) -> None:
-        self._held: dict[str, list[Reservation]] = {}
+        self._reservations: dict[str, list[Reservation]] = {}
         self._amounts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._changed = asyncio.Event()
 
-    def hold(self, operation: str, promises: Iterable[Reservation]) -> None:
-        """Promise an operation something."""
-        self._held[operation] = list(promises)
-        for promise in self._held[operation]:
-            self._amounts[promise.user, promise.asset][operation] += promise.amount
+    def reserve(self, operation: str, reservations: Iterable[Reservation]) -> None:
+        """Reserve amounts for an operation.
+
+        Args:
+            operation: id of the operation.
+            reservations: the amounts.
+        """
+        self._reservations[operation] = list(reservations)
+        for each in self._reservations[operation]:
+            self._amounts[each.user, each.asset][operation] += each.amount
 
     def total(self, user: str, asset: str) -> int:
-        """Give how much of a wallet's is promised, in wei."""
+        """Return the reserved amount of an asset of a wallet, in wei."""
         return sum(self._amounts.get((user, asset), {}).values())
 
     def release(self, operation: str) -> None:
-        """Promise an operation nothing any more: it was taken, or will not be."""
-        for promise in self._held.pop(operation, []):
-            key = promise.user, promise.asset
+        """Delete the reservations of an operation: it has taken the amounts, or never will."""
+        for each in self._reservations.pop(operation, []):
+            key = each.user, each.asset
             self._amounts[key].pop(operation, None)
             if not self._amounts[key]:
                 del self._amounts[key]
@@ -48,33 +53,33 @@ class ReservedAmounts:
         self._changed = asyncio.Event()
 
     def holders(self, wanted: Iterable[Reservation]) -> set[str]:
-        """Give the operations to which something of these wallets and assets is promised."""
+        """Return the ids of operations with reservations of these wallets and assets."""
         keys = ((each.user, each.asset) for each in wanted)
         return {operation for key in keys for operation in self._amounts.get(key, ())}
 
-    async def steady(
-        self, wanted: Sequence[Reservation], look: Callable[[], Awaitable[Found]]
-    ) -> Found:
-        """Look at wallets, again for as long as something promised of them was taken meanwhile.
+    async def read_unchanged(
+        self, wanted: Sequence[Reservation], read: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        """Read balances, and repeat it if a reservation was released meanwhile.
 
-        What was there when the node was asked, and is promised no more when it has answered, would
-        count as there.
+        The amount of a released reservation may still be in the balance that the node returned, and
+        would count as available.
 
         Args:
-            wanted: of which wallets and assets.
-            look: what to do.
+            wanted: wallets and assets whose reservations matter.
+            read: reads the balances.
 
         Returns:
-            What the last look found.
+            The result of the last ``read``.
         """
         while True:
             before = self.holders(wanted)
-            found = await look()
+            result = await read()
             if before <= self.holders(wanted):
-                return found
+                return result
 
     async def wait(self, wanted: Sequence[Reservation], wait_s: float) -> None:
-        """Wait until nothing of these wallets and assets is promised, or a time is over."""
+        """Wait until these wallets and assets have no reservations, or until a timeout."""
         try:
             async with asyncio.timeout(wait_s):
                 while any(self.total(each.user, each.asset) for each in wanted):

@@ -13,7 +13,7 @@ from clob_server.chain.eth.exchange_abi import (
     FILLS_MAX,
     IS_PAUSED,
     OPERATOR,
-    settle_bodies,
+    encode_settle_bodies,
 )
 from clob_server.chain.operation_bodies import SettleAnswer, SettleBody
 from clob_server.chain.operations.base import (
@@ -25,7 +25,7 @@ from clob_server.chain.operations.base import (
     hash_of,
 )
 from clob_server.chain.operations.preconditions import Read, check_gas, look
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.tx.gas_limits import StepCall
 
 STEP: Final = "settleTx"
 """The one step."""
@@ -107,13 +107,13 @@ class Settle(Work):
                 f"{len(self._body.fills)} trades may take {gas} gas, and a block has {limit}",
             )
         # Those under way beside it take as much as others do, and not as much as this.
-        more = max(0, gas - OTHERS_GAS) * world.node.offer.max_fee
+        more = max(0, gas - OTHERS_GAS) * world.node.fees.max_fee
         check_gas(world, OTHERS_GAS, more)
 
-    def _call(self, exchange: str) -> GasEstimateCall:
+    def _call(self, exchange: str) -> StepCall:
         """Write the transaction."""
-        data = settle_bodies(self._body.fills)
-        return GasEstimateCall(STEP, exchange, data, gas=gas_limit(len(self._body.fills), data))
+        data = encode_settle_bodies(self._body.fills)
+        return StepCall(STEP, exchange, data, gas=gas_limit(len(self._body.fills), data))
 
     async def run(self, run: Run) -> msgspec.Struct:
         """Have the transaction happen.

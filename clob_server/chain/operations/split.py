@@ -27,7 +27,7 @@ from clob_server.chain.operations.preconditions import (
 )
 from clob_server.chain.operations.refund import owed
 from clob_server.chain.operations.reserved import Reservation
-from clob_server.chain.tx.gas_limits import GasEstimateCall
+from clob_server.chain.tx.gas_limits import StepCall
 from clob_server.chain.tx.steps import Step
 
 UNDO = ("mergeBackTx", "refundTx")
@@ -97,7 +97,7 @@ class Split(Work):
         """Ask how much collateral the operator may take."""
         return Read(world.addresses.collateral, ALLOWANCE, (self._body.user, world.node.operator))
 
-    def _pull(self, calls: StepBuilder) -> GasEstimateCall:
+    def _pull(self, calls: StepBuilder) -> StepCall:
         """Take the collateral."""
         return calls.pull("collateralTransferTx", self._body.user, self._amount)
 
@@ -175,7 +175,7 @@ class Split(Work):
         (step,) = await run.send(self._permit(calls, self._body.permit))
         return None if step is None else confirmed(step)
 
-    def _permit(self, calls: StepBuilder, permit: Permit) -> GasEstimateCall:
+    def _permit(self, calls: StepBuilder, permit: Permit) -> StepCall:
         """Make the step that uses the signed approval."""
         return calls.permit(
             "permitTx",

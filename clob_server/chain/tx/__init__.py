@@ -1,1 +1,1 @@
-"""Transactions of the operator: outbox, gas, sending, tracking to confirmation."""
+"""The operator's transactions: outbox, nonces, signing, fees, receipts and replacement."""

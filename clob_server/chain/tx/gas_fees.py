@@ -1,75 +1,75 @@
-"""What a unit of gas is offered: at first, and again where nobody takes it."""
+"""Fees per unit of gas: initial fees, and higher ones for stuck transactions."""
 
 from typing import Any, Final, NamedTuple
 
-from clob_server.chain.eth.rpc import NodeRefusedError, Question, Reply, number, result
+from clob_server.chain.eth.rpc import NodeRejectedError, Reply, RpcRequest, number, result
 
 BASE_FEE_TIMES: Final = 2
-"""How many times the base fee is offered: it rises by an eighth a block at most."""
+"""Factor on the base fee for the maximum fee; the base fee rises by an eighth per block at most."""
 BUMP_NUMERATOR: Final = 9
-"""A raised fee is at least nine eighths of the one before, 12.5 % more: nodes ask for 10 %."""
+"""A raised fee is at least nine eighths of the previous one (+12.5 %); nodes require +10 %."""
 BUMP_DENOMINATOR: Final = 8
 """See :data:`BUMP_NUMERATOR`."""
 GWEI: Final = 10**9
-"""What goes to the one who makes the block, where the node has no opinion."""
+"""Priority fee if the node does not suggest one."""
 
-QUESTIONS: Final[tuple[Question, ...]] = (
+REQUESTS: Final[tuple[RpcRequest, ...]] = (
     ("eth_getBlockByNumber", ("latest", False)),
     ("eth_maxPriorityFeePerGas", ()),
     ("eth_gasPrice", ()),
 )
-"""What :func:`suggested` wants to know of the node."""
+"""Requests whose replies :func:`suggest_fees` needs."""
 
 
 class Fees(NamedTuple):
-    """What is offered for a unit of gas, in wei."""
+    """Fees per unit of gas, in wei."""
 
     max_fee: int
-    """At most."""
+    """Maximum total fee."""
     tip: int
-    """Of that, what the one who makes the block gets."""
+    """Priority fee of the block producer, part of the maximum."""
     is_legacy: bool = False
-    """If the chain knows one price only."""
+    """Whether the chain supports only legacy gas prices."""
 
 
-def suggested(replies: list[Reply], limit: int) -> Fees:
-    """Make an offer from what a node says.
+def suggest_fees(replies: list[Reply], limit: int) -> Fees:
+    """Compute fees from the node's replies.
 
     Args:
-        replies: what came of :data:`QUESTIONS`.
-        limit: the most a unit may ever be offered, in wei.
+        replies: replies to :data:`REQUESTS`.
+        limit: maximum fee per unit of gas, in wei.
 
     Raises:
-        NodeNonsenseError, NodeRefusedError: the node does not say enough.
+        NodeInvalidResponseError, NodeRejectedError: a required reply is missing or invalid.
     """
     block, tip, price = replies
     head: dict[str, Any] = result(block)
     if head.get("baseFeePerGas") is None:
         max_fee = min(number(result(price)), limit)
         return Fees(max_fee, max_fee, is_legacy=True)
-    tip_wei = GWEI if isinstance(tip, NodeRefusedError) else number(tip)
+    tip_wei = GWEI if isinstance(tip, NodeRejectedError) else number(tip)
     max_fee = min(BASE_FEE_TIMES * number(head["baseFeePerGas"]) + tip_wei, limit)
     return Fees(max_fee, min(tip_wei, max_fee))
 
 
-def raised(offered: Fees, now: Fees, limit: int) -> Fees | None:
-    """Raise an offer that was not taken, so far that a node accepts it in place of the first.
+def raise_fees(previous: Fees, now: Fees, limit: int) -> Fees | None:
+    """Raise the fees of a pending transaction enough for nodes to replace it.
 
     Args:
-        offered: the highest offer so far.
-        now: what would be offered now.
-        limit: the most a unit may ever be offered, in wei.
+        previous: highest fees so far.
+        now: current fees.
+        limit: maximum fee per unit of gas, in wei.
 
     Returns:
-        The new offer; None where it would be above the limit.
+        The new fees; None if they would exceed the limit.
     """
-    max_fee = max(now.max_fee, more_than(offered.max_fee))
-    tip = max(now.tip, more_than(offered.tip))
+    max_fee = max(now.max_fee, raise_fee(previous.max_fee))
+    tip = max(now.tip, raise_fee(previous.tip))
     if max(max_fee, tip) > limit:
         return None
-    return Fees(max(max_fee, tip), tip, offered.is_legacy)
+    return Fees(max(max_fee, tip), tip, previous.is_legacy)
 
 
-def more_than(fee: int) -> int:
-    """Give the smallest fee that is 12.5 % above, rounded up."""
+def raise_fee(fee: int) -> int:
+    """Return the fee plus 12.5 %, rounded up."""
     return -(-fee * BUMP_NUMERATOR // BUMP_DENOMINATOR)

@@ -1,8 +1,8 @@
-"""How much gas a step takes: the node is asked, or tries it with what such a step took before.
+"""Gas limits of steps, from the node's estimate or from a trial call with a known limit.
 
-A node finds the least that is enough by trying again and again, which takes anvil 2 ms for a merge
-of 0.1 ms. So what it found for one call of a function is remembered, and the next such call is
-tried once with just that. Where it fails then, the node is asked, and what it says counts.
+A node estimates gas by repeated execution, which takes anvil 2 ms for a merge of 0.1 ms. So the
+highest estimate for each contract function is remembered, and the next call of it is executed once
+with that limit. If that fails, the node's estimate is used.
 """
 
 from typing import Final, NamedTuple
@@ -11,9 +11,9 @@ from clob_server.chain.eth.abi import SELECTOR_BYTES, revert_reason
 from clob_server.chain.eth.rpc import (
     SHOWN,
     NodeError,
-    NodeRefusedError,
-    Question,
+    NodeRejectedError,
     Reply,
+    RpcRequest,
     content,
     number,
     result,
@@ -21,108 +21,108 @@ from clob_server.chain.eth.rpc import (
 from clob_server.chain.tx.node import failure_data, is_failure
 
 GAS_MAX: Final = 2_000_000
-"""How much gas a step may take by the estimate, unless it says otherwise."""
+"""Default maximum of the estimate for a step."""
 
 
-class GasEstimateCall(NamedTuple):
-    """A transaction that is wanted."""
+class StepCall(NamedTuple):
+    """A transaction to be sent."""
 
     name: str
-    """What the answer calls its hash."""
+    """Name of its hash in the answer."""
     target: str
-    """Where it goes; empty to make a contract."""
+    """Recipient; empty to create a contract."""
     data: bytes
-    """The call."""
+    """Calldata."""
     expects: str = ""
-    """As in :attr:`rows.Step.expects`."""
+    """See :attr:`steps.Step.expects`."""
     value: int = 0
-    """What it takes along, in wei."""
+    """Value, in wei."""
     gas_max: int = GAS_MAX
-    """How much gas it may take by the estimate. More is as good as a failure: whoever receives a
-    token may have code that burns the operator's gas."""
+    """Maximum estimate. A higher one counts as a failure: the code of a token receiver could burn
+    the operator's gas."""
     estimate: int | None = None
-    """How much gas it takes, where the node was asked already."""
+    """Gas estimate, if the node was transaction already."""
     gas: int | None = None
-    """How much gas it is given, where a rule says so and the node is not to be asked."""
+    """Fixed gas limit; no estimate is requested."""
 
 
 class Probe(NamedTuple):
-    """What the node is asked about a step that can wait for a better answer."""
+    """A gas request for a step whose estimate may fail and be repeated later."""
 
-    call: GasEstimateCall
+    call: StepCall
     """The step."""
     gas: int | None
-    """What it is tried with; None where the node is asked how much it takes."""
-    question: Question
-    """The question itself."""
+    """Gas limit of the trial call; None for an estimate."""
+    request: RpcRequest
+    """The request."""
 
 
-class Estimates:
-    """How much gas the steps of one operator take.
+class GasEstimator:
+    """Estimates the gas of the operator's steps.
 
     Args:
-        operator: who sends them.
+        operator: sender of the steps.
     """
 
     def __init__(self, operator: str) -> None:
         self._operator = operator
         self._known: dict[tuple[str, bytes], int] = {}
 
-    def probe(self, call: GasEstimateCall) -> Probe:
-        """Ask about a step, as cheaply as it can be done; for :meth:`probed`."""
+    def probe(self, call: StepCall) -> Probe:
+        """Return the cheapest gas request for a step; :meth:`read_probe` reads its reply."""
         gas = self._known.get(function_of(call)) if call.target else None
         if gas is None or gas > call.gas_max:
-            return Probe(call, None, self.question(call))
-        asked = {**self._transaction(call), "gas": hex(gas)}
-        return Probe(call, gas, ("eth_call", (asked, "latest")))
+            return Probe(call, None, self.estimate_request(call))
+        transaction = {**self._transaction(call), "gas": hex(gas)}
+        return Probe(call, gas, ("eth_call", (transaction, "latest")))
 
-    def probed(self, probe: Probe, reply: Reply) -> int | None:
-        """Give the gas of a step; None where it cannot be told from this."""
+    def read_probe(self, probe: Probe, reply: Reply) -> int | None:
+        """Return the gas of a step; None if the reply does not determine it."""
         try:
             if probe.gas is None:
-                found = self.estimated(probe.call, reply)
-                return found if isinstance(found, int) else None
+                estimate = self.read_estimate(probe.call, reply)
+                return estimate if isinstance(estimate, int) else None
             content(result(reply))
         except NodeError:
             return None
         return probe.gas
 
-    def question(self, call: GasEstimateCall) -> Question:
-        """Ask how much gas a step takes; for :meth:`estimated`."""
+    def estimate_request(self, call: StepCall) -> RpcRequest:
+        """Return the gas request for a step; :meth:`read_estimate` reads its reply."""
         return "eth_estimateGas", (self._transaction(call),)
 
-    def estimated(self, call: GasEstimateCall, reply: Reply) -> int | str:
-        """Give the gas of a step, or why it fails.
+    def read_estimate(self, call: StepCall, reply: Reply) -> int | str:
+        """Return the gas of a step, or the reason why it would fail.
 
         Raises:
-            NodeError: the node says neither.
+            NodeError: the reply is invalid.
         """
-        if isinstance(reply, NodeRefusedError) and is_failure(reply):
-            return f"it would be reverted: {fault_of(reply)}"
+        if isinstance(reply, NodeRejectedError) and is_failure(reply):
+            return f"the transaction would be reverted: {revert_message(reply)}"
         gas = number(result(reply))
         if gas > call.gas_max:
-            return f"it would take {gas} gas, more than {call.gas_max}"
+            return f"the transaction would use {gas} gas; the limit is {call.gas_max}"
         if call.target and len(call.data) >= SELECTOR_BYTES:
             key = function_of(call)
             self._known[key] = max(gas, self._known.get(key, 0))
         return gas
 
-    def _transaction(self, call: GasEstimateCall) -> dict[str, str]:
-        """Write a step as a node is told of it."""
-        asked = {"from": self._operator, "data": f"0x{call.data.hex()}"}
+    def _transaction(self, call: StepCall) -> dict[str, str]:
+        """Return the step as a JSON-RPC transaction."""
+        transaction = {"from": self._operator, "data": f"0x{call.data.hex()}"}
         if call.target:
-            asked["to"] = call.target
+            transaction["to"] = call.target
         if call.value:
-            asked["value"] = hex(call.value)
-        return asked
+            transaction["value"] = hex(call.value)
+        return transaction
 
 
-def function_of(call: GasEstimateCall) -> tuple[str, bytes]:
-    """Give the contract and the selector of a step."""
+def function_of(call: StepCall) -> tuple[str, bytes]:
+    """Return contract and selector of a step."""
     return call.target, call.data[:SELECTOR_BYTES]
 
 
-def fault_of(refusal: NodeRefusedError) -> str:
-    """Say why a call fails, in the contract's words where it has any."""
-    data = failure_data(refusal)
-    return revert_reason(data) if data else refusal.message[:SHOWN]
+def revert_message(error: NodeRejectedError) -> str:
+    """Return the reason of a failed call: the contract's if it has one, else the node's."""
+    data = failure_data(error)
+    return revert_reason(data) if data else error.message[:SHOWN]

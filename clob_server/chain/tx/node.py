@@ -1,4 +1,4 @@
-"""The node as the worker sees it: asked patiently, and how it does."""
+"""The worker's view of the node: requests with retries, health, balance, nonces and fees."""
 
 import asyncio
 import logging
@@ -8,11 +8,11 @@ from typing import Any, Final, TypeVar
 
 from clob_server.chain.eth.rpc import (
     NodeError,
-    NodeNonsenseError,
-    NodeRefusedError,
-    Question,
+    NodeInvalidResponseError,
+    NodeRejectedError,
     Reply,
     Rpc,
+    RpcRequest,
     content,
     number,
     result,
@@ -21,15 +21,15 @@ from clob_server.chain.tx import gas_fees
 from clob_server.chain.tx.gas_fees import Fees
 
 PAUSE_S: Final = 0.05
-"""How long until a node that did not answer is asked again, at first; twice as long each time."""
+"""Pause before the first retry, seconds; doubled each time."""
 PAUSE_MAX_S: Final = 1.0
-"""How long at most."""
+"""Maximum pause before a retry, seconds."""
 FRESH_S: Final = 2.5
-"""How long what the node said of fees and of itself is good for a new operation."""
+"""Seconds for which state and fees are valid for new operations."""
 REVERTED: Final = 3
-"""The code of a call that is reverted, with the reason as its data."""
+"""JSON-RPC error code of a reverted call; the data is the revert reason."""
 EXECUTION: Final = (-32000, -32003, -32015, -32603)
-"""Codes by which nodes say, besides other things, that a call fails."""
+"""JSON-RPC error codes that nodes use for failed calls, among other errors."""
 FAILS: Final = (
     "revert",
     "invalid opcode",
@@ -38,99 +38,98 @@ FAILS: Final = (
     "gas required exceeds",
     "execution error",
 )
-"""What they say then. Asked of a call that was not sent yet, and of nothing else."""
+"""Message fragments of failed calls; applied only to estimates and calls of unsent transactions."""
 
-Found = TypeVar("Found")
-"""What is made of an answer."""
+Result = TypeVar("Result")
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class Node:
-    """Asks a node for the worker, and keeps what it last said of itself.
+    """Sends requests to a node and stores its last known state.
 
     Args:
-        rpc: the way to it.
-        operator: whose balance and count of transactions are kept.
-        chain_id: the chain it must be of.
-        fee_max: the most a unit of gas may ever be offered, in wei.
-        changed: called after something that is kept here has changed.
+        rpc: the JSON-RPC client.
+        operator: address whose balance and transaction count are stored.
+        chain_id: expected chain id.
+        fee_max: maximum fee per unit of gas, in wei.
+        changed: called after a change of the stored state.
     """
 
     def __init__(
         self, rpc: Rpc, operator: str, chain_id: int, fee_max: int, changed: Callable[[], None]
     ) -> None:
         self.rpc: Final[Rpc] = rpc
-        """The way to it."""
+        """The JSON-RPC client."""
         self.operator: Final[str] = operator
-        """Whose balance and count of transactions are kept."""
+        """Address whose balance and transaction count are stored."""
         self.fee_max: Final[int] = fee_max
-        """The most a unit of gas may ever be offered, in wei."""
+        """Maximum fee per unit of gas, in wei."""
         self._chain_id = chain_id
         self._changed = changed
         self._taken_s = float("-inf")
         self.is_reachable: bool = False
-        """If it answered as it should when it was last asked."""
-        self.detail: str = "the node was not asked yet"
-        """What was wrong then, in a sentence; empty where nothing was."""
+        """Whether the last response was valid."""
+        self.detail: str = "the node has not been queried yet"
+        """Description of the problem; empty if there is none."""
         self.head: int | None = None
-        """The number of the newest block."""
+        """Number of the newest block."""
         self.gas_limit: int | None = None
-        """How much gas a block may use; None where the node does not say."""
+        """Gas limit of a block; None if the node does not report it."""
         self.balance: int | None = None
-        """What the operator has for gas, in wei."""
+        """The operator's balance for gas, in wei."""
         self.count: int = 0
-        """How many transactions of the operator are in blocks."""
+        """The operator's transactions in blocks."""
         self.count_pending: int = 0
-        """The same with those that wait."""
-        self.offer: Fees = Fees(0, 0)
-        """What a unit of gas would be offered now."""
+        """The operator's transactions in blocks and in the pool."""
+        self.fees: Fees = Fees(0, 0)
+        """Current fees for a new transaction."""
 
-    async def once(self, questions: Sequence[Question]) -> list[Reply]:
-        """Ask once.
+    async def request(self, requests: Sequence[RpcRequest]) -> list[Reply]:
+        """Send requests once.
 
         Raises:
-            NodeError: there is no answer.
+            NodeError: no valid response.
         """
         try:
-            replies = await self.rpc.batch(questions)
+            replies = await self.rpc.batch(requests)
         except NodeError as error:
             self.set_health(str(error))
             raise
         return replies
 
-    async def patiently(
-        self, questions: Sequence[Question], read: Callable[[list[Reply]], Found]
-    ) -> Found:
-        """Ask until there is an answer that can be read.
+    async def request_until_valid(
+        self, requests: Sequence[RpcRequest], read: Callable[[list[Reply]], Result]
+    ) -> Result:
+        """Send requests until their replies can be read.
 
         Args:
-            questions: what to ask.
-            read: reads what came of them; after a :class:`NodeError` all is asked again.
+            requests: the requests.
+            read: reads the replies; after a :class:`NodeError` all requests are sent again.
         """
         pause_s = PAUSE_S
         while True:
             try:
-                found = read(await self.once(questions))
+                value = read(await self.request(requests))
             except NodeError as error:
                 self.set_health(str(error))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
             else:
                 self.set_health("")
-                return found
+                return value
 
     async def refresh(self) -> None:
-        """Ask how things are.
+        """Request and store the state.
 
         Raises:
-            NodeError: it does not say; what was known stays.
+            NodeError: no valid response; the stored state is unchanged.
         """
         self._taken_s = float("-inf")
-        self.take(await self.once(self.state_questions()))
+        self.store_state(await self.request(self.state_requests()))
 
-    def state_questions(self) -> list[Question]:
-        """Give what :meth:`take` wants to know; less where it was asked a moment ago."""
+    def state_requests(self) -> list[RpcRequest]:
+        """Return the requests for :meth:`store_state`; only the balance if the rest is fresh."""
         if time.monotonic() - self._taken_s < FRESH_S:
             return [("eth_getBalance", (self.operator, "latest"))]
         return [
@@ -138,14 +137,14 @@ class Node:
             ("eth_getBalance", (self.operator, "latest")),
             ("eth_getTransactionCount", (self.operator, "latest")),
             ("eth_getTransactionCount", (self.operator, "pending")),
-            *gas_fees.QUESTIONS,
+            *gas_fees.REQUESTS,
         ]
 
-    def take(self, replies: Sequence[Reply]) -> None:
-        """Keep what came of :meth:`state_questions`.
+    def store_state(self, replies: Sequence[Reply]) -> None:
+        """Store the replies to :meth:`state_requests`.
 
         Raises:
-            NodeError: the answers are none, or of another chain.
+            NodeError: a reply is invalid, or the node is on another chain.
         """
         if len(replies) == 1:
             self.balance = number(result(replies[0]))
@@ -153,48 +152,49 @@ class Node:
         try:
             chain_id, balance, count, pending = (number(result(reply)) for reply in replies[:4])
             if chain_id != self._chain_id:
-                raise NodeNonsenseError(
-                    f"the node at {self.rpc.host} is of chain {chain_id}, not {self._chain_id}"
+                raise NodeInvalidResponseError(
+                    f"the node at {self.rpc.host} is on chain {chain_id}; expected chain "
+                    f"{self._chain_id}"
                 )
             block = result(replies[4])
             head = number(block.get("number") if isinstance(block, dict) else None)
             gas_limit = number(block["gasLimit"]) if "gasLimit" in block else None
-            offer = gas_fees.suggested(list(replies[4:]), self.fee_max)
+            fees = gas_fees.suggest_fees(list(replies[4:]), self.fee_max)
         except NodeError as error:
             self.set_health(str(error))
             raise
         self._taken_s = time.monotonic()
-        self.head, self.balance, self.offer = head, balance, offer
+        self.head, self.balance, self.fees = head, balance, fees
         self.gas_limit = gas_limit
         self.count, self.count_pending = count, pending
         self.set_health("")
 
     def set_health(self, detail: str) -> None:
-        """Keep what is wrong with the node.
+        """Store the health of the node and log changes.
 
         Args:
-            detail: in a sentence; empty where nothing is.
+            detail: description of the problem; empty if there is none.
         """
         is_reachable = not detail
         if is_reachable != self.is_reachable:
             level = logging.INFO if is_reachable else logging.WARNING
-            _LOG.log(level, "the node answers" if is_reachable else detail)
+            _LOG.log(level, "the node responds" if is_reachable else detail)
         self.is_reachable, self.detail = is_reachable, detail
         self._changed()
 
 
-def is_failure(refusal: NodeRefusedError) -> bool:
-    """Say if a node refused to estimate or to call since what it was asked for fails."""
-    if refusal.code == REVERTED:
+def is_failure(error: NodeRejectedError) -> bool:
+    """Return whether the node's error means that the estimated or called transaction would fail."""
+    if error.code == REVERTED:
         return True
-    words = refusal.message.lower()
-    return refusal.code in EXECUTION and any(word in words for word in FAILS)
+    message = error.message.lower()
+    return error.code in EXECUTION and any(word in message for word in FAILS)
 
 
-def failure_data(refusal: NodeRefusedError) -> bytes:
-    """Give what a call that failed returned; empty where the node does not say."""
-    data: Any = refusal.data
-    if isinstance(data, dict):  # some put it one level deeper
+def failure_data(error: NodeRejectedError) -> bytes:
+    """Return the data of a failed call; empty if the node does not report it."""
+    data: Any = error.data
+    if isinstance(data, dict):  # some nodes nest it one level deeper
         data = data.get("data")
     try:
         return content(data)

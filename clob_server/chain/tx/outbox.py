@@ -1,9 +1,8 @@
-"""What the chain worker must not forget: operations, their transactions, every signed byte.
+"""Durable storage of the chain worker: operations, their transactions, all signed bytes.
 
-A transaction is a row before it is sent: with its number among the operator's, its bytes and its
-hash. SQLite in write-ahead mode, one connection that holds it exclusively, and a sync at each
-commit. What a node can tell again (that a transaction is in a block) waits for the next commit;
-:meth:`Outbox.commit` is called before anything leaves that others may rely on.
+A transaction is stored with nonce, bytes and hash before it is sent. SQLite in WAL mode, one
+exclusive connection, fsync at each commit. Data that the node can provide again (such as receipts)
+waits for the next commit; :meth:`Outbox.commit` is called before anything is sent or reported.
 """
 
 import time
@@ -17,7 +16,7 @@ from clob_server.chain.tx.steps import Draft, Operation, SignedTransaction, Step
 from clob_server.log.files import make_file, make_folder, sync_folder
 
 FILE: Final = "outbox.db"
-"""The file, in the folder of the worker."""
+"""File name, in the folder of the worker."""
 
 _VERSION: Final = 1
 _SCHEMA: Final = f"""
@@ -59,18 +58,18 @@ class OutboxError(Exception):
 
 
 class Outbox:
-    """The connection.
+    """The database connection.
 
     Args:
-        folder: where it is kept; made if it is not there.
+        folder: folder of the file; created if it is missing.
 
     Raises:
-        OutboxError: another process has it open, a newer version wrote it, or it is damaged.
+        OutboxError: another process uses it, a newer version wrote it, or it is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path: Final[Path] = folder / FILE
-        """The file."""
+        """Path of the file."""
         self._is_closed = False
         try:
             make_folder(folder)
@@ -83,19 +82,21 @@ class Outbox:
             self._set_up()
         except apsw.BusyError:
             self._db.close(True)
-            raise OutboxError(f"another process has the outbox {self.path} open") from None
+            raise OutboxError(f"another process uses the outbox {self.path}") from None
         except apsw.Error as error:
             self._db.close(True)
             raise OutboxError(f"the outbox {self.path} cannot be read: {error}") from error
 
     def _set_up(self) -> None:
-        """Lock it, and make its tables where there are none."""
+        """Lock the database and create missing tables."""
         for name in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
             self._rows(f"PRAGMA {name}")
         self._db.execute("BEGIN IMMEDIATE")
         ((version,),) = self._rows("PRAGMA user_version")
         if version > _VERSION:
-            raise OutboxError(f"the outbox {self.path} is of version {version}, not {_VERSION}")
+            raise OutboxError(
+                f"unsupported version {version} of the outbox {self.path} (expected {_VERSION})"
+            )
         if not version:
             self._db.execute(_SCHEMA)
         self._db.execute("COMMIT")
@@ -103,46 +104,46 @@ class Outbox:
         self.counts: dict[str, int] = {
             "pending": 0, "done": 0, "failed": 0, "stuck": 0, **dict(counted)
         }  # fmt: skip
-        """How many operations there are, by status."""
+        """Number of operations by status."""
         ((offers, steps),) = self._rows("SELECT count(*), count(DISTINCT step) FROM offers")
         self.num_bumped: int = offers - steps
-        """How many transactions were signed again with a higher fee."""
+        """Transactions signed again with a higher fee."""
         ((foreign,),) = self._rows("SELECT count(*) FROM steps WHERE status='lost'")
         self.num_foreign: int = foreign
-        """How many nonces somebody else used."""
+        """Nonces used by transactions of another sender."""
 
     # ----- writing ---------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Make durable what was written."""
+        """Make all writes durable."""
         if self._db.in_transaction:
             self._db.execute("COMMIT")
 
     def _write(self, query: str, *arguments: Any) -> None:
-        """Write something that the next :meth:`commit` makes durable."""
+        """Execute a statement; the next :meth:`commit` makes it durable."""
         if not self._db.in_transaction:
             self._db.execute("BEGIN")
         self._db.execute(query, arguments)
 
     def _rows(self, query: str, *arguments: Any) -> list[Any]:
-        """Give the rows that a query finds."""
+        """Return the rows of a query."""
         return self._db.execute(query, arguments).fetchall()
 
     # ----- facts -----------------------------------------------------------------------------
 
-    def fact(self, name: str) -> str | None:
-        """Give a fact by its name; None where it is not known."""
+    def get_fact(self, name: str) -> str | None:
+        """Return a fact; None if it is unknown."""
         rows = self._rows("SELECT value FROM facts WHERE name=?", name)
         return rows[0][0] if rows else None
 
-    def keep(self, name: str, value: str) -> None:
-        """Keep a fact."""
+    def set_fact(self, name: str, value: str) -> None:
+        """Store a fact."""
         self._write("INSERT OR REPLACE INTO facts VALUES(?, ?)", name, value)
 
     # ----- operations ------------------------------------------------------------------------
 
     def begin(self, name: str, kind: str, body: bytes, now_ms: int) -> Operation:
-        """Write an operation that is about to be begun."""
+        """Insert a pending operation."""
         self._write(
             "INSERT INTO operations(id, kind, body, status, begun_ms, changed_ms) "
             "VALUES(?, ?, ?, 'pending', ?, ?)",
@@ -154,48 +155,48 @@ class Outbox:
         )
 
     def find(self, name: str) -> Operation | None:
-        """Give an operation by what the server calls it."""
+        """Return an operation by id; None if it is unknown."""
         rows = self._rows(f"{_OPERATION} WHERE id=?", name)
         return Operation(*rows[0]) if rows else None
 
     def operation(self, number: int) -> Operation:
-        """Give an operation by its number."""
+        """Return an operation by number."""
         return Operation(*self._rows(f"{_OPERATION} WHERE number=?", number)[0])
 
     def pending(self) -> list[Operation]:
-        """Give those under way, the oldest first."""
+        """Return pending operations, oldest first."""
         rows = self._rows(f"{_OPERATION} WHERE status='pending' ORDER BY number")
         return [Operation(*row) for row in rows]
 
     def stuck(self) -> list[Operation]:
-        """Give those that are stuck, the oldest first."""
+        """Return stuck operations, oldest first."""
         rows = self._rows(f"{_OPERATION} WHERE status='stuck' ORDER BY number")
         return [Operation(*row) for row in rows]
 
     def newest(self, status: str | None, limit: int, before: int | None) -> list[Operation]:
-        """Give operations, the newest first.
+        """Return operations, newest first.
 
         Args:
-            status: only those; None is all.
-            limit: how many at most.
-            before: only those with a number below this.
+            status: only operations with this status; None for all.
+            limit: maximum number of operations.
+            before: only operations with a lower number.
         """
-        which = "" if status is None else "status=? AND "
-        given = () if status is None else (status,)
+        condition = "" if status is None else "status=? AND "
+        arguments = () if status is None else (status,)
         last = 2**62 if before is None else before
-        query = f"{_OPERATION} WHERE {which}number<? ORDER BY number DESC LIMIT ?"
-        return [Operation(*row) for row in self._rows(query, *given, last, limit)]
+        query = f"{_OPERATION} WHERE {condition}number<? ORDER BY number DESC LIMIT ?"
+        return [Operation(*row) for row in self._rows(query, *arguments, last, limit)]
 
-    def settle(
+    def set_status(
         self, number: int, status: str, *, answer: bytes | None = None, error: str | None = None
     ) -> Operation:
-        """Write what came of an operation, or that it goes on.
+        """Update the status of an operation.
 
         Args:
-            number: which.
-            status: where it stands now.
-            answer: what came of it, as JSON.
-            error: what went wrong.
+            number: number of the operation.
+            status: new status.
+            answer: answer for the client, as JSON.
+            error: reason of the failure.
         """
         before = self.operation(number)
         self.counts[before.status] -= 1
@@ -209,25 +210,25 @@ class Outbox:
     # ----- steps -----------------------------------------------------------------------------
 
     def steps(self, operation: int) -> list[Step]:
-        """Give all steps of an operation, in the order they were written."""
+        """Return all steps of an operation in insertion order."""
         return list(self._steps("WHERE operation=? ORDER BY number", operation))
 
     def step(self, number: int) -> Step:
-        """Give a step by its number."""
-        (found,) = self._steps("WHERE number=?", number)
-        return found
+        """Return a step by number."""
+        (step,) = self._steps("WHERE number=?", number)
+        return step
 
-    def standing(self, operation: int) -> dict[str, Step]:
-        """Give the steps of an operation that count, by name, in the order they were written."""
-        found = self._steps("WHERE operation=? AND counts ORDER BY number", operation)
-        return {step.name: step for step in found}
+    def current_steps(self, operation: int) -> dict[str, Step]:
+        """Return the current steps of an operation by name, in insertion order."""
+        steps = self._steps("WHERE operation=? AND counts ORDER BY number", operation)
+        return {step.name: step for step in steps}
 
     def from_nonce(self, nonce: int) -> list[Step]:
-        """Give the steps that were signed with this nonce or one above, the lowest first."""
+        """Return the steps with this nonce or a higher one, lowest first."""
         return list(self._steps("WHERE nonce>=? ORDER BY nonce", nonce))
 
     def _steps(self, where: str, *arguments: Any) -> Iterator[Step]:
-        """Give the steps that a query finds, with what was offered for each."""
+        """Yield the steps of a query with their signed transactions."""
         for row in self._rows(_STEP + where, *arguments):
             offers = self._rows(
                 "SELECT hash, raw, max_fee, tip FROM offers WHERE step=? ORDER BY rowid", row[0]
@@ -235,91 +236,89 @@ class Outbox:
             step = Step(*row)
             yield step._replace(
                 value=int(row[8]),
-                offers=tuple(
-                    SignedTransaction(found, raw, int(fee), int(tip))
-                    for found, raw, fee, tip in offers
+                transactions=tuple(
+                    SignedTransaction(tx_hash, raw, int(fee), int(tip))
+                    for tx_hash, raw, fee, tip in offers
                 ),
             )
 
     def next_nonce(self) -> int:
-        """Give the nonce above all that were ever signed."""
+        """Return the nonce after the highest one ever signed."""
         ((highest,),) = self._rows("SELECT max(nonce) FROM steps")
         return 0 if highest is None else highest + 1
 
-    def highest_settled(self) -> int:
-        """Give the highest nonce that is known to be in a block; -1 where there is none."""
+    def highest_included_nonce(self) -> int:
+        """Return the highest nonce known to be in a block; -1 if there is none."""
         ((highest,),) = self._rows(
             "SELECT max(nonce) FROM steps WHERE status IN ('confirmed', 'reverted')"
         )
         return -1 if highest is None else highest
 
-    def sign(self, draft: Draft, offer: SignedTransaction) -> int:
-        """Write a step that is signed, and give its number."""
+    def insert_signed(self, draft: Draft, transaction: SignedTransaction) -> int:
+        """Insert a signed step and return its number."""
         self._insert(draft, "signed", None)
         number = self._db.last_insert_rowid()
-        self._offer(number, offer)
+        self._insert_transaction(number, transaction)
         return number
 
-    def refuse(self, draft: Draft, error: str) -> None:
-        """Write a step that the node says cannot succeed, and that is not sent."""
+    def insert_failed(self, draft: Draft, error: str) -> None:
+        """Insert a step that the node reports as failing; it is not sent."""
         self._insert(draft, "failed", error)
 
     def _insert(self, draft: Draft, status: str, error: str | None) -> None:
-        """Write a step."""
         self._write(
             _INSERT,
             *(draft.operation, draft.name, status, draft.nonce, draft.target, draft.data),
             *(str(draft.value), draft.gas, draft.expects, draft.head, error, clock_ms()),
         )
 
-    def bump(self, number: int, offer: SignedTransaction) -> None:
-        """Write a step's next offer."""
-        self._offer(number, offer)
+    def add_transaction(self, number: int, transaction: SignedTransaction) -> None:
+        """Insert a transaction with a higher fee for a step."""
+        self._insert_transaction(number, transaction)
         self.num_bumped += 1
 
-    def _offer(self, number: int, offer: SignedTransaction) -> None:
-        """Write an offer."""
-        fees = str(offer.max_fee), str(offer.tip)
+    def _insert_transaction(self, number: int, transaction: SignedTransaction) -> None:
+        fees = str(transaction.max_fee), str(transaction.tip)
         query = "INSERT INTO offers(hash, step, raw, max_fee, tip) VALUES(?, ?, ?, ?, ?)"
-        self._write(query, offer.hash, number, offer.raw, *fees)
+        self._write(query, transaction.hash, number, transaction.raw, *fees)
 
-    def happened(
-        self, number: int, status: str, found: str, block: int, logs: bytes, error: str | None
+    def record_receipt(
+        self, number: int, status: str, tx_hash: str, block: int, logs: bytes, error: str | None
     ) -> None:
-        """Write that a step is in a block.
+        """Store that a step is in a block.
 
         Args:
-            number: which.
+            number: number of the step.
             status: ``confirmed`` or ``reverted``.
-            found: the hash of the offer.
-            block: the number of the block.
-            logs: the logs it left, as JSON.
-            error: what went wrong.
+            tx_hash: hash of the mined transaction.
+            block: number of the block.
+            logs: logs of the receipt, as JSON.
+            error: reason of the failure.
         """
         self._write(
             "UPDATE steps SET status=?, hash=?, block=?, logs=?, error=?, changed_ms=? "
             "WHERE number=?",
-            *(status, found, block, logs, error, clock_ms(), number),
+            *(status, tx_hash, block, logs, error, clock_ms(), number),
         )
 
-    def take_back(self, number: int) -> None:
-        """Write that a step is in no block any more."""
+    def reset_step(self, number: int) -> None:
+        """Store that a step is in no block after a reorganisation."""
         self._write(
             "UPDATE steps SET status='signed', hash=NULL, block=NULL, logs=NULL, changed_ms=? "
             "WHERE number=?",
             *(clock_ms(), number),
         )
 
-    def note(self, number: int, error: str) -> None:
-        """Write what a node said of a step that is not in a block yet."""
+    def record_error(self, number: int, error: str) -> None:
+        """Store the node's error for a step that is not in a block yet."""
         self._write(
             "UPDATE steps SET error=?, changed_ms=? WHERE number=?", error, clock_ms(), number
         )
 
-    def lose(self, number: int, error: str) -> None:
-        """Write that somebody else used the nonce of a step, which has none from then on.
+    def mark_lost(self, number: int, error: str) -> None:
+        """Store that another sender used the nonce of a step, and remove the nonce from the step.
 
-        It is free for another step if a reorganisation takes that somebody's transaction back.
+        Another step can use the nonce if a reorganisation removes the foreign transaction.
         """
         self._write(
             "UPDATE steps SET status='lost', counts=0, nonce=NULL, error=?, changed_ms=? "
@@ -328,8 +327,8 @@ class Outbox:
         )
         self.num_foreign += 1
 
-    def forget_failures(self, operation: int) -> None:
-        """Have the steps of an operation that failed count no more, so that they are tried anew."""
+    def discard_failures(self, operation: int) -> None:
+        """Mark the failed steps of an operation as earlier attempts, so that they are retried."""
         self._write(
             "UPDATE steps SET counts=0 "
             "WHERE operation=? AND counts AND status IN ('failed', 'reverted')",
@@ -337,7 +336,7 @@ class Outbox:
         )
 
     def close(self) -> None:
-        """Let it go; another may open it."""
+        """Commit and close the connection."""
         if not self._is_closed:
             self._is_closed = True
             self.commit()
@@ -345,5 +344,5 @@ class Outbox:
 
 
 def clock_ms() -> int:
-    """Give the time for people to read, Unix milliseconds; nothing is decided by it."""
+    """Return the time for display, Unix milliseconds; no decision depends on it."""
     return time.time_ns() // 1_000_000

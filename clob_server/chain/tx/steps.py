@@ -1,4 +1,4 @@
-"""The rows of the outbox: operations, their steps, and what was signed for each."""
+"""Rows of the outbox: operations, their steps, and the signed transactions of each step."""
 
 from typing import NamedTuple
 
@@ -7,98 +7,97 @@ class Operation(NamedTuple):
     """An operation."""
 
     number: int
-    """Its place among all, counted from 1."""
+    """Position among all operations, counted from 1."""
     id: str
-    """What the server calls it."""
+    """Id chosen by the server."""
     kind: str
-    """What it does."""
+    """Kind of operation."""
     body: bytes
-    """What was asked for, as JSON."""
+    """Parameters, as JSON."""
     status: str
     """``pending``, ``done``, ``failed`` or ``stuck``."""
     answer: bytes | None
-    """What came of it, as JSON."""
+    """Answer for the client, as JSON."""
     error: str | None
-    """What went wrong."""
+    """Reason of the failure."""
     begun_ms: int
-    """When it was asked for, Unix milliseconds."""
+    """Time of the request, Unix milliseconds."""
     changed_ms: int
-    """When its status last changed, Unix milliseconds."""
+    """Time of the last status change, Unix milliseconds."""
 
 
 class SignedTransaction(NamedTuple):
-    """A signed transaction. All offers of a step have its nonce: one of them happens at most."""
+    """A signed transaction. All transactions of a step share its nonce, so at most one is mined."""
 
     hash: str
-    """Its hash, 0x and 64 hex digits."""
+    """Hash, 0x and 64 hex digits."""
     raw: bytes
-    """Its bytes."""
+    """Signed bytes."""
     max_fee: int
-    """What a unit of gas may cost, in wei."""
+    """Maximum fee per unit of gas, in wei."""
     tip: int
-    """What the one who makes the block gets of that, in wei."""
+    """Priority fee per unit of gas, in wei."""
 
 
 class Step(NamedTuple):
-    """A transaction that an operation needs."""
+    """A transaction of an operation."""
 
     number: int
-    """Its place among all, counted from 1."""
+    """Position among all steps, counted from 1."""
     operation: int
-    """The number of its operation."""
+    """Number of its operation."""
     name: str
-    """What the answer calls its hash."""
+    """Name of its hash in the answer."""
     counts: int
-    """1 for what stands for the step now, 0 for what was tried before."""
+    """1 for the current attempt of the step, 0 for earlier attempts."""
     status: str
-    """As in ``messages.StepView``."""
+    """Status, see ``messages.StepView``."""
     nonce: int | None
-    """Its number among the operator's transactions; None where it was never signed."""
+    """Nonce of the operator; None if it was never signed."""
     target: str
-    """Where it goes; empty where it makes a contract."""
+    """Recipient; empty to create a contract."""
     data: bytes
-    """The call."""
+    """Calldata."""
     value: int
-    """What it takes along, in wei."""
+    """Value, in wei."""
     gas: int
-    """How much gas it may take."""
+    """Gas limit."""
     expects: str
-    """The contract and the topic of a log that it must leave, with a space between; empty for
-    none."""
+    """Contract and topic of a required log, separated by a space; empty for none."""
     head: int
-    """The newest block when it was signed."""
+    """Newest block when it was signed."""
     hash: str | None
-    """Which of its offers is in a block."""
+    """Hash of the mined transaction."""
     block: int | None
-    """The number of that block."""
+    """Number of its block."""
     logs: bytes | None
-    """The logs it left there, as JSON."""
+    """Logs of its receipt, as JSON."""
     error: str | None
-    """What went wrong."""
+    """Reason of the failure."""
     changed_ms: int
-    """When it last changed, Unix milliseconds."""
-    offers: tuple[SignedTransaction, ...] = ()
-    """What was signed, the newest last."""
+    """Time of the last change, Unix milliseconds."""
+    transactions: tuple[SignedTransaction, ...] = ()
+    """Signed transactions, newest last."""
 
 
 class Draft(NamedTuple):
-    """A step that is about to be written."""
+    """A step that is not stored yet."""
 
     operation: int
-    """The number of its operation."""
+    """Number of its operation."""
     name: str
-    """What the answer calls its hash."""
+    """Name of its hash in the answer."""
     nonce: int | None
-    """Its number among the operator's transactions."""
+    """Nonce of the operator."""
     target: str
-    """Where it goes."""
+    """Recipient."""
     data: bytes
-    """The call."""
+    """Calldata."""
     value: int
-    """What it takes along, in wei."""
+    """Value, in wei."""
     gas: int
-    """How much gas it may take."""
+    """Gas limit."""
     expects: str
-    """As in :attr:`Step.expects`."""
+    """See :attr:`Step.expects`."""
     head: int
-    """The newest block."""
+    """Newest block."""

@@ -1,1 +1,1 @@
-"""The chain watcher: logs, balances, and the reasons of failed settlements."""
+"""The chain watcher: reads logs and balances, and finds the causes of failed settlements."""

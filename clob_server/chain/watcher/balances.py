@@ -1,7 +1,7 @@
-"""What the exchange contract can take from wallets: read at a block, as little of it as will do.
+"""Reads the amounts that the exchange contract can take from wallets, with as few calls as needed.
 
-How much a wallet has approved is remembered. It changes only where the wallet says so, or where it
-pays and has not approved as good as everything.
+Approvals are cached. They change only by an approval event, or by a payment if the approval is not
+practically unlimited.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -12,43 +12,43 @@ from clob_server.chain.eth.rpc import Rpc
 from clob_server.chain.events import WalletHolding
 from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, BALANCES, IS_APPROVED
 from clob_server.chain.operations.preconditions import Read
-from clob_server.chain.watcher.failures import read_at
-from clob_server.chain.watcher.logs import Sightings
+from clob_server.chain.watcher.failures import call_at
+from clob_server.chain.watcher.logs import RelevantLogs
 
 READS_MAX: Final = 10
-"""How much is asked at once in passing: operations wait behind it, 7 ms on a development chain."""
+"""Calls per batch for updates: operations wait behind it, 7 ms on a development chain."""
 READS_WHOLE: Final = 100
-"""How much is asked at once where much is to be read, as after a start."""
+"""Calls per batch for a complete read, for example at the start."""
 PAIRS_MAX: Final = 40
-"""Of how many wallets and tokens the balance is asked by one call, which takes as long as 10."""
-ENDLESS: Final = 1 << 128
-"""What has approved this much has approved more than there is, whatever is paid of it."""
+"""Wallet-token pairs per balance call, which takes as long as 10 single calls."""
+UNLIMITED: Final = 1 << 128
+"""Approvals from this amount on are unlimited: payments do not reduce them noticeably."""
 
 
 class Approvals:
-    """What wallets have approved, and what of their tokens was told.
+    """Cached approvals of wallets, and the tokens they were reported to hold.
 
     Args:
-        before: what it begins with; None is nothing.
+        before: the cache to copy; None for an empty one.
     """
 
     def __init__(self, before: "Approvals | None" = None) -> None:
         self.collateral: dict[str, int] = {} if before is None else dict(before.collateral)
-        """How much collateral, by wallet, in wei."""
+        """Approved collateral by wallet, in wei."""
         self.tokens: dict[str, bool] = {} if before is None else dict(before.tokens)
-        """If all tokens, by wallet."""
+        """Whether a wallet has approved all its tokens."""
         self.held: dict[str, set[int]] = {} if before is None else dict(before.held)
-        """Of which tokens somebody was said to hold some."""
+        """Tokens with a reported balance above 0, by wallet."""
 
 
-class Reading:
-    """What is found out at one block.
+class BalanceReader:
+    """Reads holdings at one block.
 
     Args:
-        rpc: the way to the node.
-        addresses: where the contracts are.
-        block: the number of the block.
-        approvals: what was known before; it is left as it is. None is where all is to be read.
+        rpc: the JSON-RPC client.
+        addresses: addresses of the contracts.
+        block: number of the block.
+        approvals: cache of the previous read, not modified; None for a complete read.
     """
 
     def __init__(
@@ -59,69 +59,73 @@ class Reading:
         self._block = block
         self._is_whole = approvals is None
         self.approvals: Approvals = Approvals(approvals)
-        """What is known after it."""
+        """Cache after this read."""
         self.holdings: list[WalletHolding] = []
-        """What wallets hold."""
+        """Holdings that were read."""
 
     async def read(
-        self, seen: Sightings, fresh: Collection[str], tokens: Collection[int], added: set[int]
+        self,
+        logs: RelevantLogs,
+        new_wallets: Collection[str],
+        tokens: Collection[int],
+        added: set[int],
     ) -> None:
-        """Find out what those hold whom something concerns that was seen.
+        """Read the holdings affected by logs.
 
         Args:
-            seen: what was seen since the reading before.
-            fresh: wallets of which nothing is known.
-            tokens: which tokens are looked at.
-            added: which of them were not before.
+            logs: logs since the previous read.
+            new_wallets: wallets without cached approvals.
+            tokens: watched tokens.
+            added: watched tokens that were not watched at the previous read.
 
         Raises:
-            NodeError: the node does not say.
+            NodeError: the node does not respond.
         """
-        had = {wallet for wallet, given in self.approvals.tokens.items() if given}
-        await self._approved(seen, fresh)
-        has = {wallet for wallet, given in self.approvals.tokens.items() if given}
-        await self._collateral({*fresh, *seen.allowing, *seen.paying, *seen.paid})
-        pairs = {pair for pair in seen.tokens if pair[1] in tokens}
+        had = {wallet for wallet, approved in self.approvals.tokens.items() if approved}
+        await self._approved(logs, new_wallets)
+        has = {wallet for wallet, approved in self.approvals.tokens.items() if approved}
+        await self._collateral({*new_wallets, *logs.allowing, *logs.paying, *logs.paid})
+        pairs = {pair for pair in logs.tokens if pair[1] in tokens}
         pairs |= {(wallet, token) for wallet in has - had for token in tokens}
-        if not self._is_whole:  # the server may have given tokens to who has not approved them
-            pairs |= {(wallet, token) for wallet in fresh for token in tokens}
+        if not self._is_whole:  # the server may know token balances of a wallet without approval
+            pairs |= {(wallet, token) for wallet in new_wallets for token in tokens}
         pairs |= {(wallet, token) for wallet in has for token in added}
         gone = had - has
         pairs |= {(wallet, each) for wallet in gone for each in self.approvals.held.get(wallet, ())}
         await self._tokens(sorted(pairs))
 
-    async def _approved(self, seen: Sightings, fresh: Collection[str]) -> None:
-        """Find out what is approved by those who may approve something else now."""
+    async def _approved(self, logs: RelevantLogs, new_wallets: Collection[str]) -> None:
+        """Read the approvals that may have changed."""
         exchange, places = self._addresses.exchange, self._addresses
         known = self.approvals.collateral
-        paying = {wallet for wallet in seen.paying if known.get(wallet, 0) < ENDLESS}
-        owners = sorted({*fresh, *seen.allowing, *paying})
-        found = await self.ask(
+        paying = {wallet for wallet in logs.paying if known.get(wallet, 0) < UNLIMITED}
+        owners = sorted({*new_wallets, *logs.allowing, *paying})
+        values = await self.call(
             [Read(places.collateral, ALLOWANCE, (owner, exchange)) for owner in owners]
         )
-        known.update(zip(owners, found, strict=True))
-        owners = sorted({*fresh, *seen.approving})
-        found = await self.ask(
+        known.update(zip(owners, values, strict=True))
+        owners = sorted({*new_wallets, *logs.approving})
+        values = await self.call(
             [Read(places.conditional_tokens, IS_APPROVED, (owner, exchange)) for owner in owners]
         )
-        self.approvals.tokens.update(zip(owners, found, strict=True))
+        self.approvals.tokens.update(zip(owners, values, strict=True))
 
     async def _collateral(self, wallets: Iterable[str]) -> None:
-        """Find out how much collateral there is to take from wallets."""
+        """Read the available collateral of wallets."""
         owners, place = sorted(wallets), self._addresses.collateral
-        found = await self.ask([Read(place, BALANCE, (owner,)) for owner in owners])
-        for owner, balance in zip(owners, found, strict=True):
+        values = await self.call([Read(place, BALANCE, (owner,)) for owner in owners])
+        for owner, balance in zip(owners, values, strict=True):
             amount = min(balance, self.approvals.collateral[owner])
             self.holdings.append(WalletHolding(wallet=owner, asset=place, amount=str(amount)))
 
     async def _tokens(self, pairs: Sequence[tuple[str, int]]) -> None:
-        """Find out how much of tokens there is to take from wallets."""
+        """Read the available amounts of tokens."""
         allowed = [pair for pair in pairs if self.approvals.tokens.get(pair[0])]
         parts = [allowed[first : first + PAIRS_MAX] for first in range(0, len(allowed), PAIRS_MAX)]
         place = self._addresses.conditional_tokens
         reads = [Read(place, BALANCES, tuple(zip(*part, strict=True))) for part in parts]
-        found = await self.ask(reads, weight=READS_MAX)
-        amounts = dict(zip(allowed, (amount for part in found for amount in part), strict=True))
+        values = await self.call(reads, weight=READS_MAX)
+        amounts = dict(zip(allowed, (amount for part in values for amount in part), strict=True))
         held = self.approvals.held
         held.update({wallet: set(held.get(wallet, ())) for wallet, _ in pairs})
         for wallet, token in pairs:
@@ -129,20 +133,20 @@ class Reading:
             (held[wallet].add if amount else held[wallet].discard)(token)
             self.holdings.append(WalletHolding(wallet=wallet, asset=str(token), amount=str(amount)))
 
-    async def ask(self, reads: Sequence[Read], weight: int = 1) -> list[Any]:
-        """Call functions at the block.
+    async def call(self, reads: Sequence[Read], weight: int = 1) -> list[Any]:
+        """Call contract functions at the block.
 
         Args:
-            reads: which.
-            weight: how many usual ones take as long as one of these.
+            reads: the calls.
+            weight: duration of one of these calls, in usual calls.
 
         Raises:
-            NodeError: the node does not say.
+            NodeError: the node does not respond.
         """
-        found: list[Any] = []
+        values: list[Any] = []
         size = (READS_WHOLE if self._is_whole else READS_MAX) // weight
         for first in range(0, len(reads), size):
             part = reads[first : first + size]
-            replies = await self._rpc.batch([read_at(read, hex(self._block)) for read in part])
-            found += [read.answer(reply) for read, reply in zip(part, replies, strict=True)]
-        return found
+            replies = await self._rpc.batch([call_at(read, hex(self._block)) for read in part])
+            values += [read.answer(reply) for read, reply in zip(part, replies, strict=True)]
+        return values

@@ -1,4 +1,4 @@
-"""Whom the reason of a failed fill points at, and what to ask the chain to see if it is true."""
+"""Checks that confirm on the chain whether a maker caused the reason of a failed fill."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,294 +20,296 @@ from clob_server.chain.eth.exchange_abi import (
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, IS_APPROVED
 from clob_server.chain.operations.preconditions import Read
-from clob_server.chain.watcher.failure_reasons import BUY, Reason, parties, payer, pays
+from clob_server.chain.watcher.failure_reasons import BUY, Reason, parties, payer, payment
 
 TOKEN_BALANCE: Final = Function("balanceOf(address,uint256)", returns="uint256")
 USED_SO_FAR: Final = Function("used(bytes32)", returns="uint112[3]")
 BY_HASH: Final = "orderHash"
-"""What the errors call the hash of an order that they name."""
+"""Name of the order hash in the contract's errors."""
 SIZE, DEBIT, CANCELLED = range(3)
-"""The places of what the exchange has noted of an order."""
-REFUSED: Final = b""
-"""What stands for the answer of a contract that refuses to give one."""
+"""Indices of the exchange's record of an order."""
+REVERTED: Final = b""
+"""Result of a call that the contract reverted."""
 
 
-class Suspect(NamedTuple):
-    """Somebody who may be to blame."""
+class FailureCheck(NamedTuple):
+    """A check whether a wallet caused a failure."""
 
-    who: str
-    """His address: the maker's, or that of a wallet that was to pay."""
-    read: Read
-    """What to ask the chain."""
-    is_so: Callable[[Any], bool]
-    """If the answer says that he is."""
+    wallet: str
+    """Address of the maker or of the paying wallet."""
+    call: Read
+    """Contract call for the check."""
+    confirms: Callable[[Any], bool]
+    """Whether the result confirms the cause."""
 
 
-class Places(NamedTuple):
-    """What suspects are looked for with."""
+class CheckInput(NamedTuple):
+    """Input of the checks."""
 
     addresses: Addresses
-    """Where the contracts are."""
+    """Addresses of the contracts."""
     fill: FillBody
-    """What was to be settled."""
+    """The failed fill."""
     hashes: Sequence[bytes]
-    """The hashes of both orders, that which rested first; empty where the reason names none."""
+    """Hashes of both orders, the resting one first; empty if the reason names no hash."""
 
 
-def hash_reads(addresses: Addresses, reason: Reason, fill: FillBody) -> list[Read]:
-    """Ask for the hashes of both orders, where the reason names one of them."""
+def hash_calls(addresses: Addresses, reason: Reason, fill: FillBody) -> list[Read]:
+    """Return calls for the hashes of both orders if the reason names one of them."""
     if BY_HASH not in reason.values:
         return []
     return [Read(addresses.exchange, HASH_ORDER, (body_values(one),)) for one in parties(fill)]
 
 
-def suspects(reason: Reason, places: Places) -> list[Suspect]:
-    """Name those whom a reason points at; nobody where the server made a mistake, or was late.
+def failure_checks(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Return the checks for a reason; none if the server caused it.
 
     Args:
-        reason: why a fill failed.
-        places: what they are looked for with.
+        reason: decoded reason of the failed fill.
+        context: input of the checks.
     """
-    find = _FINDERS.get(reason.name)
-    return [] if find is None else find(reason, places)
+    find = _CHECKS.get(reason.name)
+    return [] if find is None else find(reason, context)
 
 
 def below(limit: int) -> Callable[[Any], bool]:
-    """See if an answer is below a limit."""
-    return lambda found: bool(found < limit)
+    """Return a test for results below a limit."""
+    return lambda result: bool(result < limit)
 
 
 def above(limit: int) -> Callable[[Any], bool]:
-    """See if an answer is above a limit."""
-    return lambda found: bool(found > limit)
+    """Return a test for results above a limit."""
+    return lambda result: bool(result > limit)
 
 
-def is_refusal(found: object) -> bool:
-    """See if a contract gave no answer."""
-    return found == REFUSED
+def is_revert(result: object) -> bool:
+    """Return whether the contract reverted the call."""
+    return result == REVERTED
 
 
 def buyers(fill: FillBody) -> list[PartyBody]:
-    """Give the orders of a fill that buy."""
+    """Return the buy orders of a fill."""
     return [party for party in parties(fill) if party.side == BUY]
 
 
 def sellers(fill: FillBody) -> list[PartyBody]:
-    """Give the orders of a fill that sell."""
+    """Return the sell orders of a fill."""
     return [party for party in parties(fill) if party.side != BUY]
 
 
-# ----- what wallets have, and let the exchange take ------------------------------------------
+# ----- balances and approvals ----------------------------------------------------------------
 
 
-def _poor(reason: Reason, places: Places) -> list[Suspect]:
-    """Who was to pay, and has too little."""
+def _collateral_balance(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check the collateral of the payer that the reason names."""
     return [
-        Suspect(
+        FailureCheck(
             payer(party),
-            Read(places.addresses.collateral, BALANCE, (payer(party),)),
-            below(pays(places.fill, party)),
+            Read(context.addresses.collateral, BALANCE, (payer(party),)),
+            below(payment(context.fill, party)),
         )
-        for party in buyers(places.fill)
+        for party in buyers(context.fill)
         if payer(party) == reason.values["sender"]
     ]
 
 
-def _unapproved(reason: Reason, places: Places) -> list[Suspect]:
-    """Who was to pay, and does not let the exchange take it; the reason does not name him."""
-    fill, addresses = places.fill, places.addresses
-    paying = [party for party in buyers(fill) if pays(fill, party) == reason.values["needed"]]
+def _collateral_approval(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check approvals of collateral; the reason names the amount but not the wallet."""
+    fill, addresses = context.fill, context.addresses
+    paying = [party for party in buyers(fill) if payment(fill, party) == reason.values["needed"]]
     return [
-        Suspect(
+        FailureCheck(
             payer(party),
             Read(addresses.collateral, ALLOWANCE, (payer(party), addresses.exchange)),
-            below(pays(fill, party)),
+            below(payment(fill, party)),
         )
         for party in paying or buyers(fill)
     ]
 
 
-def _without_tokens(_: Reason, places: Places) -> list[Suspect]:
-    """Who sells what he does not have."""
-    tokens, size = places.addresses.conditional_tokens, int(places.fill.size)
+def _token_balance(_: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check token balances of sellers."""
+    tokens, size = context.addresses.conditional_tokens, int(context.fill.size)
     return [
-        Suspect(
+        FailureCheck(
             party.maker,
             Read(tokens, TOKEN_BALANCE, (party.maker, int(party.token_id))),
             below(size),
         )
-        for party in sellers(places.fill)
+        for party in sellers(context.fill)
     ]
 
 
-def _tokens_unapproved(_: Reason, places: Places) -> list[Suspect]:
-    """Who sells, and does not let the exchange move tokens."""
-    tokens, exchange = places.addresses.conditional_tokens, places.addresses.exchange
+def _token_approval(_: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check token approvals of sellers."""
+    tokens, exchange = context.addresses.conditional_tokens, context.addresses.exchange
     return [
-        Suspect(
+        FailureCheck(
             party.maker,
             Read(tokens, IS_APPROVED, (party.maker, exchange)),
             not_,
         )
-        for party in sellers(places.fill)
+        for party in sellers(context.fill)
     ]
 
 
-# ----- what makers sign, allow and take back -------------------------------------------------
+# ----- signatures, permissions and cancellations ---------------------------------------------
 
 
-def _unauthorised(places: Places, found: Sequence[PartyBody]) -> list[Suspect]:
-    """Whose order was not signed by somebody who may."""
+def _unauthorised(context: CheckInput, orders: Sequence[PartyBody]) -> list[FailureCheck]:
+    """Check with the exchange contract whether orders are authorised."""
     return [
-        Suspect(
+        FailureCheck(
             party.maker,
             Read(
-                places.addresses.exchange,
+                context.addresses.exchange,
                 AUTHORISED,
                 (body_values(party), body_signature(party)),
-                otherwise=REFUSED,
+                otherwise=REVERTED,
             ),
-            is_refusal,
+            is_revert,
         )
-        for party in found
+        for party in orders
     ]
 
 
-def _not_allowed(reason: Reason, places: Places) -> list[Suspect]:
-    """Whose order has nobody's signature, or that of somebody he does not let sign."""
+def _maker_authorisation(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check orders of the maker without a valid signature or delegate."""
     maker = reason.values["maker"]
-    return _unauthorised(places, [one for one in parties(places.fill) if one.maker == maker])
+    return _unauthorised(context, [one for one in parties(context.fill) if one.maker == maker])
 
 
-def _wrong_signer(reason: Reason, places: Places) -> list[Suspect]:
-    """Whose order another signed than it says."""
+def _wrong_signer(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check orders that name another signer."""
     named = reason.values["named"]
-    return _unauthorised(places, [one for one in parties(places.fill) if one.signer == named])
+    return _unauthorised(context, [one for one in parties(context.fill) if one.signer == named])
 
 
-def _unusable(reason: Reason, places: Places) -> list[Suspect]:
-    """Whose order has what is no signature."""
-    given = reason.values["signature"]
-    found = [one for one in parties(places.fill) if body_signature(one) == given]
-    return _unauthorised(places, found)
+def _malformed_signature(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check orders with a malformed signature."""
+    signature = reason.values["signature"]
+    orders = [one for one in parties(context.fill) if body_signature(one) == signature]
+    return _unauthorised(context, orders)
 
 
-def _unknown_type(reason: Reason, places: Places) -> list[Suspect]:
-    """Whose order is of a signature type that there is not."""
-    given = reason.values["signatureType"]
-    found = [one for one in parties(places.fill) if one.signature_type == given]
-    return _unauthorised(places, found)
+def _signature_type(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check orders with an unknown signature type."""
+    signature_type = reason.values["signatureType"]
+    orders = [one for one in parties(context.fill) if one.signature_type == signature_type]
+    return _unauthorised(context, orders)
 
 
-def _of_hash(reason: Reason, places: Places) -> list[tuple[PartyBody, bytes]]:
-    """Give the order that a reason names, with its hash."""
-    pairs = zip(parties(places.fill), places.hashes, strict=False)
-    return [(party, found) for party, found in pairs if found == reason.values[BY_HASH]]
-
-
-def _nonce_too_low(reason: Reason, places: Places) -> list[Suspect]:
-    """Who raised his nonce."""
+def _named_order(reason: Reason, context: CheckInput) -> list[tuple[PartyBody, bytes]]:
+    """Return the order with the hash that the reason names."""
+    pairs = zip(parties(context.fill), context.hashes, strict=False)
     return [
-        Suspect(
+        (party, order_hash) for party, order_hash in pairs if order_hash == reason.values[BY_HASH]
+    ]
+
+
+def _nonce_too_low(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check whether the maker raised its minimum nonce."""
+    return [
+        FailureCheck(
             party.maker,
-            Read(places.addresses.exchange, NONCE_OF, (party.maker,)),
+            Read(context.addresses.exchange, NONCE_OF, (party.maker,)),
             above(int(party.nonce)),
         )
-        for party, _ in _of_hash(reason, places)
+        for party, _ in _named_order(reason, context)
     ]
 
 
-def _used(
-    reason: Reason, places: Places, room: Callable[[PartyBody], Callable[[Any], bool]]
-) -> list[Suspect]:
-    """Whose order is no longer good for it, by what the exchange has noted of it."""
-    exchange = places.addresses.exchange
+def _order_record(
+    reason: Reason, context: CheckInput, is_exceeded: Callable[[PartyBody], Callable[[Any], bool]]
+) -> list[FailureCheck]:
+    """Check the exchange's record of the order that the reason names."""
+    exchange = context.addresses.exchange
     return [
-        Suspect(party.maker, Read(exchange, USED_SO_FAR, (found,)), room(party))
-        for party, found in _of_hash(reason, places)
+        FailureCheck(party.maker, Read(exchange, USED_SO_FAR, (order_hash,)), is_exceeded(party))
+        for party, order_hash in _named_order(reason, context)
     ]
 
 
-def _cancelled(reason: Reason, places: Places) -> list[Suspect]:
-    """Who cancelled his order."""
-    return _used(reason, places, lambda _: lambda used: used[CANCELLED] != 0)
+def _cancelled(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check whether the order was cancelled."""
+    return _order_record(reason, context, lambda _: lambda used: used[CANCELLED] != 0)
 
 
-def _overfilled(reason: Reason, places: Places) -> list[Suspect]:
-    """Whose order has traded elsewhere; in this log it cannot trade too much."""
+def _overfilled(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check whether the order was filled elsewhere; this server never overfills an order."""
 
-    def room(party: PartyBody) -> Callable[[Any], bool]:
-        """See if less is left of its tokens than is to be traded."""
+    def is_exceeded(party: PartyBody) -> Callable[[Any], bool]:
+        """Return a test whether less than the size of the fill is left."""
         most = int(party.taker_amount if party.side == BUY else party.maker_amount)
-        left_most = most - int(places.fill.size)
+        left_most = most - int(context.fill.size)
         return lambda used: used[SIZE] > left_most
 
-    return _used(reason, places, room)
+    return _order_record(reason, context, is_exceeded)
 
 
-def _overpaid(reason: Reason, places: Places) -> list[Suspect]:
-    """The same, by what it has paid."""
+def _overpaid(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check whether the order has paid elsewhere."""
 
-    def room(party: PartyBody) -> Callable[[Any], bool]:
-        """See if less is left of its collateral than is to be paid."""
-        left_most = int(party.maker_amount) - pays(places.fill, party)
+    def is_exceeded(party: PartyBody) -> Callable[[Any], bool]:
+        """Return a test whether less than the payment of the fill is left."""
+        left_most = int(party.maker_amount) - payment(context.fill, party)
         return lambda used: used[DEBIT] > left_most
 
-    return _used(reason, places, room)
+    return _order_record(reason, context, is_exceeded)
 
 
-def _not_payer(reason: Reason, places: Places) -> list[Suspect]:
-    """Whose wallet does not pay for him."""
+def _not_payer(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check whether the wallet allows paying for the maker."""
     wallet, maker = reason.values["wallet"], reason.values["maker"]
     return [
-        Suspect(
+        FailureCheck(
             maker,
-            Read(places.addresses.exchange, IS_PAYER, (wallet, maker)),
+            Read(context.addresses.exchange, IS_PAYER, (wallet, maker)),
             not_,
         )
-        for party in buyers(places.fill)
+        for party in buyers(context.fill)
         if party.maker == maker
     ]
 
 
-def _not_payee(reason: Reason, places: Places) -> list[Suspect]:
-    """Who does not let his wallet be paid."""
+def _not_payee(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check whether the maker allows paying the wallet."""
     wallet, maker = reason.values["wallet"], reason.values["maker"]
     return [
-        Suspect(
+        FailureCheck(
             maker,
-            Read(places.addresses.exchange, IS_PAYEE, (maker, wallet)),
+            Read(context.addresses.exchange, IS_PAYEE, (maker, wallet)),
             not_,
         )
-        for party in sellers(places.fill)
+        for party in sellers(context.fill)
         if party.maker == maker
     ]
 
 
-def _taker(reason: Reason, places: Places) -> list[Suspect]:
-    """Whose order is for somebody else."""
+def _taker(reason: Reason, context: CheckInput) -> list[FailureCheck]:
+    """Check whether the order names another taker than the operator."""
     taker = reason.values["taker"]
     return [
-        Suspect(
+        FailureCheck(
             party.maker,
-            Read(places.addresses.exchange, OPERATOR, ()),
+            Read(context.addresses.exchange, OPERATOR, ()),
             partial(ne, taker),
         )
-        for party in parties(places.fill)
+        for party in parties(context.fill)
         if party.taker == taker
     ]
 
 
-_FINDERS: Final[dict[str, Callable[[Reason, Places], list[Suspect]]]] = {
-    "ERC20InsufficientBalance": _poor,
-    "ERC20InsufficientAllowance": _unapproved,
-    "InsufficientTokens": _without_tokens,
-    "TokensNotApproved": _tokens_unapproved,
-    "NotGasless": _not_allowed,
-    "NotDelegate": _not_allowed,
+_CHECKS: Final[dict[str, Callable[[Reason, CheckInput], list[FailureCheck]]]] = {
+    "ERC20InsufficientBalance": _collateral_balance,
+    "ERC20InsufficientAllowance": _collateral_approval,
+    "InsufficientTokens": _token_balance,
+    "TokensNotApproved": _token_approval,
+    "NotGasless": _maker_authorisation,
+    "NotDelegate": _maker_authorisation,
     "WrongSigner": _wrong_signer,
-    "UnusableSignature": _unusable,
-    "UnknownSignatureType": _unknown_type,
+    "UnusableSignature": _malformed_signature,
+    "UnknownSignatureType": _signature_type,
     "NonceTooLow": _nonce_too_low,
     "Cancelled": _cancelled,
     "Overfilled": _overfilled,

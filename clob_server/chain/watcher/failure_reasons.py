@@ -1,90 +1,90 @@
-"""Why a fill failed, in the words of the exchange contract and in ours: rule, value and limit.
+"""Error texts of failed fills: a stable name, the rule, the value and the limit.
 
-What a fill reverted with may come from the code of a wallet that receives tokens, and may be
-anything. So what is said here is what was told, and who is to blame is another question: see
-:mod:`clob_server.chain.watcher.failures`.
+The revert data of a fill may come from the code of a wallet that receives tokens, so it may be
+false. These texts repeat it; :mod:`clob_server.chain.watcher.failures` finds the responsible maker.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from clob.signing import ZERO_ADDRESS
 from clob_server.chain.eth.abi import PANICS, printable, revert_error, show
 from clob_server.chain.eth.exchange_abi import DELAY_S, FILL_GAS
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 
 REASON_MAX: Final = 256
-"""How many characters a reason has at most: as many as the log takes."""
+"""Maximum length of an error text, which is also the limit of the log."""
 SHOWN_BYTES: Final = 32
-"""How much of an answer is shown that nothing here understands."""
+"""Number of bytes shown of an unknown error."""
 CENTS: Final = 100
-"""How many hundredths there are."""
+"""Cents per unit of collateral."""
 BUY: Final = 0
-"""The side of a buying order."""
-NO_WALLET: Final = f"0x{'0' * 40}"
-"""What stands for the maker himself."""
+"""Side of a buy order."""
 
-TEXTS: Final[Mapping[str, str]] = {
+ERROR_NAMES: Final[Mapping[str, str]] = {
     "SafeMath: subtraction overflow": "InsufficientTokens",
     "ERC1155: need operator approval for 3rd party transfers.": "TokensNotApproved",
     "ERC1155: got unknown value from onERC1155Received": "TokensNotAccepted",
 }
-"""Names for what ConditionalTokens says in words."""
+"""Names for the revert messages of ConditionalTokens."""
 NO_REASON: Final = "NoReason"
-"""What it is called where there are no words at all."""
-WORDS: Final[Mapping[str, str]] = {
-    # What a maker has, and allows.
-    "ERC20InsufficientBalance": "{sender} has {balance} wei of collateral, and {needed} are needed",
+"""Name for a revert without data."""
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    # Balances and approvals.
+    "ERC20InsufficientBalance": "{sender} has {balance} wei of collateral; {needed} are needed",
     "ERC20InsufficientAllowance": (
-        "{who} lets the exchange take {allowance} wei of collateral, and {needed} are needed"
+        "{who} has approved {allowance} wei of collateral to the exchange; {needed} are needed"
     ),
-    "InsufficientTokens": "{who} has less than {size} wei of the token that is sold",
-    "TokensNotApproved": "{who} does not let the exchange move outcome tokens",
-    "TokensNotAccepted": "the code of {who} does not accept outcome tokens",
-    # What makers sign, and take back.
-    "NotGasless": "nobody signed the order, and {maker} does not let unsigned orders settle",
-    "UnknownSignatureType": "the signature type must be 0 or 1, not {signatureType}",
-    "UnusableSignature": "{signature} is no signature",
-    "WrongSigner": "{named} must have signed the order, and {found} did",
-    "NotDelegate": "{signer} signed the order, and {maker} does not let him",
-    "WrongSide": "the side must be 0 or 1, not {side}",
-    "TakerNotSupported": "the taker must be anybody or the operator, not {taker}",
+    "InsufficientTokens": "{who} has less than {size} wei of the sold token",
+    "TokensNotApproved": "{who} has not approved the exchange for outcome tokens",
+    "TokensNotAccepted": "the contract {who} does not accept outcome tokens",
+    # Signatures, permissions and cancellations.
+    "NotGasless": "the order is not signed and {maker} has not allowed unsigned orders",
+    "UnknownSignatureType": "signatureType must be 0 or 1; got {signatureType}",
+    "UnusableSignature": "invalid signature {signature}",
+    "WrongSigner": "the order names the signer {named}; the signature is of {found}",
+    "NotDelegate": "the order is signed by {signer}, which is not a delegate of {maker}",
+    "WrongSide": "side must be 0 or 1; got {side}",
+    "TakerNotSupported": "taker must be the zero address or the operator; got {taker}",
     "Expired": (
-        f"the order expired in second {{expiration}}, more than {DELAY_S} s before it was settled"
+        f"the order expired at {{expiration}}, more than {DELAY_S} s before its settlement"
     ),
-    "NonceTooLow": "the order has the nonce {nonce}, and its maker raised it to {least}",
-    "Cancelled": "the maker cancelled the order on the chain",
-    "NotPayer": "the wallet {wallet} does not pay for {maker}",
-    "NotPayee": "{maker} does not let the wallet {wallet} be paid",
+    "NonceTooLow": "the order has nonce {nonce}; its maker raised the minimum to {least}",
+    "Cancelled": "the order was cancelled on the chain",
+    "NotPayer": "the wallet {wallet} does not allow paying for {maker}",
+    "NotPayee": "{maker} does not allow paying the wallet {wallet}",
+    # Errors of the server.
     # What the server must not ask for.
-    "PriceOutOfRange": "the price must be 1 to 99 cents, not {price}",
-    "WrongPrice": "the order allows no price of {price} cents",
-    "FeeTooHigh": "the order allows a fee of {most} bps, not of {feeRateBps}",
-    "NothingToFill": "the size must be above 0",
-    "Overfilled": "{size} wei of tokens would be traded, and the order is for {most}",
-    "Overpaid": "{debit} wei of collateral would be paid, and the order allows {most}",
-    "OrdersDoNotMeet": "orders of one side meet only for two tokens, of two sides only for one",
-    "SizeNotWhole": "the size of two halves must be a multiple of {unit} wei, not {size}",
-    "NotComplementary": "the tokens {tokenId} and {other} are not of one condition",
+    "PriceOutOfRange": "price must be from 1 to 99 (cents); got {price}",
+    "WrongPrice": "the order's amounts do not allow a price of {price} cents",
+    "FeeTooHigh": "the order allows a fee of at most {most} bps; got {feeRateBps}",
+    "NothingToFill": "size must be above 0",
+    "Overfilled": "the fill would raise the traded size to {size} wei; the order is for {most}",
+    "Overpaid": "the fill would raise the paid collateral to {debit} wei; the order allows {most}",
+    "OrdersDoNotMeet": "orders on the same side need two tokens, on opposite sides one token",
+    "SizeNotWhole": "size of a complementary fill must be a multiple of {unit} wei; got {size}",
+    "NotComplementary": "the tokens {tokenId} and {other} belong to different conditions",
+    # Other errors.
     # What may be anything.
-    NO_REASON: f"it used up {FILL_GAS} gas, or was refused without a reason",
+    NO_REASON: f"the fill used up {FILL_GAS} gas or reverted without a reason",
     "Refused": "{words}",
     "Panic": "{words}",
-    "Unknown": "an error that is not known: {words}",
+    "Unknown": "unknown error {words}",
 }
-"""What the names mean, with the values that come along; ``who`` is who is to blame for it."""
+"""Texts by error name, formatted with the error's values; ``who`` is the responsible wallet."""
 
 
 class Reason(NamedTuple):
-    """Why a fill failed."""
+    """Decoded revert reason of a fill."""
 
     name: str
-    """What the contract calls it, or we do; one of :data:`WORDS`, or another of its errors."""
+    """Name of the contract's error, or a key of :data:`DESCRIPTIONS` for other revert data."""
     values: Mapping[str, Any]
-    """What it says, by the names of the contract's parameters."""
+    """Values by the contract's parameter names."""
 
 
 def read_reason(data: bytes) -> Reason:
-    """Read what a fill reverted with.
+    """Decode the revert data of a fill.
 
     Args:
         data: its first 256 bytes.
@@ -96,46 +96,46 @@ def read_reason(data: bytes) -> Reason:
         return Reason("Unknown", {"words": f"0x{data[:SHOWN_BYTES].hex()}"})
     if error.name == "Error":
         words = printable(error.values["words"])
-        return Reason(TEXTS.get(words, "Refused"), {"words": words})
+        return Reason(ERROR_NAMES.get(words, "Refused"), {"words": words})
     if error.name == "Panic":
         code = error.values["code"]
         return Reason("Panic", {"words": f"0x{code:02x}: {PANICS.get(code, 'an unknown code')}"})
     return Reason(error.name, error.values)
 
 
-def sentence(reason: Reason, fill: FillBody | None = None, who: Sequence[str] = ()) -> str:
-    """Say why a fill failed: the name, which stays the same, and what it means.
+def describe(reason: Reason, fill: FillBody | None = None, who: Sequence[str] = ()) -> str:
+    """Format the error text of a fill: stable name, colon, description.
 
     Args:
-        reason: what it reverted with.
-        fill: what was to be settled; None where that is not known.
-        who: who is to blame.
+        reason: the decoded revert reason.
+        fill: the fill; None if it is unknown.
+        who: responsible wallets.
     """
     values = {name: show(value) for name, value in reason.values.items()}
-    known = {"who": " or ".join(who) or "somebody", "size": "the" if fill is None else fill.size}
-    words = WORDS.get(reason.name)
+    context = {"who": " or ".join(who) or "somebody", "size": "the" if fill is None else fill.size}
+    words = DESCRIPTIONS.get(reason.name)
     if words is None:
-        said = ", ".join(f"{name}={value}" for name, value in values.items())
+        detail = ", ".join(f"{name}={value}" for name, value in values.items())
     else:
-        said = words.format_map(known | values)
-    return printable(f"{reason.name}: {said}", REASON_MAX)
+        detail = words.format_map(context | values)
+    return printable(f"{reason.name}: {detail}", REASON_MAX)
 
 
-# ----- what a fill is about ------------------------------------------------------------------
+# ----- properties of a fill ------------------------------------------------------------------
 
 
 def parties(fill: FillBody) -> tuple[PartyBody, PartyBody]:
-    """Give both orders, that which rested first."""
+    """Return both orders, the resting one first."""
     return fill.resting, fill.incoming
 
 
 def payer(party: PartyBody) -> str:
-    """Say who pays the collateral of an order that buys, and gets that of one that sells."""
-    return party.maker if party.wallet == NO_WALLET else party.wallet
+    """Return the wallet that pays collateral for a buy or receives it for a sale."""
+    return party.maker if party.wallet == ZERO_ADDRESS else party.wallet
 
 
-def pays(fill: FillBody, party: PartyBody) -> int:
-    """Say how much collateral an order that buys pays in a fill, in wei."""
+def payment(fill: FillBody, party: PartyBody) -> int:
+    """Return the collateral that a buy order pays in a fill, in wei."""
     size = int(fill.size)
     part = size * fill.price // CENTS
     is_rest = party is fill.incoming and party.token_id != fill.resting.token_id

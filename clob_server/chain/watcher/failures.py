@@ -1,8 +1,8 @@
-"""Who is to blame for a fill that failed: what its reason says, and what the chain says to that.
+"""Causes of failed fills: the decoded reason, checked against the chain, and the responsible maker.
 
-A wallet with code that receives tokens can have the fill fail with any words, those of an honest
-contract among them. So where there is such a wallet, a reason counts only if the chain bears it
-out, and otherwise it is that wallet which is to blame.
+A receiving wallet with code can revert with any data, including the error of an honest contract. If
+a buyer has code, a reason counts only if the chain confirms it; otherwise that buyer is
+responsible.
 """
 
 import logging
@@ -10,33 +10,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from clob_server.chain.config import Addresses
-from clob_server.chain.eth.abi import AbiError, Event, Function
-from clob_server.chain.eth.exchange_abi import DELAY_S, FILL_GAS, read_bodies
+from clob_server.chain.eth.abi import AbiError, Function
+from clob_server.chain.eth.exchange_abi import DELAY_S, FILL_GAS, decode_settle
 from clob_server.chain.eth.rpc import (
-    NodeRefusedError,
-    Question,
+    NodeRejectedError,
     Reply,
+    RpcRequest,
     content,
     number,
+    parsing,
     result,
-    understood,
 )
 from clob_server.chain.operation_bodies import FillBody
 from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
 from clob_server.chain.operations.preconditions import Read
 from clob_server.chain.tx.node import Node, is_failure
-from clob_server.chain.watcher.failure_checks import Places, Suspect, buyers, hash_reads, suspects
-from clob_server.chain.watcher.failure_reasons import Reason, parties, read_reason, sentence
+from clob_server.chain.watcher.failure_checks import (
+    CheckInput,
+    FailureCheck,
+    buyers,
+    failure_checks,
+    hash_calls,
+)
+from clob_server.chain.watcher.failure_reasons import Reason, describe, parties, read_reason
+from clob_server.chain.watcher.logs import APPROVED_ALL, TOKENS_TRANSFERRED
 
-TOKENS_TRANSFERRED: Final = Event(
-    "TransferBatch(address indexed operator,address indexed from,address indexed to,"
-    "uint256[] ids,uint256[] values)"
-)
-APPROVED_ALL: Final = Event(
-    "ApprovalForAll(address indexed owner,address indexed operator,bool approved)"
-)
 RECEIVED: Final = Function("onERC1155Received(address,address,uint256,uint256,bytes)")
-"""What tokens call at a wallet with code, which takes them by answering with the selector."""
+"""Callback that ConditionalTokens calls on a receiver with code; it returns the selector to
+accept."""
 OWNERS: Final = (
     (TRANSFERRED, 0),
     (APPROVED, 0),
@@ -44,50 +45,50 @@ OWNERS: Final = (
     (TOKENS_TRANSFERRED, 1),
     (APPROVED_ALL, 0),
 )
-"""Events by which wallets come to have less, or allow less, and which of their values is whose."""
+"""Events that reduce a balance or change an approval, each with the index of the owner."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 async def fills_of(node: Node, hashes: set[str]) -> dict[str, dict[int, FillBody]]:
-    """Read what transactions were to settle.
+    """Read the fills of settlement transactions.
 
     Args:
-        node: who is asked.
-        hashes: the transactions.
+        node: the node.
+        hashes: hashes of the transactions.
 
     Returns:
-        The fills by transaction and number on the chain; none of a transaction that settles none.
+        Fills by transaction and trade id; transactions that are no settlements are left out.
     """
     ordered = sorted(hashes)
-    replies = await node.once([("eth_getTransactionByHash", (each,)) for each in ordered])
-    found: dict[str, dict[int, FillBody]] = {}
+    replies = await node.request([("eth_getTransactionByHash", (each,)) for each in ordered])
+    fills_by_tx: dict[str, dict[int, FillBody]] = {}
     for each, reply in zip(ordered, replies, strict=True):
         transaction = result(reply)
         if not isinstance(transaction, dict):
             continue
         try:
-            fills = read_bodies(content(transaction.get("input")))
+            fills = decode_settle(content(transaction.get("input")))
         except AbiError as error:
-            _LOG.warning("the transaction %s settles nothing that can be read: %s", each, error)
+            _LOG.warning("the transaction %s is not a readable settlement: %s", each, error)
             continue
-        found[each] = {int(fill.trade_id): fill for fill in fills}
-    return found
+        fills_by_tx[each] = {int(fill.trade_id): fill for fill in fills}
+    return fills_by_tx
 
 
-async def refusing(
+async def rejecting_buyers(
     node: Node, addresses: Addresses, fills: Sequence[tuple[FillBody, int]]
 ) -> set[str]:
-    """Find the buyers with code that do not take the tokens of fills.
+    """Find the buyers with code that reject the tokens of their fill.
 
     Args:
-        node: who is asked.
-        addresses: where the contracts are.
-        fills: the fills, each with the block after which it is asked.
+        node: the node.
+        addresses: addresses of the contracts.
+        fills: fills with the number of their block.
     """
-    asked = [(party, fill, block) for fill, block in fills for party in buyers(fill)]
-    questions: list[Question] = []
-    for party, fill, block in asked:
+    queries = [(party, fill, block) for fill, block in fills for party in buyers(fill)]
+    requests: list[RpcRequest] = []
+    for party, fill, block in queries:
         moved = addresses.exchange, addresses.exchange, int(party.token_id), int(fill.size)
         call = {
             "from": addresses.conditional_tokens,
@@ -95,122 +96,122 @@ async def refusing(
             "data": f"0x{RECEIVED.encode(*moved, b'').hex()}",
             "gas": hex(FILL_GAS),
         }
-        questions.append(("eth_call", (call, hex(block))))
-    replies = await ask_at(node, questions)
+        requests.append(("eth_call", (call, hex(block))))
+    replies = await request_at(node, requests)
     return {
         party.maker
-        for (party, _, _), reply in zip(asked, replies, strict=True)
-        if isinstance(reply, NodeRefusedError)
+        for (party, _, _), reply in zip(queries, replies, strict=True)
+        if isinstance(reply, NodeRejectedError)
         or content(reply)[: len(RECEIVED.selector)] != RECEIVED.selector
     }
 
 
-async def moves(
+async def find_movers(
     node: Node, addresses: Addresses, blocks: set[int]
 ) -> dict[tuple[int, str], set[str]]:
-    """Find who gave away what is his, or changed what he approves, in these blocks.
+    """Find wallets that sent funds or changed approvals in these blocks.
 
-    Whoever lacked something in the middle of a block may have it again at its end.
+    A balance that was too low within a block may be sufficient again at its end.
 
     Returns:
-        The transactions in which he did, by block and wallet.
+        Hashes of these transactions by block and wallet.
     """
     if not blocks:
         return {}
     ordered = sorted(blocks)
     places = [addresses.collateral, addresses.conditional_tokens]
-    asked = [{"fromBlock": hex(at), "toBlock": hex(at), "address": places} for at in ordered]
-    replies = await node.once([("eth_getLogs", (each,)) for each in asked])
-    found: dict[tuple[int, str], set[str]] = {}
+    queries = [{"fromBlock": hex(at), "toBlock": hex(at), "address": places} for at in ordered]
+    replies = await node.request([("eth_getLogs", (each,)) for each in queries])
+    movers: dict[tuple[int, str], set[str]] = {}
     for at, reply in zip(ordered, replies, strict=True):
-        if isinstance(reply, NodeRefusedError):
-            continue  # it knows nothing of that block any more
+        if isinstance(reply, NodeRejectedError):
+            continue  # the node has pruned the logs of that block
         for log in reply:
-            with understood():
-                who = _mover(log)
-                if who is not None:
-                    found.setdefault((at, who), set()).add(str(log["transactionHash"]))
-    return found
+            with parsing():
+                wallet = _mover(log)
+                if wallet is not None:
+                    movers.setdefault((at, wallet), set()).add(str(log["transactionHash"]))
+    return movers
 
 
 def _mover(log: Mapping[str, Any]) -> str | None:
-    """Say who gave something away, or changed an approval; None where a log says neither."""
+    """Return the wallet that sent funds or changed an approval; None for other logs."""
     for event, place in OWNERS:
         if event.is_in(log):
             values = event.decode(log)
-            # Anybody can have nothing transferred from anybody.
+            # Anyone can emit a transfer of 0 from any wallet.
             is_idle = event is TRANSFERRED and not values[2]
             return None if is_idle else str(values[place])
     return None
 
 
-# ----- asking about a block ------------------------------------------------------------------
+# ----- state after a block -------------------------------------------------------------------
 
 
-def read_at(read: Read, at: str) -> Question:
-    """Ask a contract as it was after a block."""
+def call_at(read: Read, at: str) -> RpcRequest:
+    """Return the request of a call at a block."""
     method, (call, _) = read.question()
     return method, (call, at)
 
 
-async def read_all(node: Node, reads: Sequence[Read], blocks: Sequence[int]) -> list[Any]:
-    """Ask contracts, each as it was after a block."""
-    questions = [read_at(read, hex(at)) for read, at in zip(reads, blocks, strict=True)]
-    replies = await ask_at(node, questions)
+async def call_all(node: Node, reads: Sequence[Read], blocks: Sequence[int]) -> list[Any]:
+    """Call contracts, each at its block."""
+    requests = [call_at(read, hex(at)) for read, at in zip(reads, blocks, strict=True)]
+    replies = await request_at(node, requests)
     return [read.answer(reply) for read, reply in zip(reads, replies, strict=True)]
 
 
-async def ask_at(node: Node, questions: Sequence[Question]) -> list[Reply]:
-    """Ask about blocks; where the node has forgotten how things were, about how they are now.
+async def request_at(node: Node, requests: Sequence[RpcRequest]) -> list[Reply]:
+    """Send requests for past blocks; if the node has pruned the state, for the latest block.
 
     Raises:
-        NodeError: the node does not answer.
+        NodeError: the node does not respond.
     """
-    if not questions:
+    if not requests:
         return []
-    replies = await node.once(questions)
-    forgotten = [
+    replies = await node.request(requests)
+    pruned = [
         place
         for place, reply in enumerate(replies)
-        if isinstance(reply, NodeRefusedError) and not is_failure(reply)
+        if isinstance(reply, NodeRejectedError) and not is_failure(reply)
     ]
-    if forgotten:
-        again = [(questions[place][0], (questions[place][1][0], "latest")) for place in forgotten]
-        for place, reply in zip(forgotten, await node.once(again), strict=True):
+    if pruned:
+        again = [(requests[place][0], (requests[place][1][0], "latest")) for place in pruned]
+        for place, reply in zip(pruned, await node.request(again), strict=True):
             replies[place] = reply
     return replies
 
 
 NOT_ACCEPTED: Final = Reason("TokensNotAccepted", {})
-"""What is said where a wallet's own code is to blame, whatever it said itself."""
+"""Reason if the receiver's code is responsible, whatever it returned."""
 EXPIRED: Final = "Expired"
-"""An order that expired before it was settled: nobody is to blame, the server was late."""
+"""Order expired before settlement: the server was late and no maker is responsible."""
 
 
 class Failure(NamedTuple):
-    """A fill that failed, as the log of the exchange has it."""
+    """A failed fill from the logs of the exchange."""
 
     trade_id: int
-    """Its number on the chain."""
+    """Trade id on the chain."""
     reason: bytes
-    """What it reverted with, its first 256 bytes."""
+    """First 256 bytes of the revert data."""
     tx: str
-    """The transaction."""
+    """Hash of the transaction."""
     block: int
-    """The block of that."""
+    """Number of its block."""
 
 
 class FailureCause(NamedTuple):
-    """What is to be said of it."""
+    """Explanation of a failed fill."""
 
     error: str
-    """Why nothing moved: a name that stays the same, rule, value and limit."""
-    blamed: tuple[str, ...]
-    """Because of whom; may be nobody."""
+    """Error text: stable name, rule, value and limit."""
+    responsible: tuple[str, ...]
+    """Responsible makers or wallets; may be empty."""
 
 
 class _Case(NamedTuple):
-    """A failure with what was to be settled."""
+    """A failure with its decoded reason and fill."""
 
     failure: Failure
     reason: Reason
@@ -218,135 +219,140 @@ class _Case(NamedTuple):
 
 
 class _Evidence(NamedTuple):
-    """What the chain says of a case at first."""
+    """Data of the first batch of requests for a case."""
 
-    coded: tuple[str, ...]
-    """The buyers whose wallets have code."""
-    suspects: list[Suspect]
-    """Whom the reason points at."""
+    receivers: tuple[str, ...]
+    """Buyers whose wallets have code."""
+    checks: list[FailureCheck]
+    """Checks for the makers that the reason points at."""
     was_late: bool
-    """If an order of the two had expired."""
+    """Whether one of the orders had expired."""
 
 
-async def judge(
+async def explain_failures(
     node: Node, addresses: Addresses, failures: Sequence[Failure]
 ) -> list[FailureCause]:
-    """Say why fills failed, and who is to blame.
+    """Explain failed fills.
 
     Args:
-        node: who is asked, in a few batches.
-        addresses: where the contracts are.
-        failures: the fills, of any number of transactions.
+        node: the node; it gets a few batches of requests.
+        addresses: addresses of the contracts.
+        failures: failed fills of any number of transactions.
 
     Returns:
-        One for each, in their order.
+        One cause for each failure, in order.
 
     Raises:
-        NodeError: the node does not answer; to be tried again.
+        NodeError: the node does not respond; try again.
     """
     if not failures:
         return []
-    found = await fills_of(node, {failure.tx for failure in failures})
+    fills_by_tx = await fills_of(node, {failure.tx for failure in failures})
     cases = [
         None
-        if (fill := found.get(failure.tx, {}).get(failure.trade_id)) is None
+        if (fill := fills_by_tx.get(failure.tx, {}).get(failure.trade_id)) is None
         else _Case(failure, read_reason(failure.reason), fill)
         for failure in failures
     ]
     known = [case for case in cases if case is not None]
-    verdicts = iter(await _verdicts(node, addresses, known))
+    causes = iter(await _find_causes(node, addresses, known))
     return [
-        FailureCause(sentence(read_reason(failure.reason)), ()) if case is None else next(verdicts)
+        FailureCause(describe(read_reason(failure.reason)), ()) if case is None else next(causes)
         for failure, case in zip(failures, cases, strict=True)
     ]
 
 
-# ----- what the chain says to it -------------------------------------------------------------
+# ----- evidence ------------------------------------------------------------------------------
 
 
-async def _verdicts(node: Node, addresses: Addresses, cases: Sequence[_Case]) -> list[FailureCause]:
-    """Judge fills that are known."""
-    gathered = await _evidence(node, addresses, cases)
-    doubtful = [
-        (place, suspect)
-        for place, evidence in enumerate(gathered)
-        if evidence.coded or len(_names(evidence.suspects)) > 1
-        for suspect in evidence.suspects
+async def _find_causes(
+    node: Node, addresses: Addresses, cases: Sequence[_Case]
+) -> list[FailureCause]:
+    """Find the causes of cases."""
+    evidences = await _evidence(node, addresses, cases)
+    to_check = [
+        (place, check)
+        for place, evidence in enumerate(evidences)
+        if evidence.receivers or len(_names(evidence.checks)) > 1
+        for check in evidence.checks
     ]
-    blocks = [cases[place].failure.block for place, _ in doubtful]
-    answers = await read_all(node, [suspect.read for _, suspect in doubtful], blocks)
-    proven: dict[int, list[Suspect]] = {}
-    for (place, suspect), answer in zip(doubtful, answers, strict=True):
-        if suspect.is_so(answer):
-            proven.setdefault(place, []).append(suspect)
-    unproven = [(place, suspect) for place, suspect in doubtful if place not in proven]
-    moved = await moves(node, addresses, {cases[place].failure.block for place, _ in unproven})
-    for place, suspect in unproven:
+    blocks = [cases[place].failure.block for place, _ in to_check]
+    results = await call_all(node, [check.call for _, check in to_check], blocks)
+    proven: dict[int, list[FailureCheck]] = {}
+    for (place, check), answer in zip(to_check, results, strict=True):
+        if check.confirms(answer):
+            proven.setdefault(place, []).append(check)
+    unproven = [(place, check) for place, check in to_check if place not in proven]
+    moved = await find_movers(
+        node, addresses, {cases[place].failure.block for place, _ in unproven}
+    )
+    for place, check in unproven:
         failure = cases[place].failure
-        if moved.get((failure.block, suspect.who), set()) - {failure.tx}:
-            proven.setdefault(place, []).append(suspect)
-    several = [
+        if moved.get((failure.block, check.wallet), set()) - {failure.tx}:
+            proven.setdefault(place, []).append(check)
+    with_code = [
         (case.fill, case.failure.block)
-        for place, (case, evidence) in enumerate(zip(cases, gathered, strict=True))
-        if len(evidence.coded) > 1 and place not in proven
+        for place, (case, evidence) in enumerate(zip(cases, evidences, strict=True))
+        if len(evidence.receivers) > 1 and place not in proven
     ]
-    refused = await refusing(node, addresses, several)
+    rejecting = await rejecting_buyers(node, addresses, with_code)
     return [
-        _verdict(case, _without(evidence, refused), _names(proven.get(place, [])))
-        for place, (case, evidence) in enumerate(zip(cases, gathered, strict=True))
+        _cause(case, _drop_accepting(evidence, rejecting), _names(proven.get(place, [])))
+        for place, (case, evidence) in enumerate(zip(cases, evidences, strict=True))
     ]
 
 
-def _without(evidence: _Evidence, refused: set[str]) -> _Evidence:
-    """Leave out whose code takes tokens, where that of another one does not."""
-    left = tuple(who for who in evidence.coded if who in refused)
-    return evidence._replace(coded=left) if left else evidence
+def _drop_accepting(evidence: _Evidence, rejecting: set[str]) -> _Evidence:
+    """Drop buyers whose code accepts tokens if another buyer's code rejects them."""
+    rejecting_receivers = tuple(wallet for wallet in evidence.receivers if wallet in rejecting)
+    return evidence._replace(receivers=rejecting_receivers) if rejecting_receivers else evidence
 
 
-def _verdict(case: _Case, evidence: _Evidence, proven: tuple[str, ...]) -> FailureCause:
-    """Judge one, by what was asked."""
+def _cause(case: _Case, evidence: _Evidence, proven: tuple[str, ...]) -> FailureCause:
+    """Determine the cause of one case."""
     if proven:
-        return FailureCause(sentence(case.reason, case.fill, proven), proven)
-    if evidence.coded and not evidence.was_late:
-        return FailureCause(sentence(NOT_ACCEPTED, case.fill, evidence.coded), evidence.coded)
-    named = _names(evidence.suspects)
-    # Two who cannot be told apart are both let off: nobody loses his orders for another.
-    blamed = named if len(named) == 1 else ()
-    return FailureCause(sentence(case.reason, case.fill, named), blamed)
+        return FailureCause(describe(case.reason, case.fill, proven), proven)
+    if evidence.receivers and not evidence.was_late:
+        return FailureCause(
+            describe(NOT_ACCEPTED, case.fill, evidence.receivers), evidence.receivers
+        )
+    wallets = _names(evidence.checks)
+    # With two possible makers neither is responsible: neither may lose orders for the other.
+    responsible = wallets if len(wallets) == 1 else ()
+    return FailureCause(describe(case.reason, case.fill, wallets), responsible)
 
 
-def _names(found: Sequence[Suspect]) -> tuple[str, ...]:
-    """Name them, each once."""
-    return tuple(dict.fromkeys(suspect.who for suspect in found))
+def _names(checks: Sequence[FailureCheck]) -> tuple[str, ...]:
+    """Return the wallets, without duplicates."""
+    return tuple(dict.fromkeys(check.wallet for check in checks))
 
 
 async def _evidence(node: Node, addresses: Addresses, cases: Sequence[_Case]) -> list[_Evidence]:
-    """Ask which buyers have code, which order is which, and what time it was."""
-    questions: list[Question] = []
+    """Read the code of buyers, order hashes and block times."""
+    requests: list[RpcRequest] = []
     for case in cases:
         at = hex(case.failure.block)
-        questions += [("eth_getCode", (party.maker, at)) for party in buyers(case.fill)]
-        questions += [read_at(read, at) for read in hash_reads(addresses, case.reason, case.fill)]
+        requests += [("eth_getCode", (party.maker, at)) for party in buyers(case.fill)]
+        requests += [call_at(read, at) for read in hash_calls(addresses, case.reason, case.fill)]
         if case.reason.name == EXPIRED:
-            questions.append(("eth_getBlockByNumber", (at, False)))
-    replies = iter(await ask_at(node, questions))
-    found = []
+            requests.append(("eth_getBlockByNumber", (at, False)))
+    replies = iter(await request_at(node, requests))
+    evidences = []
     for case in cases:
-        coded = tuple(party.maker for party in buyers(case.fill) if content(result(next(replies))))
+        receivers = tuple(
+            party.maker for party in buyers(case.fill) if content(result(next(replies)))
+        )
         hashes = [
-            read.answer(next(replies)) for read in hash_reads(addresses, case.reason, case.fill)
+            read.answer(next(replies)) for read in hash_calls(addresses, case.reason, case.fill)
         ]
         was_late = case.reason.name == EXPIRED and _was_late(case.fill, result(next(replies)))
-        named = suspects(case.reason, Places(addresses, case.fill, hashes))
-        found.append(_Evidence(coded, named, was_late))
-    return found
+        wallets = failure_checks(case.reason, CheckInput(addresses, case.fill, hashes))
+        evidences.append(_Evidence(receivers, wallets, was_late))
+    return evidences
 
 
 def _was_late(fill: FillBody, block: Any) -> bool:
-    """Say if one of the orders had expired in a block."""
+    """Return whether an order had expired before a block."""
     now_s = number(block.get("timestamp") if isinstance(block, dict) else None)
     ends = [int(party.expiration) for party in parties(fill)]
     return any(end and end + DELAY_S < now_s for end in ends)
-
-
-# MERGED clob_server.chain.watcher.failures: What the chain is asked about fills that failed, as it was after their block.

@@ -1,4 +1,4 @@
-"""The logs that concern the exchange contract: how they are asked for, and what they say."""
+"""Logs that concern the exchange contract: requests for them and their interpretation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -7,8 +7,8 @@ from clob.signing.secp import checksummed
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.abi import Event, from_hex
 from clob_server.chain.eth.exchange_abi import FAILED, SETTLED
-from clob_server.chain.eth.rpc import Question, number, understood
-from clob_server.chain.events import Permission, Permit, Raised
+from clob_server.chain.eth.rpc import RpcRequest, number, parsing
+from clob_server.chain.events import NonceRaised, Permission, PermissionKind
 from clob_server.chain.operations.calls import APPROVED, TOKEN_TRANSFERRED, TRANSFERRED
 
 DELEGATE_SET: Final = Event(
@@ -30,69 +30,69 @@ APPROVED_ALL: Final = Event(
 )
 
 WALLETS_MAX: Final = 500
-"""How many wallets are named in one question."""
-_PERMITS: Final[Mapping[str, Permit]] = {
+"""Maximum number of wallets in one request."""
+_PERMITS: Final[Mapping[str, PermissionKind]] = {
     DELEGATE_SET.topic: "delegate",
     GASLESS_SET.topic: "gasless",
     PAYER_SET.topic: "payer",
     PAYEE_SET.topic: "payee",
 }
 _WORD: Final = 64
-"""How many hexadecimal digits a word has."""
+"""Hex digits of a word."""
 
 Log: TypeAlias = Mapping[str, Any]
-"""A log as JSON-RPC has it."""
+"""A JSON-RPC log."""
 
 
-class End(NamedTuple):
-    """What came of a fill."""
+class FillResult(NamedTuple):
+    """Result of a fill from a log."""
 
     trade_id: int
-    """Its number on the chain."""
+    """Trade id on the chain."""
     tx: str
-    """The transaction."""
+    """Hash of the transaction."""
     block: int
-    """The number of its block."""
+    """Number of its block."""
     reason: bytes | None
-    """What it reverted with; None where it was settled."""
+    """Revert data; None if the fill was settled."""
 
 
-class Sightings:
-    """What was seen in some blocks.
+class RelevantLogs:
+    """Collects the relevant events of a range of blocks.
 
     Args:
-        addresses: where the contracts are.
-        wallets: those that are known.
+        addresses: addresses of the contracts.
+        wallets: known wallets.
     """
 
     def __init__(self, addresses: Addresses, wallets: Iterable[str]) -> None:
-        self.ends: list[End] = []
-        """What came of fills."""
+        self.results: list[FillResult] = []
+        """Results of fills."""
         self.permissions: list[tuple[int, Permission]] = []
-        """What was allowed, or no longer, with the number of the block."""
-        self.raised: list[Raised] = []
-        """Nonces."""
+        """Permissions set or revoked, with the number of the block."""
+        self.raised: list[NonceRaised] = []
+        """Raised nonces."""
         self.cancelled: list[str] = []
-        """The hashes of orders."""
+        """Hashes of cancelled orders."""
         self.wallets: dict[str, None] = {}
-        """Who is known from now on, the first first."""
+        """Wallets seen for the first time, in order."""
         self.allowing: set[str] = set()
-        """Whose allowance was set."""
+        """Wallets whose approval of collateral changed."""
         self.approving: set[str] = set()
-        """Who let the contract move tokens, or no longer."""
+        """Wallets whose approval of tokens changed."""
         self.paying: set[str] = set()
-        """From whom collateral went."""
+        """Wallets that sent collateral."""
         self.paid: set[str] = set()
-        """To whom it went."""
+        """Wallets that received collateral."""
         self.tokens: set[tuple[str, int]] = set()
-        """Whose balance of which token may be another one."""
-        self._known = {word_of(wallet): wallet for wallet in wallets}
-        places = addresses.exchange, addresses.collateral, addresses.conditional_tokens
-        exchange, collateral, tokens = (place.lower() for place in places)
-        self._exchange_word = word_of(exchange)
-        self._takers: dict[tuple[str, str], Callable[[Log, list[str]], None]] = {
-            (exchange, SETTLED.topic): self._end,
-            (exchange, FAILED.topic): self._end,
+        """Wallet-token pairs whose balance may have changed."""
+        self._known = {topic_of(wallet): wallet for wallet in wallets}
+        contracts = addresses.exchange, addresses.collateral, addresses.conditional_tokens
+        exchange, collateral, tokens = (address.lower() for address in contracts)
+        self._exchange_word = topic_of(exchange)
+        self._handlers: dict[tuple[str, str], Callable[[Log, list[str]], None]] = {
+            (exchange, SETTLED.topic): self._fill_result,
+            (exchange, FAILED.topic): self._fill_result,
             (exchange, RAISED.topic): self._raise,
             (exchange, CANCELLED.topic): self._cancel,
             (collateral, APPROVED.topic): self._approve,
@@ -103,46 +103,50 @@ class Sightings:
             **{(exchange, topic): self._permit for topic in _PERMITS},
         }
 
-    def take(self, logs: Iterable[Log]) -> None:
-        """See what logs say, in the order of the chain; those heard twice count once.
+    def process(self, logs: Iterable[Log]) -> None:
+        """Process logs in chain order; duplicates count once.
 
         Raises:
-            NodeNonsenseError: they are no such logs.
+            NodeInvalidResponseError: a log is malformed.
         """
-        with understood():
-            placed = {(number(log["blockNumber"]), number(log["logIndex"])): log for log in logs}
-            for _, log in sorted(placed.items(), key=lambda item: item[0]):
+        with parsing():
+            by_position = {
+                (number(log["blockNumber"]), number(log["logIndex"])): log for log in logs
+            }
+            for _, log in sorted(by_position.items(), key=lambda item: item[0]):
                 topics: list[str] = log["topics"]
-                taker = (
-                    self._takers.get((str(log["address"]).lower(), topics[0])) if topics else None
+                handler = (
+                    self._handlers.get((str(log["address"]).lower(), topics[0])) if topics else None
                 )
-                if taker is not None:
-                    taker(log, topics)
+                if handler is not None:
+                    handler(log, topics)
 
     # ----- the exchange contract ---------------------------------------------------------------
 
-    def _end(self, log: Log, topics: list[str]) -> None:
-        """A fill was settled, or not."""
+    def _fill_result(self, log: Log, topics: list[str]) -> None:
+        """A fill was settled or failed."""
         reason: bytes | None = None
         if topics[0] == FAILED.topic:
             _, reason = FAILED.decode(log)
         block = number(log["blockNumber"])
-        self.ends.append(End(int(topics[1], 16), str(log["transactionHash"]), block, reason))
+        self.results.append(
+            FillResult(int(topics[1], 16), str(log["transactionHash"]), block, reason)
+        )
 
     def _permit(self, log: Log, topics: list[str]) -> None:
-        """Somebody allowed something, or no longer."""
-        owner, other = who(topics[1]), who(topics[-1])
+        """A permission was set or revoked."""
+        owner, other = topic_address(topics[1]), topic_address(topics[-1])
         allowed = int(log["data"], 16) != 0
-        made = Permission(kind=_PERMITS[topics[0]], owner=owner, other=other, allowed=allowed)
-        self.permissions.append((number(log["blockNumber"]), made))
-        self._know(owner)
-        if made.kind in ("payer", "payee"):
-            self._know(other)
+        permission = Permission(kind=_PERMITS[topics[0]], owner=owner, other=other, allowed=allowed)
+        self.permissions.append((number(log["blockNumber"]), permission))
+        self._add_wallet(owner)
+        if permission.kind in ("payer", "payee"):
+            self._add_wallet(other)
 
     def _raise(self, log: Log, topics: list[str]) -> None:
-        """A maker raised his nonce."""
+        """A maker raised its minimum nonce."""
         nonce = int(log["data"][2 : 2 + _WORD], 16)
-        self.raised.append(Raised(maker=who(topics[1]), nonce=str(nonce)))
+        self.raised.append(NonceRaised(maker=topic_address(topics[1]), nonce=str(nonce)))
 
     def _cancel(self, log: Log, topics: list[str]) -> None:
         """A maker cancelled an order."""
@@ -151,12 +155,12 @@ class Sightings:
     # ----- the collateral ----------------------------------------------------------------------
 
     def _approve(self, log: Log, topics: list[str]) -> None:
-        """Somebody said how much collateral may be taken."""
+        """A wallet approved collateral."""
         if len(topics) == 3 and topics[2].lower() == self._exchange_word:
-            self.allowing.add(self._know(who(topics[1])))
+            self.allowing.add(self._add_wallet(topic_address(topics[1])))
 
     def _move(self, log: Log, topics: list[str]) -> None:
-        """Collateral went from one to another."""
+        """Collateral was transferred."""
         source, target = (self._known.get(topic.lower()) for topic in topics[1:3])
         if source is not None:
             self.paying.add(source)
@@ -166,21 +170,21 @@ class Sightings:
     # ----- the tokens --------------------------------------------------------------------------
 
     def _approve_all(self, log: Log, topics: list[str]) -> None:
-        """Somebody let his tokens be moved, or no longer."""
+        """A wallet approved its tokens, or revoked that."""
         if len(topics) == 3 and topics[2].lower() == self._exchange_word:
-            self.approving.add(self._know(who(topics[1])))
+            self.approving.add(self._add_wallet(topic_address(topics[1])))
 
     def _move_token(self, log: Log, topics: list[str]) -> None:
-        """A token went from one to another."""
-        self._went(topics, [int(log["data"][2 : 2 + _WORD], 16)])
+        """A token was transferred."""
+        self._record_transfer(topics, [int(log["data"][2 : 2 + _WORD], 16)])
 
     def _move_tokens(self, log: Log, topics: list[str]) -> None:
-        """Several did."""
+        """Several tokens were transferred."""
         tokens, _ = TOKENS_TRANSFERRED.decode(log)[3:]
-        self._went(topics, tokens)
+        self._record_transfer(topics, tokens)
 
-    def _went(self, topics: list[str], tokens: Iterable[int]) -> None:
-        """Note whose tokens are others now."""
+    def _record_transfer(self, topics: list[str], tokens: Iterable[int]) -> None:
+        """Record wallets whose token balances changed."""
         for topic in topics[2:4]:
             wallet = self._known.get(topic.lower())
             if wallet is not None:
@@ -188,53 +192,53 @@ class Sightings:
 
     # ----- wallets -----------------------------------------------------------------------------
 
-    def _know(self, wallet: str) -> str:
-        """Know somebody from now on."""
-        word = word_of(wallet)
+    def _add_wallet(self, wallet: str) -> str:
+        """Add a wallet to the known ones."""
+        word = topic_of(wallet)
         if word not in self._known:
             self._known[word] = wallet
             self.wallets[wallet] = None
         return self._known[word]
 
 
-def questions(
+def log_requests(
     addresses: Addresses, wallets: Sequence[str], first: int, last: int
-) -> list[Question]:
-    """Ask for the logs of a range of blocks.
+) -> list[RpcRequest]:
+    """Return the requests for the logs of a range of blocks.
 
     Args:
-        addresses: where the contracts are.
-        wallets: those that are known.
-        first: the number of the first block.
-        last: that of the last.
+        addresses: addresses of the contracts.
+        wallets: known wallets.
+        first: number of the first block.
+        last: number of the last block.
     """
     collateral, tokens = addresses.collateral, addresses.conditional_tokens
     approvals = [APPROVED.topic, APPROVED_ALL.topic]
     singles, moves = [TOKEN_TRANSFERRED.topic, TOKENS_TRANSFERRED.topic], [TRANSFERRED.topic]
-    wanted: list[tuple[Any, list[Any]]] = [
+    filters: list[tuple[Any, list[Any]]] = [
         (addresses.exchange, []),
-        ([collateral, tokens], [approvals, None, word_of(addresses.exchange)]),
+        ([collateral, tokens], [approvals, None, topic_of(addresses.exchange)]),
     ]
     for start in range(0, len(wallets), WALLETS_MAX):
-        words = [word_of(wallet) for wallet in wallets[start : start + WALLETS_MAX]]
-        wanted += [
+        words = [topic_of(wallet) for wallet in wallets[start : start + WALLETS_MAX]]
+        filters += [
             (collateral, [moves, words]),
-            # To whom collateral goes and from whom tokens come stands in the same place.
+            # The receiver of collateral and the sender of tokens are the same topic.
             ([collateral, tokens], [[*moves, *singles], None, words]),
             (tokens, [singles, None, None, words]),
         ]
     blocks = {"fromBlock": hex(first), "toBlock": hex(last)}
     return [
         ("eth_getLogs", ({"address": address, "topics": topics, **blocks},))
-        for address, topics in wanted
+        for address, topics in filters
     ]
 
 
-def word_of(address: str) -> str:
-    """Write an address as a topic has it."""
+def topic_of(address: str) -> str:
+    """Return an address as a topic."""
     return f"0x{address[2:].lower():0>{_WORD}}"
 
 
-def who(topic: str) -> str:
-    """Read the address in a topic."""
+def topic_address(topic: str) -> str:
+    """Return the address in a topic."""
     return checksummed(from_hex(topic)[-20:])

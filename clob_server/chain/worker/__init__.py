@@ -1,1 +1,1 @@
-"""The chain worker: a process of its own that runs operations on the chain."""
+"""The chain worker process: setup, operations and the connection to the server."""

@@ -1,8 +1,8 @@
-"""The chain worker: a process that signs, sends and follows the operator's transactions.
+"""The chain worker: a process that signs, sends and tracks the operator's transactions.
 
-``python -m clob_server.chain.worker FOLDER``. The first line it reads is a ``Config``; after that
-it does what it is asked, see :mod:`clob_server.chain.messages`. It ends when its input ends, which
-is the end of the server, however that came; what is under way goes on with the next worker.
+``python -m clob_server.chain.worker FOLDER``. The first line of input is a ``Config``; the others
+are the messages of :mod:`clob_server.chain.messages`. The process exits when its input is closed,
+that is, when the server exits; the next worker resumes pending operations.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from typing import Any, Final
 
 import msgspec
 
-from clob_server.chain.config import deployed_by
+from clob_server.chain.config import DEVELOPMENT_CHAIN, deployed_by
 from clob_server.chain.eth.rpc import NodeError, Rpc
 from clob_server.chain.events import StartWatching, WatchTokens
 from clob_server.chain.messages import (
     LINE_BYTES_MAX,
-    AnyTold,
+    AnyWorkerMessage,
     Config,
     Contracts,
     Counts,
     OperationDone,
     OperationFailed,
-    Ready,
-    State,
+    WorkerReady,
+    WorkerState,
+    decode_server_message,
     encode,
-    read_asked,
 )
 from clob_server.chain.operations.base import World
 from clob_server.chain.operations.reserved import ReservedAmounts
@@ -40,36 +40,40 @@ from clob_server.chain.tx.outbox import Outbox, OutboxError
 from clob_server.chain.tx.sender import Sender, Signer
 from clob_server.chain.tx.steps import Step
 from clob_server.chain.tx.stuck import StuckTransactions
-from clob_server.chain.tx.tracker import Following
-from clob_server.chain.watcher.watcher import Watching
-from clob_server.chain.worker.exchange_setup import DEVELOPMENT_CHAIN
+from clob_server.chain.tx.tracker import TransactionTracker
+from clob_server.chain.watcher.watcher import Watcher
 from clob_server.chain.worker.operations import OperationRunner
-from clob_server.chain.worker.setup import ForeignChainError, SettingUp, open_outbox, put_aside
+from clob_server.chain.worker.setup import (
+    ForeignChainError,
+    WorkerSetup,
+    open_outbox,
+    rename_outbox,
+)
 
 STATE_S: Final = 1.0
-"""How often the state is told at most."""
+"""Minimum interval between state messages, seconds."""
 BUSY_S: Final = 1.0
-"""How often the node is asked how it does, while something is on its way."""
+"""Interval of node checks while steps are tracked, seconds."""
 IDLE_S: Final = 2.0
-"""How often otherwise."""
+"""Interval of node checks otherwise, seconds."""
 GAS: Final = 900_000
-"""What an operation may take in gas; who cannot pay for that is out of gas."""
-WRONG: Final = 2
-"""The exit code where it cannot begin."""
-AGAIN: Final = 75
-"""The exit code where the next worker will find a fresh outbox."""
+"""Gas of one operation; an operator that cannot pay for it is out of gas."""
+CANNOT_START: Final = 2
+"""Exit code if the worker cannot start."""
+RESTART: Final = 75
+"""Exit code if the next worker will use a new outbox."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class ChainWorker:
-    """All that a worker does, from its config on.
+    """The parts of a worker, created from its config.
 
     Args:
-        config: what the server says first.
-        outbox: what workers before this one have written.
-        signer: the operator's key.
-        rpc: the way to the node.
+        config: the first message of the server.
+        outbox: storage of operations.
+        signer: signs with the operator's key.
+        rpc: the JSON-RPC client.
     """
 
     def __init__(self, config: Config, outbox: Outbox, signer: Signer, rpc: Rpc) -> None:
@@ -80,156 +84,160 @@ class ChainWorker:
         limit = int(config.fee_max_wei)
         self._node = Node(rpc, signer.address, config.chain_id, limit, self._changed.set)
         depth, bump_after_s = config.confirmations, config.bump_after_s
-        self._following = Following(self._node, outbox, depth)
+        self._tracker = TransactionTracker(self._node, outbox, depth)
         self._world = World(
             node=self._node,
             outbox=outbox,
-            sender=Sender(self._node, outbox, signer, self._following),
+            sender=Sender(self._node, outbox, signer, self._tracker),
             addresses=deployed_by(signer.address),
             promises=ReservedAmounts(),
             gas_gift=int(config.gas_gift_wei),
         )
-        self._desk = OperationRunner(outbox, self._tell, lambda: self._node.detail or self._problem)
-        self._late = StuckTransactions(
-            self._node, outbox, signer, self._following, depth, bump_after_s, self._desk.fill
+        self._runner = OperationRunner(
+            outbox, self._send, lambda: self._node.detail or self._problem
         )
-        self._watching = Watching(self._node, depth, self._tell, config.from_block)
+        self._stuck = StuckTransactions(
+            self._node, outbox, signer, self._tracker, depth, bump_after_s, self._runner.fill_gap
+        )
+        self._watcher = Watcher(self._node, depth, self._send, config.from_block)
 
     async def run(self, lines: asyncio.StreamReader) -> None:
-        """Work until the server says nothing any more.
+        """Work until the input is closed.
 
         Args:
-            lines: what the server says.
+            lines: the input.
 
         Raises:
-            ForeignChainError: the node is of another chain than the outbox.
+            ForeignChainError: the node is on another chain than the outbox.
         """
         try:
-            await first_of(self._listen(lines), self._tell_states(), self._work())
+            await first_of(self._listen(lines), self._send_states(), self._work())
         finally:
-            await self._desk.close()
+            await self._runner.close()
 
     async def _listen(self, lines: asyncio.StreamReader) -> None:
-        """Do what the server says, until it says nothing any more."""
+        """Handle the messages of the server until the input is closed."""
         async for line in lines:
-            asked = read_asked(line)
-            if isinstance(asked, StartWatching | WatchTokens):
-                self._watching.hear(asked)
+            message = decode_server_message(line)
+            if isinstance(message, StartWatching | WatchTokens):
+                self._watcher.handle(message)
             else:
-                self._desk.hear(asked)
+                self._runner.handle(message)
             self._changed.set()
 
-    def _tell(self, message: AnyTold) -> None:
-        """Say something to the server."""
-        tell(message)
+    def _send(self, message: AnyWorkerMessage) -> None:
+        """Send a message to the server."""
+        send(message)
         self._changed.set()
         if isinstance(message, OperationDone | OperationFailed):
-            self._watching.wake()  # it moved what somebody holds
+            self._watcher.poll()  # the operation has changed balances
 
-    # ----- the work --------------------------------------------------------------------------
+    # ----- tasks -----------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        """Set everything up, and from then on bring onto the chain what is signed."""
-        setting_up = SettingUp(self._config, self._world, self._following, self._say, self._settled)
-        await setting_up.identify()
-        await first_of(self._following.run(), self._watch(setting_up), self._open(setting_up))
+        """Check the chain, then run the tracker, the node checks and the setup."""
+        setup = WorkerSetup(
+            self._config, self._world, self._tracker, self._set_problem, self._on_step_end
+        )
+        await setup.identify()
+        await first_of(self._tracker.run(), self._check_node(setup), self._open(setup))
 
-    async def _open(self, setting_up: SettingUp) -> None:
-        """Have everything there, and let operations begin."""
-        addresses = await setting_up.find()
-        self._desk.open(self._world._replace(addresses=addresses))
-        self._say(setting_up.problem)
-        tell(self._state())  # before the rest, which lets the server say how things are
+    async def _open(self, setup: WorkerSetup) -> None:
+        """Finish the setup, accept operations, then watch the chain."""
+        addresses = await setup.find()
+        self._runner.start(self._world._replace(addresses=addresses))
+        self._set_problem(setup.problem)
+        send(self._state())  # before WorkerReady, so that the server knows the state
         contracts = Contracts(**msgspec.structs.asdict(addresses))
         operator, chain_id = self._node.operator, self._config.chain_id
-        self._tell(Ready(operator=operator, addresses=contracts, chain_id=chain_id))
-        await self._watching.run(addresses)
+        self._send(WorkerReady(operator=operator, addresses=contracts, chain_id=chain_id))
+        await self._watcher.run(addresses)
 
-    async def _watch(self, setting_up: SettingUp) -> None:
-        """See how the node does, and what takes long, for ever."""
+    async def _check_node(self, setup: WorkerSetup) -> None:
+        """Check the node and stuck transactions, forever."""
         while True:
-            await asyncio.sleep(IDLE_S if self._following.is_idle else BUSY_S)
+            await asyncio.sleep(IDLE_S if self._tracker.is_idle else BUSY_S)
             self._outbox.commit()
             was_reachable = self._node.is_reachable
-            settled = self._outbox.highest_settled()
+            highest = self._outbox.highest_included_nonce()
             try:
                 if not was_reachable:
-                    await setting_up.identify()
+                    await setup.identify()
                 await self._node.refresh()
-                await self._late.look_after()
+                await self._stuck.check()
             except NodeError as error:
                 self._node.set_health(str(error))
                 continue
-            if self._node.count <= settled:
-                self._take_back()
+            if self._node.count <= highest:
+                self._track_removed()
 
-    def _take_back(self) -> None:
-        """Bring onto the chain again what a reorganisation took from it."""
+    def _track_removed(self) -> None:
+        """Track again the steps that a reorganisation removed."""
         for step in self._outbox.from_nonce(self._node.count):
             if step.status not in ("confirmed", "reverted"):
                 continue
-            _LOG.warning("a transaction is in no block any more", extra={"nonce": step.nonce})
-            self._outbox.take_back(step.number)
+            _LOG.warning("a reorganisation removed a transaction", extra={"nonce": step.nonce})
+            self._outbox.reset_step(step.number)
             kind = self._outbox.operation(step.operation).kind
-            again = self._following.follow(self._outbox.step(step.number), kind)
-            again.add_done_callback(self._settled)
+            again = self._tracker.track(self._outbox.step(step.number), kind)
+            again.add_done_callback(self._on_step_end)
         self._outbox.commit()
 
-    def _settled(self, found: "asyncio.Future[Step]") -> None:
-        """Take what became of a step whose operation may have come to its end before."""
-        if not found.cancelled():
-            self._desk.after_reorganisation(found.result())
+    def _on_step_end(self, future: "asyncio.Future[Step]") -> None:
+        """Handle the end of a step whose operation may have ended before."""
+        if not future.cancelled():
+            self._runner.after_reorganisation(future.result())
 
-    # ----- how things are --------------------------------------------------------------------
+    # ----- state -----------------------------------------------------------------------------
 
-    def _say(self, problem: str) -> None:
-        """Keep what is wrong besides the node."""
+    def _set_problem(self, problem: str) -> None:
+        """Store a problem other than the node's."""
         self._problem = problem
         self._changed.set()
 
-    async def _tell_states(self) -> None:
-        """Tell how things are when that changes, and at first."""
-        told: State | None = None
+    async def _send_states(self) -> None:
+        """Send the state at the start and on changes."""
+        sent: WorkerState | None = None
         while True:
             self._changed.clear()
             state = self._state()
-            if state != told:
-                tell(state)
-                told = state
+            if state != sent:
+                send(state)
+                sent = state
             await asyncio.sleep(STATE_S)
             await self._changed.wait()
 
-    def _state(self) -> State:
-        """Say how things are."""
+    def _state(self) -> WorkerState:
+        """Return the current state."""
         node = self._node
-        is_poor = node.balance is not None and node.balance < GAS * node.offer.max_fee
-        purse = f"the operator {node.operator} is out of gas: it has {node.balance} wei"
-        return State(
+        is_out_of_gas = node.balance is not None and node.balance < GAS * node.fees.max_fee
+        problem = f"the operator {node.operator} is out of gas: it has {node.balance} wei"
+        return WorkerState(
             reachable=node.is_reachable,
-            detail=node.detail or self._problem or (purse if is_poor else ""),
+            detail=node.detail or self._problem or (problem if is_out_of_gas else ""),
             head=node.head,
             operator=node.operator,
             operator_balance_wei=None if node.balance is None else str(node.balance),
-            out_of_gas=is_poor,
+            out_of_gas=is_out_of_gas,
             counts=Counts(**self._outbox.counts),
             num_bumped=self._outbox.num_bumped,
-            num_rebroadcast=self._late.num_rebroadcast,
+            num_rebroadcast=self._stuck.num_rebroadcast,
             num_foreign=self._outbox.num_foreign,
         )
 
 
-def tell(message: AnyTold) -> None:
-    """Say something to the server; one that is gone does not hear it."""
+def send(message: AnyWorkerMessage) -> None:
+    """Send a message to the server, if it is still running."""
     data = memoryview(encode(message))
     try:
         while data:
             data = data[os.write(sys.stdout.fileno(), data) :]
     except BrokenPipeError:
-        _LOG.debug("the server is gone")
+        _LOG.debug("the server has exited")
 
 
 async def work(folder: Path) -> int:
-    """Read the config, and work; give the exit code."""
+    """Read the config, run the worker and return the exit code."""
     lines = asyncio.StreamReader(limit=LINE_BYTES_MAX)
     protocol = asyncio.StreamReaderProtocol(lines)
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
@@ -237,35 +245,35 @@ async def work(folder: Path) -> int:
     if not first:
         return 0
     try:
-        config = read_asked(first)
+        config = decode_server_message(first)
         if not isinstance(config, Config):
-            raise ValueError("the first message is no config")
+            raise ValueError("the first message must be a config")
         rpc = Rpc(config.url, config.rpc_timeout_s)
         signer = Signer(config.operator_key, config.chain_id)
         outbox = open_outbox(folder, config, signer.address)
     except (ValueError, OutboxError, ForeignChainError) as error:
-        _LOG.critical("the chain worker cannot begin: %s", error)
-        return WRONG
+        _LOG.critical("the chain worker cannot start: %s", error)
+        return CANNOT_START
     try:
         await ChainWorker(config, outbox, signer, rpc).run(lines)
     except ForeignChainError as error:
         _LOG.error("%s", error)
-        is_wrong = True
+        is_foreign = True
     else:
-        is_wrong = False
+        is_foreign = False
     finally:
         outbox.close()
         await rpc.close()
-    if not is_wrong:
+    if not is_foreign:
         return 0
     if config.chain_id != DEVELOPMENT_CHAIN:
-        return WRONG
-    put_aside(outbox.path)
-    return AGAIN
+        return CANNOT_START
+    rename_outbox(outbox.path)
+    return RESTART
 
 
 async def first_of(*jobs: Coroutine[Any, Any, None]) -> None:
-    """Do several things until one of them ends; what it raises is raised here."""
+    """Run coroutines until the first of them ends; raise its exception."""
     tasks = [asyncio.ensure_future(job) for job in jobs]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -278,25 +286,25 @@ async def first_of(*jobs: Coroutine[Any, Any, None]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Work for a server.
+    """Run the worker.
 
     Args:
         arguments: the folder of the outbox.
 
     Returns:
-        0 after the end of the input, 2 where it cannot begin, 75 where it is to be started again.
+        0 after the end of the input, 2 if the worker cannot start, 75 to be restarted.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the server is told, and the input ends with it
+        signal.signal(number, signal.SIG_IGN)  # the server handles it and closes the input
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s")
     (folder,) = arguments
     gc.collect()
-    gc.freeze()  # the libraries stay: the collector need not look at them again and again
+    gc.freeze()  # the collector need not scan the libraries again
     return run(work(Path(folder)))
 
 
 def run(job: Coroutine[Any, Any, int]) -> int:
-    """Have it done in the fastest loop there is."""
+    """Run the coroutine with uvloop if it is available."""
     try:
         import uvloop  # noqa: PLC0415 - Windows has none
     except ImportError:

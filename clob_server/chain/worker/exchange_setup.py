@@ -1,8 +1,8 @@
-"""The exchange contract: deployed on a development chain, and anywhere looked at before it is used.
+"""Setup of the exchange contract: deployed on a development chain, checked on any chain.
 
-It must lie where orders are signed for. On a development chain that is where the first transaction
-of the first account comes to lie, whose key everybody knows. Those are the same bytes each time,
-so that they can be sent as often as one likes: the outbox need not know of them.
+It must be at the address for which orders are signed. On a development chain that is the address of
+the contract created by the first transaction of account 0, whose key is public. This transaction
+has the same bytes each time, so it can be sent repeatedly without the outbox.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from clob_server.chain.config import Addresses
+from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses
 from clob_server.chain.eth.abi import AbiError, Function
 from clob_server.chain.eth.accounts import DEPLOYER, create_address
-from clob_server.chain.eth.rpc import NodeRefusedError, Question, Reply, content, number, result
-from clob_server.chain.failpoints import die_here
+from clob_server.chain.eth.rpc import NodeRejectedError, Reply, RpcRequest, content, number, result
+from clob_server.chain.failpoints import failpoint
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.deploy import GAS, STEP, creation
 from clob_server.chain.tx.gas_fees import GWEI, Fees
@@ -22,16 +22,14 @@ from clob_server.chain.tx.node import Node, is_failure
 from clob_server.chain.tx.sender import Signer
 from clob_server.chain.tx.steps import Draft, SignedTransaction
 
-DEVELOPMENT_CHAIN: Final = 31337
-"""The chain id of development chains, on which the first account is everybody's."""
 FEES: Final = Fees(100 * GWEI, GWEI)
-"""What is offered for a unit of it: always the same, and more than a development chain asks for."""
-REFUSALS_MAX: Final = 3
-"""How often a node must refuse the transaction to be believed."""
+"""Fixed fees of the deployment, higher than a development chain requires."""
+ERRORS_MAX: Final = 3
+"""Number of errors for the transaction after which the setup gives up."""
 AGAIN_S: Final = 0.05
-"""How long until it is sent again, at first; twice as long each time."""
+"""Pause before the transaction is sent again, seconds; doubled each time."""
 AGAIN_MAX_S: Final = 1.0
-"""How long at most."""
+"""Maximum pause, seconds."""
 
 COLLATERAL: Final = Function("collateral()", returns="address")
 TOKENS: Final = Function("tokens()", returns="address")
@@ -44,20 +42,20 @@ _READS: Final = (COLLATERAL, TOKENS, SETTLER, DOMAIN)
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class SearchResult(NamedTuple):
-    """What came of the search."""
+class SetupResult(NamedTuple):
+    """Result of the setup."""
 
     exchange: str
-    """Where the exchange is; empty where there is none that can be used."""
+    """Address of the exchange; empty if there is no usable one."""
     problem: str = ""
-    """Why there is none, in a sentence; empty where there is one, or none is wanted."""
+    """Why there is no usable exchange; empty if there is one or none is configured."""
 
 
-class Founding:
-    """Has the exchange there, or says why it is not.
+class ExchangeSetup:
+    """Finds or deploys the exchange and checks its settings.
 
     Args:
-        config: where it must be, and what orders are signed for.
+        config: expected address, domain and contracts.
         node: the node.
     """
 
@@ -65,68 +63,68 @@ class Founding:
         self._config = config
         self._node = node
 
-    async def find(self, addresses: Addresses) -> SearchResult:
-        """Look for the exchange; deploy it where that can be done.
+    async def find(self, addresses: Addresses) -> SetupResult:
+        """Find the exchange; deploy it if that is possible.
 
         Args:
-            addresses: the other contracts, which are there.
+            addresses: addresses of the other contracts, which exist.
         """
         place = self._config.exchange
         if not place:
-            return SearchResult("")
+            return SetupResult("")
         problem = ""
-        if not (await self._standing(self._asked())).is_there:
-            problem = self._cannot_deploy() or await self._deploy(addresses)
-        problem = problem or await self._difference(addresses)
+        if not (await self._status(self._status_requests())).is_there:
+            problem = self._deploy_problem() or await self._deploy(addresses)
+        problem = problem or await self._mismatch(addresses)
         if problem:
             _LOG.warning("trades do not settle: %s", problem)
-            return SearchResult("", f"trades do not settle: {problem}")
-        return SearchResult(place)
+            return SetupResult("", f"trades do not settle: {problem}")
+        return SetupResult(place)
 
-    # ----- deploying ---------------------------------------------------------------------------
+    # ----- deployment --------------------------------------------------------------------------
 
-    def _cannot_deploy(self) -> str:
-        """Say why the exchange cannot be deployed where it must be; empty where it can."""
+    def _deploy_problem(self) -> str:
+        """Return why the exchange cannot be deployed at its address; empty if it can."""
         place, config = self._config.exchange, self._config
         if not config.deploy or config.chain_id != DEVELOPMENT_CHAIN:
-            return f"there is no contract at {place}"
+            return f"no contract at {place}"
         ours = create_address(DEPLOYER.address, 0)
         if place != ours:
-            return f"there is no contract at {place}, and one would come to lie at {ours}"
+            return f"no contract at {place}, and a deployment would create one at {ours}"
         return ""
 
     async def _deploy(self, addresses: Addresses) -> str:
-        """Send the transaction until it is in a block, and say what is wrong; empty for nothing."""
+        """Send the transaction until it is in a block; return a problem, or empty."""
         signed = self._signed(addresses)
-        asked: list[Question] = [
+        requests: list[RpcRequest] = [
             ("eth_sendRawTransaction", (f"0x{signed.raw.hex()}",)),
             ("eth_getTransactionByHash", (signed.hash,)),
-            *self._asked(),
+            *self._status_requests(),
         ]
-        pause_s, refusals, was_sent = AGAIN_S, 0, False
+        pause_s, errors, was_sent = AGAIN_S, 0, False
         while True:
             if not was_sent:
-                die_here("deploy", STEP, "before_insert")
-            found = await self._standing(asked)
+                failpoint("deploy", STEP, "before_insert")
+            status = await self._status(requests)
             if not was_sent:
-                die_here("deploy", STEP, "after_broadcast")
+                failpoint("deploy", STEP, "after_broadcast")
             was_sent = True
-            if found.is_there:
-                die_here("deploy", STEP, "after_receipt")
+            if status.is_there:
+                failpoint("deploy", STEP, "after_receipt")
                 return ""
-            if found.num_sent:
+            if status.num_sent:
                 return (
-                    f"there is no contract at {self._config.exchange}, and {DEPLOYER.address} has "
-                    "sent another transaction first"
+                    f"no contract at {self._config.exchange}, and the first transaction of "
+                    f"{DEPLOYER.address} was another one"
                 )
-            refusals += found.refusal != ""
-            if refusals == REFUSALS_MAX:
-                return f"the exchange cannot be deployed: {found.refusal}"
+            errors += status.error != ""
+            if errors == ERRORS_MAX:
+                return f"the deployment of the exchange failed: {status.error}"
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, AGAIN_MAX_S)
 
     def _signed(self, addresses: Addresses) -> SignedTransaction:
-        """Write the transaction that deploys the exchange; the operator owns it."""
+        """Sign the transaction that deploys the exchange; the operator owns the contract."""
         config, operator = self._config, self._node.operator
         domain = config.domain_name, config.domain_version
         contracts = addresses.collateral, addresses.conditional_tokens
@@ -141,83 +139,83 @@ class Founding:
             expects="",
             head=0,
         )
-        fees = FEES._replace(is_legacy=self._node.offer.is_legacy)
+        fees = FEES._replace(is_legacy=self._node.fees.is_legacy)
         return Signer(DEPLOYER.private_key, config.chain_id).sign(draft, fees)
 
-    # ----- looking -----------------------------------------------------------------------------
+    # ----- checks ------------------------------------------------------------------------------
 
-    def _asked(self) -> list[Question]:
-        """Ask what lies at the place, and if the first account has sent anything."""
+    def _status_requests(self) -> list[RpcRequest]:
+        """Return the requests for the code at the address and account 0's transaction count."""
         return [
             ("eth_getTransactionCount", (DEPLOYER.address, "latest")),
             ("eth_getCode", (self._config.exchange, "latest")),
         ]
 
-    async def _standing(self, questions: Sequence[Question]) -> "ExchangeStatus":
-        """Ask until it is said how things are."""
-        return await self._node.patiently(questions, standing)
+    async def _status(self, requests: Sequence[RpcRequest]) -> "ExchangeStatus":
+        """Return the current status of the deployment."""
+        return await self._node.request_until_valid(requests, read_status)
 
-    async def _difference(self, addresses: Addresses) -> str:
-        """Say in what the contract that is there is not the exchange of this server."""
+    async def _mismatch(self, addresses: Addresses) -> str:
+        """Return how the contract at the address differs from the config; empty if it does not."""
         place, config = self._config.exchange, self._config
-        asked = [
+        requests = [
             ("eth_call", ({"to": place, "data": f"0x{each.encode().hex()}"}, "latest"))
             for each in _READS
         ]
         try:
-            told = await self._node.patiently(asked, answers)
+            settings = await self._node.request_until_valid(requests, read_settings)
         except AbiError:
-            return f"the contract at {place} is not an exchange"
-        (collateral,), (tokens,), (settler,), (_, name, version, chain_id, contract, *_) = told
+            return f"the contract at {place} is not an exchange contract"
+        (collateral,), (tokens,), (operator,), (_, name, version, chain_id, contract, *_) = settings
         pairs = (
             ("collateral", collateral, addresses.collateral),
             ("conditional tokens", tokens, addresses.conditional_tokens),
-            ("operator", settler, self._node.operator),
+            ("operator", operator, self._node.operator),
             ("domain", *map(domain_text, (
                 (name, version, chain_id, contract),
                 (config.domain_name, config.domain_version, config.chain_id, place),
             ))),
         )  # fmt: skip
-        for what, theirs, ours in pairs:
+        for field, theirs, ours in pairs:
             if theirs != ours:
-                return f"the {what} of the exchange at {place} is {theirs}, not {ours}"
+                return f"the {field} of the exchange at {place} is {theirs}; expected {ours}"
         return ""
 
 
 class ExchangeStatus(NamedTuple):
-    """How things are."""
+    """Status of the deployment."""
 
     is_there: bool
-    """If there is a contract at the place."""
+    """Whether there is a contract at the address."""
     num_sent: int
-    """How many transactions of the first account are in blocks."""
-    refusal: str = ""
-    """Why the node does not have the transaction; empty where it has, or was not asked."""
+    """Number of transactions of account 0 in blocks."""
+    error: str = ""
+    """The node's error for the transaction; empty if it was accepted or not sent."""
 
 
-def standing(replies: list[Reply]) -> ExchangeStatus:
-    """Read how things are."""
+def read_status(replies: list[Reply]) -> ExchangeStatus:
+    """Read the replies to the status requests."""
     *sent, num_sent, code = replies
-    refusal = ""
-    if sent and isinstance(sent[0], NodeRefusedError) and result(sent[1]) is None:
-        refusal = str(sent[0])
-    return ExchangeStatus(bool(content(result(code))), number(result(num_sent)), refusal)
+    error = ""
+    if sent and isinstance(sent[0], NodeRejectedError) and result(sent[1]) is None:
+        error = str(sent[0])
+    return ExchangeStatus(bool(content(result(code))), number(result(num_sent)), error)
 
 
-def answers(replies: list[Reply]) -> list[tuple[Any, ...]]:
-    """Read what the contract says of itself.
+def read_settings(replies: list[Reply]) -> list[tuple[Any, ...]]:
+    """Read the settings of the contract.
 
     Raises:
-        AbiError: it does not, so it is another one.
+        AbiError: the contract is not an exchange contract.
     """
     for reply in replies:
-        if isinstance(reply, NodeRefusedError) and is_failure(reply):
+        if isinstance(reply, NodeRejectedError) and is_failure(reply):
             raise AbiError(str(reply))
     contents = [content(result(reply)) for reply in replies]
     return [function.decode(each) for function, each in zip(_READS, contents, strict=True)]
 
 
 def domain_text(domain: tuple[str, str, int, str]) -> str:
-    """Write a domain as a sentence would."""
+    """Format a domain."""
     name, version, chain_id, contract = domain
     return f"{name!r} version {version!r}, chain {chain_id}, contract {contract}"

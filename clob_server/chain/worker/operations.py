@@ -1,4 +1,4 @@
-"""Takes what the server asks for: begins operations once, goes on, says how they stand."""
+"""Runs operations for the server: starts each once, resumes pending ones, reports their status."""
 
 import asyncio
 import logging
@@ -10,23 +10,23 @@ from typing import Any, Final, cast
 import msgspec
 
 from clob_server.chain.messages import (
-    AnyAsked,
-    AnyTold,
-    Begin,
-    Known,
-    List,
-    Listed,
-    Look,
-    NotKnown,
+    AnyServerMessage,
+    AnyWorkerMessage,
+    BeginOperation,
+    FindMissing,
+    GetOperation,
+    ListOperations,
+    MissingOperations,
     OperationDone,
     OperationFailed,
+    OperationList,
     OperationPending,
     OperationRejected,
+    OperationUnknown,
     OperationView,
-    Retry,
+    RetryOperation,
     Status,
     StepView,
-    Unknown,
 )
 from clob_server.chain.operations.base import (
     RefusalError,
@@ -45,30 +45,30 @@ from clob_server.chain.tx.steps import Operation, Step
 
 
 class Locks:
-    """A lock for each name that somebody has or waits for."""
+    """Shared or exclusive locks by name, granted in order of request."""
 
     def __init__(self) -> None:
         self._locks: Final[dict[str, _Lock]] = {}
 
-    async def take(self, name: str, is_exclusive: bool) -> None:
-        """Wait for a lock, and take it.
+    async def acquire(self, name: str, is_exclusive: bool) -> None:
+        """Acquire a lock.
 
         Args:
-            name: which.
-            is_exclusive: if nobody else may have it at the same time.
+            name: name of the lock.
+            is_exclusive: whether no other holder is allowed.
         """
-        await self._locks.setdefault(name, _Lock()).take(is_exclusive)
+        await self._locks.setdefault(name, _Lock()).acquire(is_exclusive)
 
-    def give_back(self, name: str) -> None:
-        """Give back what was taken."""
+    def release(self, name: str) -> None:
+        """Release a lock."""
         lock = self._locks[name]
-        lock.give_back()
+        lock.release()
         if lock.is_free:
             del self._locks[name]
 
 
 class _Lock:
-    """One of them."""
+    """A shared or exclusive lock."""
 
     def __init__(self) -> None:
         self._holders = 0
@@ -77,11 +77,11 @@ class _Lock:
 
     @property
     def is_free(self) -> bool:
-        """If nobody has it, nor waits for it."""
+        """Whether the lock has neither holders nor waiters."""
         return not self._holders and not self._queue
 
-    async def take(self, is_exclusive: bool) -> None:
-        """Wait for it, and take it."""
+    async def acquire(self, is_exclusive: bool) -> None:
+        """Wait for the lock and acquire it."""
         if not self._queue and self._may(is_exclusive):
             self._hold(is_exclusive)
             return
@@ -89,8 +89,8 @@ class _Lock:
         self._queue.append((is_exclusive, turn))
         await turn
 
-    def give_back(self) -> None:
-        """Give it back, and let those have it whose turn it is."""
+    def release(self) -> None:
+        """Release the lock and grant it to waiters in order."""
         self._holders -= 1
         while self._queue and self._may(self._queue[0][0]):
             is_exclusive, turn = self._queue.popleft()
@@ -99,21 +99,21 @@ class _Lock:
                 turn.set_result(None)
 
     def _may(self, is_exclusive: bool) -> bool:
-        """Say if one more may have it."""
+        """Return whether another holder is allowed."""
         return not self._holders or not (self._is_exclusive or is_exclusive)
 
     def _hold(self, is_exclusive: bool) -> None:
-        """Let one more have it."""
+        """Add a holder."""
         self._holders += 1
         self._is_exclusive = is_exclusive
 
 
 def operation_view(operation: Operation, steps: list[Step]) -> OperationView:
-    """Show an operation.
+    """Return an operation for the admin API.
 
     Args:
         operation: the operation.
-        steps: its steps, in the order they were written.
+        steps: its steps in insertion order.
     """
     return OperationView(
         number=operation.number,
@@ -129,105 +129,105 @@ def operation_view(operation: Operation, steps: list[Step]) -> OperationView:
 
 
 def step_view(step: Step) -> StepView:
-    """Show a step."""
+    """Return a step for the admin API."""
     return StepView(
         name=step.name,
         status=step.status,
         nonce=step.nonce,
-        hashes=[offer.hash for offer in step.offers],
-        num_bumps=max(0, len(step.offers) - 1),
+        hashes=[offer.hash for offer in step.transactions],
+        num_bumps=max(0, len(step.transactions) - 1),
         block=step.block,
         error=step.error,
         changed_ms=step.changed_ms,
     )
 
 
-PROMISED_S: Final = 2.0
-"""How long an operation waits at most for what others take, before it is refused for that."""
+RESERVED_S: Final = 2.0
+"""Seconds that an operation waits for amounts reserved by others before it is rejected."""
 COMMIT_S: Final = 0.05
-"""How long the end of an operation waits at most for a sync that is needed anyway."""
+"""Maximum delay of the commit after an operation ends, seconds; usually another commit is first."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class OperationRunner:
-    """All operations of a worker.
+    """Runs all operations of a worker.
 
     Args:
-        outbox: where they are written.
-        tell: says something to the server.
-        problem: says why operations cannot begin yet.
+        outbox: storage of the operations.
+        send: sends a message to the server.
+        problem: returns the reason why operations cannot begin yet.
     """
 
     def __init__(
-        self, outbox: Outbox, tell: Callable[[AnyTold], None], problem: Callable[[], str]
+        self, outbox: Outbox, send: Callable[[AnyWorkerMessage], None], problem: Callable[[], str]
     ) -> None:
         self._outbox = outbox
-        self._tell = tell
+        self._send = send
         self._problem = problem
         self._locks = Locks()
         self._checking: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._committing: asyncio.TimerHandle | None = None
         self.world: World | None = None
-        """What operations work with; None until they can begin."""
+        """Environment of the operations; None until they can begin."""
 
-    def open(self, world: World) -> None:
-        """Go on with what a worker before this one began, and let more begin."""
+    def start(self, world: World) -> None:
+        """Resume pending operations and accept new ones."""
         self.world = world
         for operation in self._outbox.pending():
-            self._go_on(operation)
+            self._resume(operation)
 
     async def close(self) -> None:
-        """Leave everything as it is, for the next worker."""
+        """Cancel all tasks; the next worker resumes the operations."""
         if self._committing is not None:
             self._committing.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def hear(self, asked: AnyAsked) -> None:
-        """Do what the server asks for."""
-        match asked:
-            case Begin():
-                self._begin(asked)
-            case Look():
-                self._tell(self._stand(asked.id))
-            case Retry():
-                self._tell(self._retry(asked.id))
-            case List():
-                found = self._outbox.newest(asked.status, asked.limit, asked.before)
+    def handle(self, request: AnyServerMessage) -> None:
+        """Handle a message of the server."""
+        match request:
+            case BeginOperation():
+                self._begin(request)
+            case GetOperation():
+                self._send(self._status(request.id))
+            case RetryOperation():
+                self._send(self._retry(request.id))
+            case ListOperations():
+                found = self._outbox.newest(request.status, request.limit, request.before)
                 views = [operation_view(each, self._outbox.steps(each.number)) for each in found]
-                self._tell(Listed(request=asked.request, operations=views))
-            case Known():
-                missing = [each for each in asked.ids if not self._came_to_something(each)]
-                self._tell(NotKnown(request=asked.request, ids=missing))
+                self._send(OperationList(request=request.request, operations=views))
+            case FindMissing():
+                missing = [each for each in request.ids if not self._is_active(each)]
+                self._send(MissingOperations(request=request.request, ids=missing))
 
-    def _came_to_something(self, name: str) -> bool:
-        """Say if an operation is under way, done, or stuck."""
+    def _is_active(self, name: str) -> bool:
+        """Return whether an operation is pending, done or stuck."""
         found = self._outbox.find(name)
         return name in self._checking or (found is not None and found.status != "failed")
 
-    # ----- how they stand --------------------------------------------------------------------
+    # ----- status ----------------------------------------------------------------------------
 
-    def _stand(self, name: str) -> AnyTold:
-        """Say where an operation stands."""
+    def _status(self, name: str) -> AnyWorkerMessage:
+        """Return the status of an operation."""
         operation = self._outbox.find(name)
         if operation is not None:
-            return self._standing(operation)
+            return self._stored_status(operation)
         if name in self._checking:
             return OperationPending(id=name, kind=read_work(self._checking[name]).kind, hashes={})
-        return Unknown(id=name)
+        return OperationUnknown(id=name)
 
-    def _standing(self, operation: Operation) -> AnyTold:
-        """Say where an operation stands that is kept."""
+    def _stored_status(self, operation: Operation) -> AnyWorkerMessage:
+        """Return the status of a stored operation."""
         name, kind = operation.id, operation.kind
         if operation.status == "done":
             return OperationDone(
                 id=name, kind=kind, answer=msgspec.Raw(operation.answer or b"null")
             )
         if operation.status == "pending":
-            self._outbox.commit()  # it will come to its end: that is relied on
+            self._outbox.commit()  # the server relies on a pending operation
         steps = self._outbox.steps(operation.number)
         hashes = hashes_of(read_work(operation.body).names, steps)
         if operation.status == "pending":
@@ -241,59 +241,61 @@ class OperationRunner:
             undone=operation.status == "failed",
         )
 
-    # ----- beginning, and going on -----------------------------------------------------------
+    # ----- starting and resuming -------------------------------------------------------------
 
-    def _begin(self, asked: Begin) -> None:
-        """Begin an operation, unless there is one of that id."""
-        body = write_body(asked.body)
-        known = self._outbox.find(asked.id)
-        before = self._checking.get(asked.id) if known is None else known.body
+    def _begin(self, request: BeginOperation) -> None:
+        """Start an operation unless its id is known."""
+        body = write_body(request.body)
+        known = self._outbox.find(request.id)
+        before = self._checking.get(request.id) if known is None else known.body
         if before is not None and before != body:
-            detail = "the idempotency key stands for another request, which keeps it"
-            self._tell(OperationRejected(id=asked.id, code="IDEMPOTENCY_KEY_REUSED", detail=detail))
+            detail = "the idempotency key was already used for a request with another body"
+            self._send(
+                OperationRejected(id=request.id, code="IDEMPOTENCY_KEY_REUSED", detail=detail)
+            )
         elif known is not None:
-            self._tell(self._standing(known))
+            self._send(self._stored_status(known))
         elif before is not None:
-            return  # the answer to the first is the answer to this
+            return  # the answer to the first message answers this one
         elif self.world is None:
             detail = self._problem()
-            self._tell(OperationRejected(id=asked.id, code="CHAIN_UNAVAILABLE", detail=detail))
+            self._send(OperationRejected(id=request.id, code="CHAIN_UNAVAILABLE", detail=detail))
         else:
-            self._checking[asked.id] = body
-            self._spawn(self._start(self.world, asked, body))
+            self._checking[request.id] = body
+            self._spawn(self._start(self.world, request, body))
 
-    async def _start(self, world: World, asked: Begin, body: bytes) -> None:
-        """Check what is asked for, keep it, and do it."""
-        work = work_of(asked.body)
+    async def _start(self, world: World, request: BeginOperation, body: bytes) -> None:
+        """Check, store and run an operation."""
+        work = work_of(request.body)
         try:
             async with self._lock(work):
                 estimates = await self._check(world, work)
-                operation = self._outbox.begin(asked.id, work.kind, body, asked.now_ms)
-                world.promises.hold(asked.id, work.promised)
-                del self._checking[asked.id]
-                # Said after what follows at once, so that one sync is for it and its first steps,
-                # and a turn of the loop later: the node has them then, and works meanwhile.
+                operation = self._outbox.begin(request.id, work.kind, body, request.now_ms)
+                world.promises.hold(request.id, work.promised)
+                del self._checking[request.id]
+                # Reported after the code that follows at once, so that one fsync covers the
+                # operation and its first steps, and one loop turn later, when they are sent.
                 loop = asyncio.get_running_loop()
-                loop.call_soon(loop.call_soon, self._say, operation)
-                await self._do(Run(world, operation, estimates), work)
-        except RefusalError as refusal:
-            self._tell(
+                loop.call_soon(loop.call_soon, self._report, operation)
+                await self._run(Run(world, operation, estimates), work)
+        except RefusalError as error:
+            self._send(
                 OperationRejected(
-                    id=asked.id, code=refusal.code, detail=str(refusal), more=refusal.more
+                    id=request.id, code=error.code, detail=str(error), more=error.more
                 )
             )
         finally:
-            self._checking.pop(asked.id, None)
+            self._checking.pop(request.id, None)
 
-    def _say(self, operation: Operation) -> None:
-        """Say where an operation stands."""
-        self._tell(self._standing(operation))
+    def _report(self, operation: Operation) -> None:
+        """Send the status of an operation."""
+        self._send(self._stored_status(operation))
 
     async def _check(self, world: World, work: Work) -> dict[str, int] | None:
-        """Refuse what cannot succeed.
+        """Reject an operation that cannot succeed.
 
-        What is promised to another operation may have been taken already, and would count twice.
-        So a refusal counts only once nothing is promised, or after a while.
+        Amounts reserved by another operation may be taken already, and would count twice. So a
+        rejection counts only without reservations, or after :data:`RESERVED_S`.
         """
         promises, wanted = world.promises, work.promised
         try:
@@ -301,68 +303,68 @@ class OperationRunner:
         except RefusalError:
             if not any(promises.total(each.user, each.asset) for each in wanted):
                 raise
-            await promises.wait(wanted, PROMISED_S)
+            await promises.wait(wanted, RESERVED_S)
             return await promises.steady(wanted, lambda: work.check(world))
 
-    def _go_on(self, operation: Operation) -> None:
-        """Go on with an operation that is kept."""
+    def _resume(self, operation: Operation) -> None:
+        """Resume a stored operation."""
         assert self.world is not None
         work = read_work(operation.body)
         self.world.promises.hold(operation.id, work.promised)
-        self._spawn(self._resume(self.world, operation, work))
+        self._spawn(self._run_resumed(self.world, operation, work))
 
-    async def _resume(self, world: World, operation: Operation, work: Work) -> None:
-        """Go on, with what it must have."""
+    async def _run_resumed(self, world: World, operation: Operation, work: Work) -> None:
+        """Resume an operation with its lock."""
         async with self._lock(work):
-            await self._do(Run(world, operation), work)
+            await self._run(Run(world, operation), work)
 
-    async def _do(self, run: Run, work: Work) -> None:
-        """Do it, to its end, and say what came of it."""
+    async def _run(self, run: Run, work: Work) -> None:
+        """Run an operation to its end and report it."""
         operation = run.operation
         try:
             answer = await work.run(run)
         except StepFailedError as failed:
-            operation = self._outbox.settle(operation.number, "failed", error=str(failed))
+            operation = self._outbox.set_status(operation.number, "failed", error=str(failed))
         except StuckError as stuck:
             _LOG.error("operation %s is stuck: %s", operation.id, stuck)
-            operation = self._outbox.settle(operation.number, "stuck", error=str(stuck))
+            operation = self._outbox.set_status(operation.number, "stuck", error=str(stuck))
         except Exception as error:
-            _LOG.exception("operation %s is stuck by a mistake of ours", operation.id)
-            problem = f"{type(error).__name__}: {error}"
-            operation = self._outbox.settle(operation.number, "stuck", error=problem)
+            _LOG.exception("operation %s is stuck after an unexpected error", operation.id)
+            problem = f"unexpected error: {type(error).__name__}: {error}"
+            operation = self._outbox.set_status(operation.number, "stuck", error=problem)
         else:
-            operation = self._outbox.settle(operation.number, "done", answer=encoded(answer))
+            operation = self._outbox.set_status(operation.number, "done", answer=encoded(answer))
         finally:
             run.world.promises.release(operation.id)
-        # Its steps are durable, and the same end follows from them: the answer need not wait, nor
-        # what is asked for next, whose sync makes this durable, too.
-        self._say(operation)
+        # The steps are durable and determine the end, so the report need not wait for a commit;
+        # the commit of the next operation usually includes this one.
+        self._report(operation)
         if self._committing is None:
             self._committing = asyncio.get_running_loop().call_later(COMMIT_S, self._commit)
 
     def _commit(self) -> None:
-        """Make durable what nothing else has by now."""
+        """Commit if no other commit came first."""
         self._committing = None
         self._outbox.commit()
 
-    def _retry(self, name: str) -> AnyTold:
-        """Go on with an operation that is stuck."""
+    def _retry(self, name: str) -> AnyWorkerMessage:
+        """Resume a stuck operation."""
         operation = self._outbox.find(name)
         if operation is not None and operation.status == "stuck":
             if self.world is None:
                 return OperationRejected(id=name, code="CHAIN_UNAVAILABLE", detail=self._problem())
-            self._outbox.forget_failures(operation.number)
+            self._outbox.discard_failures(operation.number)
             self._restart(operation)
-        return self._stand(name)
+        return self._status(name)
 
     def _restart(self, operation: Operation) -> None:
-        """Have an operation go on that had come to an end."""
-        operation = self._outbox.settle(operation.number, "pending")
+        """Resume an operation that has ended."""
+        operation = self._outbox.set_status(operation.number, "pending")
         self._outbox.commit()
-        self._go_on(operation)
+        self._resume(operation)
 
-    def fill(self, nonce: int) -> None:
-        """Have a nonce used that nobody uses, as an operation of the worker's own."""
+    def fill_gap(self, nonce: int) -> None:
+        """Use a missing nonce, as an operation of the worker's own."""
         if self.world is None:
             return
         body = GapBody(nonce=nonce)
@@ -370,13 +372,13 @@ class OperationRunner:
         name = f"gap:{nonce}:{now_ms}"
         operation = self._outbox.begin(name, "gap", write_body(body), now_ms)
         self._outbox.commit()
-        self._go_on(operation)
+        self._resume(operation)
 
     def after_reorganisation(self, step: Step) -> None:
-        """Take what became of a step that was in a block, and then in none any more.
+        """Handle a step that was in a block before a reorganisation.
 
-        An operation under way sees it by itself. One that is done must be done again, as far as
-        that step goes, or it is stuck.
+        A pending operation handles it by itself. A completed operation runs the step again if its
+        nonce was lost; otherwise it becomes stuck.
         """
         operation = self._outbox.operation(step.operation)
         if operation.status != "done" or step.status == "confirmed":
@@ -386,36 +388,31 @@ class OperationRunner:
             self._restart(operation)
             return
         error = f"{step.name} failed after a reorganisation: {step.error}"
-        self._outbox.settle(operation.number, "stuck", error=error)
+        self._outbox.set_status(operation.number, "stuck", error=error)
         self._outbox.commit()
 
     # ----- tasks -----------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _lock(self, work: Work) -> AsyncIterator[None]:
-        """Have what an operation must have."""
+        """Hold the lock of an operation."""
         if work.lock is None:
             yield
             return
-        await self._locks.take(work.lock.condition, work.lock.is_exclusive)
+        await self._locks.acquire(work.lock.condition, work.lock.is_exclusive)
         try:
             yield
         finally:
-            self._locks.give_back(work.lock.condition)
+            self._locks.release(work.lock.condition)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have something done besides."""
+        """Start a task."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
-        """Let go of a task; what it did not expect is for the log."""
+        """Remove a task and log an unexpected error."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("a mistake of ours", exc_info=error)
-
-
-# MERGED clob_server.chain.worker.operations: Locks of conditions: many may have one together, or one alone; first come, first served.
-
-# MERGED clob_server.chain.worker.operations: Operations as the operator of the server sees them.
+            _LOG.error("unexpected error", exc_info=error)

@@ -1,4 +1,4 @@
-"""What a worker does before operations can begin: is this our chain, and is everything there?"""
+"""Setup of the worker: checks chain and outbox, deploys missing contracts, finds the exchange."""
 
 import asyncio
 import logging
@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from clob_server.chain.config import Addresses, deployed_by
-from clob_server.chain.eth.rpc import NodeNonsenseError, content, result
+from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses, deployed_by
+from clob_server.chain.eth.rpc import NodeInvalidResponseError, content, result
 from clob_server.chain.messages import Config
 from clob_server.chain.operations.base import Run, StepFailedError, World
 from clob_server.chain.operations.deploy import (
@@ -24,89 +24,89 @@ from clob_server.chain.operations.preconditions import ask
 from clob_server.chain.operations.registry import write_body
 from clob_server.chain.tx.outbox import Outbox, clock_ms
 from clob_server.chain.tx.steps import Operation, Step
-from clob_server.chain.tx.tracker import Following
-from clob_server.chain.worker.exchange_setup import DEVELOPMENT_CHAIN, Founding
+from clob_server.chain.tx.tracker import TransactionTracker
+from clob_server.chain.worker.exchange_setup import ExchangeSetup
 
 AGAIN_S: Final = 2.0
-"""How long until it is tried again to set up what is missing."""
+"""Pause between setup attempts, seconds."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class ForeignChainError(Exception):
-    """The outbox is not of this chain, or not of this operator."""
+    """The outbox belongs to another chain or operator."""
 
 
-class SettingUp:
-    """Finds out what is missing, and deploys it.
+class WorkerSetup:
+    """Finds the contracts, and deploys missing ones.
 
     Args:
-        config: what the server wants.
-        world: what operations work with; its addresses count for nothing yet.
-        following: brings what workers before this one signed onto the chain.
-        say: told what is wrong, in a sentence.
-        settled: told what became of what is on its way already.
+        config: configuration of the server.
+        world: environment of operations; its addresses are not used.
+        tracker: sends and tracks transactions signed by earlier workers.
+        set_problem: called with a description of the current problem.
+        on_step_end: callback for the steps that are tracked from the start.
     """
 
     def __init__(
         self,
         config: Config,
         world: World,
-        following: Following,
-        say: Callable[[str], None],
-        settled: Callable[["asyncio.Future[Step]"], None],
+        tracker: TransactionTracker,
+        set_problem: Callable[[str], None],
+        on_step_end: Callable[["asyncio.Future[Step]"], None],
     ) -> None:
         self._config = config
         self._world = world
-        self._following = following
+        self._tracker = tracker
         self._outbox = world.outbox
         self._operator = world.node.operator
-        self._say = say
-        self._settled = settled
+        self._set_problem = set_problem
+        self._on_step_end = on_step_end
         self.problem: str = ""
-        """What operations can do without and is missing, in a sentence; empty for nothing."""
+        """Problem that does not prevent operations; empty if there is none."""
 
     async def identify(self) -> None:
-        """See that the node is of the chain that the outbox is of.
+        """Check that the node is on the chain of the outbox.
 
         Raises:
-            ForeignChainError: it is of another one.
+            ForeignChainError: it is on another chain.
         """
         node = self._world.node
-        state = node.state_questions()
-        questions = [*state, ("eth_getBlockByNumber", ("0x0", False))]
+        state = node.state_requests()
+        requests = [*state, ("eth_getBlockByNumber", ("0x0", False))]
 
         def read(replies: list[object]) -> str:
-            """Give the hash of the first block."""
-            node.take(replies[:-1])
+            """Return the hash of the genesis block."""
+            node.store_state(replies[:-1])
             block = result(replies[-1])
             if not isinstance(block, dict) or not isinstance(block.get("hash"), str):
-                raise NodeNonsenseError("the node does not give its first block")
-            found: str = block["hash"]
-            return found
+                raise NodeInvalidResponseError("the node returned no genesis block")
+            block_hash: str = block["hash"]
+            return block_hash
 
-        genesis = await node.patiently(questions, read)
+        genesis = await node.request_until_valid(requests, read)
         check_fact(self._outbox, "genesis", genesis)
         self._outbox.commit()
 
     async def find(self) -> Addresses:
-        """Have everything there, and give where it is."""
-        self.follow_all()
-        while (addresses := await self._attempt()) is None:
+        """Return the addresses once all contracts exist; deploy missing ones."""
+        self.track_all()
+        while (addresses := await self._find_or_deploy()) is None:
             await asyncio.sleep(AGAIN_S)
-        self._say("the exchange is being looked for")
-        exchange, self.problem = await Founding(self._config, self._world.node).find(addresses)
+        self._set_problem("looking for the exchange contract")
+        exchange, self.problem = await ExchangeSetup(self._config, self._world.node).find(addresses)
         return msgspec.structs.replace(addresses, exchange=exchange)
 
-    def follow_all(self) -> None:
-        """Bring all that is signed onto the chain."""
+    def track_all(self) -> None:
+        """Track all signed steps."""
         for step in self._outbox.from_nonce(0):
             if step.status == "signed":
                 kind = self._outbox.operation(step.operation).kind
-                self._following.follow(step, kind).add_done_callback(self._settled)
+                self._tracker.track(step, kind).add_done_callback(self._on_step_end)
 
-    async def _attempt(self) -> Addresses | None:
-        """Look for what is missing, and deploy it; None where it is still missing."""
+    async def _find_or_deploy(self) -> Addresses | None:
+        """Find the contracts or deploy them; None if some are still missing."""
         pending = next((each for each in self._outbox.pending() if each.kind == "deploy"), None)
         if pending is not None:
             return await self._deploy(pending)
@@ -117,43 +117,45 @@ class SettingUp:
             if all(is_enough(amount) for amount in allowed):
                 return expected
             return await self._begin(DeployBody(addresses=expected))
-        is_given = self._config.addresses is not None
-        if self._may_make(expected, missing) or (not is_given and self._config.deploy):
+        is_configured = self._config.addresses is not None
+        if self._can_deploy_at(expected, missing) or (not is_configured and self._config.deploy):
             return await self._begin(DeployBody())
-        self._say(f"there is no contract at {', '.join(missing)}")
+        self._set_problem(f"no contract at {', '.join(missing)}")
         return None
 
     def _expected(self) -> Addresses:
-        """Say where the contracts should be: as given, as they were, or at the first nonces."""
+        """Return the configured addresses, the stored ones, or those of the first nonces."""
         if self._config.addresses is not None:
-            given = msgspec.structs.asdict(self._config.addresses)
-            return Addresses(**{**given, "exchange": ""})
-        known = self._outbox.fact(ADDRESSES)
+            configured = msgspec.structs.asdict(self._config.addresses)
+            return Addresses(**{**configured, "exchange": ""})
+        known = self._outbox.get_fact(ADDRESSES)
         if known is not None:
             return msgspec.json.decode(known, type=Addresses)
         return deployed_by(self._operator)
 
     async def _missing(self, addresses: Addresses) -> list[str]:
-        """Name those addresses where there is no contract."""
-        places = addresses.needed
-        codes = await self._world.node.patiently(
-            [("eth_getCode", (place, "latest")) for place in places],
+        """Return the addresses without a contract."""
+        contracts = addresses.required
+        codes = await self._world.node.request_until_valid(
+            [("eth_getCode", (address, "latest")) for address in contracts],
             lambda replies: [content(result(reply)) for reply in replies],
         )
-        return [place for place, code in zip(places, codes, strict=True) if not code]
+        return [address for address, code in zip(contracts, codes, strict=True) if not code]
 
-    def _may_make(self, addresses: Addresses, missing: list[str]) -> bool:
-        """Say if the contracts come to lie where they are wanted when they are deployed now."""
+    def _can_deploy_at(self, addresses: Addresses, missing: list[str]) -> bool:
+        """Return whether deploying now creates the contracts at the expected addresses."""
         return (
             self._config.deploy
-            and len(missing) == len(addresses.needed)
+            and len(missing) == len(addresses.required)
             and addresses == deployed_by(self._operator, self._world.node.count_pending)
         )
 
     async def _begin(self, body: DeployBody) -> Addresses | None:
-        """Begin to deploy, or only to approve."""
+        """Start a deployment, or only the approvals."""
         if not self._config.deploy:
-            self._say("the operator has not approved the contracts, and is not to")
+            self._set_problem(
+                "the operator has not approved the contracts, and deploying is disabled"
+            )
             return None
         name = f"deploy:{self._outbox.next_nonce()}:{clock_ms()}"
         operation = self._outbox.begin(name, "deploy", write_body(body), clock_ms())
@@ -161,44 +163,46 @@ class SettingUp:
         return await self._deploy(operation)
 
     async def _deploy(self, operation: Operation) -> Addresses | None:
-        """Deploy, and write what came of it."""
+        """Run a deployment and store its result."""
         work = Deploy(msgspec.json.decode(operation.body, type=DeployBody))
-        self._say("the contracts are being deployed")
+        self._set_problem("deploying the contracts")
         try:
             addresses = await work.run(Run(self._world, operation))
         except StepFailedError as error:
-            _LOG.error("deploying failed: %s", error)
-            self._outbox.settle(operation.number, "failed", error=str(error))
+            _LOG.error("the deployment failed: %s", error)
+            self._outbox.set_status(operation.number, "failed", error=str(error))
             self._outbox.commit()
-            self._say(f"the contracts could not be deployed: {error}")
+            self._set_problem(f"the deployment of the contracts failed: {error}")
             return None
         answer = msgspec.json.encode(addresses)
-        self._outbox.settle(operation.number, "done", answer=answer)
+        self._outbox.set_status(operation.number, "done", answer=answer)
         self._outbox.commit()
         return addresses
 
 
 def check_fact(outbox: Outbox, name: str, value: str) -> None:
-    """See that something is as it was, or keep it the first time.
+    """Compare a fact with the stored one, or store it the first time.
 
     Raises:
-        ForeignChainError: it was something else.
+        ForeignChainError: another value is stored.
     """
-    known = outbox.fact(name)
+    known = outbox.get_fact(name)
     if known is None:
-        outbox.keep(name, value)
+        outbox.set_fact(name, value)
     elif known != value:
-        raise ForeignChainError(f"the outbox {outbox.path} is of {name} {known}, not {value}")
+        raise ForeignChainError(
+            f"the outbox {outbox.path} belongs to {name} {known}; expected {value}"
+        )
 
 
 def open_outbox(folder: Path, config: Config, operator: str) -> Outbox:
     """Open the outbox of an operator on a chain.
 
-    Where it is of another one on a development chain, it is put aside, and a new one made.
+    On a development chain, an outbox of another chain is renamed and a new one is created.
 
     Raises:
-        OutboxError: it cannot be opened.
-        ForeignChainError: it is of another chain or operator.
+        OutboxError: the outbox cannot be opened.
+        ForeignChainError: the outbox belongs to another chain or operator.
     """
     outbox = Outbox(folder)
     try:
@@ -209,15 +213,15 @@ def open_outbox(folder: Path, config: Config, operator: str) -> Outbox:
         outbox.close()
         if config.chain_id != DEVELOPMENT_CHAIN:
             raise
-        put_aside(outbox.path)
+        rename_outbox(outbox.path)
         return open_outbox(folder, config, operator)
     return outbox
 
 
-def put_aside(path: Path) -> None:
-    """Put an outbox that is closed under another name, so that a new one is made."""
+def rename_outbox(path: Path) -> None:
+    """Rename a closed outbox, so that a new one is created."""
     name = path.with_name(f"{path.name}.{clock_ms()}")
-    _LOG.warning("the outbox is of another chain, and is put aside as %s", name.name)
+    _LOG.warning("the outbox belongs to another chain and is renamed to %s", name.name)
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
     os.replace(path, name)

@@ -12,7 +12,6 @@ from clob_server.api import schemas as wire
 from clob_server.api import schemas as wire_meta
 from clob_server.api.docstrings import field_texts
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
-from clob_server.api.request import Route
 from clob_server.auth.policy import AUTHORITY
 from clob_server.chain import messages, operation_bodies
 from clob_server.http import admin_schemas
@@ -29,6 +28,7 @@ from clob_server.http.openapi.common import (
     refer,
     security,
 )
+from clob_server.http.server import Route
 
 DESCRIBED: Final[Mapping[str, RouteDoc]] = {
     **meta.DESCRIBED,

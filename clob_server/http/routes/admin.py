@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from clob import Cancel, Limits, SetLimits
-from clob.errors import OrderNotOpenError, UnknownOrderError
+from clob.errors import OrderNotOpenError
 from clob_server.api.problems import Headers
-from clob_server.api.request import ApiRequest, Reply, Route, reply
+from clob_server.api.request import Reply, reply
 from clob_server.core.commands import ApiKey, Budgets, DeactivateKey, SetBudgets
 from clob_server.http.admin_schemas import (
     EngineBody,
@@ -27,8 +27,7 @@ from clob_server.http.admin_schemas import (
     read_body,
 )
 from clob_server.http.routes import admin_chain, admin_markets
-from clob_server.orders.lookup import find_order, known_order
-from clob_server.service import Service
+from clob_server.http.server import Request, Route, Server
 
 NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
 """What an answer has that nobody but its reader may keep."""
@@ -40,48 +39,48 @@ _KEY: Final = f"{_KEYS}/{{keyId}}"
 # ----- keys ------------------------------------------------------------------------------------
 
 
-async def list_keys(call: ApiRequest) -> Reply:
+async def list_keys(call: Request) -> Reply:
     """List the keys, the deactivated ones as well, in the sequence in which they were made."""
-    keys = call.service.exchange.registry.keys.values()
-    return reply([key_body(call.service, key) for key in keys])
+    keys = call.server.state.registry.keys.values()
+    return reply([key_body(call.server, key) for key in keys])
 
 
-async def create_key(call: ApiRequest) -> Reply:
+async def create_key(call: Request) -> Reply:
     """Make a key, and show it this once."""
-    service = call.service
-    whole, key = draw_key(read_body(call, KeyAsked), service.settings.environment)
-    await service.engine.ask(lambda now_ms: add_key(key, now_ms))
-    made = service.exchange.registry.keys[key.id]
+    server = call.server
+    whole, key = draw_key(read_body(call, KeyAsked), server.settings.environment)
+    await server.sequencer.submit(lambda now_ms: add_key(key, now_ms))
+    made = server.state.registry.keys[key.id]
     return reply(NewKeyBody(key=whole, **key_fields(made, None)), headers=NO_STORE)
 
 
-async def deactivate_key(call: ApiRequest) -> Reply:
+async def deactivate_key(call: Request) -> Reply:
     """Let a key in no longer, from the next request on."""
-    service, key_id = call.service, call.params["keyId"]
-    await service.engine.ask(lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms))
-    return reply(key_body(service, service.exchange.registry.keys[key_id]))
+    server, key_id = call.server, call.params["keyId"]
+    await server.sequencer.submit(lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms))
+    return reply(key_body(server, server.state.registry.keys[key_id]))
 
 
-def key_body(service: Service, key: ApiKey) -> KeyBody:
+def key_body(server: Server, key: ApiKey) -> KeyBody:
     """Describe a key."""
-    return KeyBody(**key_fields(key, service.guard.last_used_ms.get(key.id)))
+    return KeyBody(**key_fields(key, server.guard.last_used_ms.get(key.id)))
 
 
 # ----- limits ----------------------------------------------------------------------------------
 
 
-async def get_limits(call: ApiRequest) -> Reply:
+async def get_limits(call: Request) -> Reply:
     """Give the limits of the engine and the budgets of requests."""
-    exchange = call.service.exchange
-    return reply(limits_body(exchange.matcher.limits, exchange.registry.budgets))
+    state = call.server.state
+    return reply(limits_body(state.matcher.limits, state.registry.budgets))
 
 
-async def set_limits(call: ApiRequest) -> Reply:
+async def set_limits(call: Request) -> Reply:
     """Set the limits of the engine, the budgets of requests, or both."""
-    service, asked = call.service, read_body(call, LimitsAsked)
+    server, asked = call.server, read_body(call, LimitsAsked)
     changes = changed_limits(asked)
     if changes:
-        await service.engine.ask(
+        await server.sequencer.submit(
             lambda now_ms: tuple(msgspec.structs.replace(each, now_ms=now_ms) for each in changes)
         )
     return await get_limits(call)
@@ -102,21 +101,21 @@ def changed_limits(asked: LimitsAsked) -> list[SetLimits | SetBudgets]:
 # ----- the engine ------------------------------------------------------------------------------
 
 
-async def engine_numbers(call: ApiRequest) -> Reply:
+async def engine_numbers(call: Request) -> Reply:
     """Give the numbers of the engine, and of what follows it."""
-    service = call.service
-    files = await asyncio.to_thread(sizes, service.folder)
+    server = call.server
+    files = await asyncio.to_thread(sizes, server.folder)
     return reply(
         EngineBody(
-            phase=service.phase.value,
-            uptime_s=(service.clock_ms() - service.begun_ms) // 1000,
-            command_seq=service.engine.seq,
-            event_hash=service.engine.event_hash.hex(),
-            waiting=service.engine.num_waiting,
-            markets=len(service.exchange.matcher.markets),
-            open_orders=len(service.exchange.matcher),
-            history_lag=service.history.lag,
-            subscribers=service.feed.num_subscribers,
+            phase=server.lifecycle.phase.value,
+            uptime_s=(server.clock_ms() - server.started_ms) // 1000,
+            command_seq=server.sequencer.seq,
+            event_hash=server.sequencer.event_hash.hex(),
+            waiting=server.sequencer.num_queued,
+            markets=len(server.state.matcher.markets),
+            open_orders=len(server.state.matcher),
+            history_lag=server.history.lag,
+            subscribers=len(server.feed.subscribers),
             files=files,
         ),
         headers=NO_STORE,
@@ -128,18 +127,15 @@ def sizes(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
 
 
-async def cancel_order(call: ApiRequest) -> Reply:
-    """Take out an order, whoever's it is."""
-    service, order_ref = call.service, call.params["orderId"]
-    record = known_order(service, order_ref)
+async def cancel_order(call: Request) -> Reply:
+    """Cancel an order of any maker."""
+    server, order_ref = call.server, call.params["orderId"]
+    record = server.lookup.known(order_ref)
     if record is None:
-        found = await find_order(service, order_ref)
-        if found is None:
-            raise UnknownOrderError(f"there is no order {order_ref!r:.99}")
-        raise OrderNotOpenError(f"order {found.id} is {found.status}")
-    order_id = record.order.id
-    await service.engine.ask(lambda now_ms: Cancel(order_id=order_id, now_ms=now_ms))
-    return reply(await find_order(service, order_ref))
+        order = await server.lookup.get(order_ref)
+        raise OrderNotOpenError(f"order {order.id} is {order.status}")
+    await server.sequencer.submit(Cancel(order_id=record.order.id))
+    return reply(await server.lookup.find(order_ref))
 
 
 ROUTES: Final = (

@@ -4,12 +4,13 @@ from typing import Final, get_args
 
 from clob_server.api.options import wrong
 from clob_server.api.problems import Headers
-from clob_server.api.request import ApiRequest, Reply, Route, reply
+from clob_server.api.request import Reply, reply
 from clob_server.chain.messages import Status
 from clob_server.core.serialize import contracts_of
 from clob_server.http.admin_schemas import ChainBody
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.routes.gasless import operation_body
+from clob_server.http.server import Request, Route
 
 PAGE: Final = 50
 """How many operations there are on a page, unless it is asked for otherwise."""
@@ -24,15 +25,15 @@ _CHAIN: Final = "/api/admin/chain"
 _OPERATIONS: Final = f"{_CHAIN}/operations"
 
 
-async def chain(call: ApiRequest) -> Reply:
+async def chain(call: Request) -> Reply:
     """Say how the chain is, where its contracts are, and how many operations there are."""
-    link = call.service.chain
+    link = call.server.chain
     state = link.state
     return reply(
         ChainBody(
             state=link.stage.value,
             detail=link.detail,
-            id=call.service.settings.chain_id,
+            id=call.server.settings.chain_id,
             rpc_url=link.shown_url or None,
             operator=link.operator,
             operator_balance=None if state is None else state.operator_balance_wei,
@@ -49,19 +50,19 @@ async def chain(call: ApiRequest) -> Reply:
     )
 
 
-async def settlement(call: ApiRequest) -> Reply:
+async def settlement(call: Request) -> Reply:
     """Say which trades wait to be settled, and how the accounts follow the chain."""
-    return reply(call.service.settlement.view(), headers=NO_STORE)
+    return reply(call.server.settlement.view(), headers=NO_STORE)
 
 
-async def list_operations(call: ApiRequest) -> Reply:
+async def list_operations(call: Request) -> Reply:
     """List operations, the newest first, a page of them at a time."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
     before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
     status = read_status(query.get("status"))
-    call.service.chain.check_configured()
-    found = await call.service.chain.talk.operations(status, limit + 1, before)
+    call.server.chain.check_configured()
+    found = await call.server.chain.worker.list_operations(status, limit + 1, before)
     headers: Headers = ()
     if len(found) > limit:
         found = found[:limit]
@@ -69,9 +70,9 @@ async def list_operations(call: ApiRequest) -> Reply:
     return reply(found, headers=headers)
 
 
-async def retry(call: ApiRequest) -> Reply:
+async def retry(call: Request) -> Reply:
     """Have an operation that is stuck go on, and say where it stands then."""
-    return reply(operation_body(await call.service.chain.talk.retry(call.params["operationId"])))
+    return reply(operation_body(await call.server.chain.worker.retry_operation(call.params["operationId"])))
 
 
 def read_status(given: str | None) -> Status | None:

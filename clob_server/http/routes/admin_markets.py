@@ -12,7 +12,7 @@ from clob.signing import fields
 from clob.units import SIZE_MAX
 from clob_server.api.options import market_id, missing
 from clob_server.api.problems import ApiError
-from clob_server.api.request import ApiRequest, Reply, Route, reply
+from clob_server.api.request import Reply, reply
 from clob_server.core.commands import (
     AnyCommand,
     BeginSettlement,
@@ -31,7 +31,7 @@ from clob_server.http.admin_schemas import (
     read_body,
 )
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
-from clob_server.service import Service
+from clob_server.http.server import Request, Route, Server
 
 PAGE: Final = 100
 """How many markets there are on a page, unless it is asked for otherwise."""
@@ -48,23 +48,23 @@ _MARKETS: Final = "/api/admin/markets"
 _MARKET: Final = f"{_MARKETS}/{{marketId}}"
 
 
-async def list_markets(call: ApiRequest) -> Reply:
+async def list_markets(call: Request) -> Reply:
     """List the markets in the sequence in which they were opened, a page of them at a time."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
     begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
-    markets = call.service.exchange.matcher.markets
-    found = [describe(call.service, market) for market in markets[begin : begin + limit]]
+    markets = call.server.state.matcher.markets
+    found = [describe(call.server, market) for market in markets[begin : begin + limit]]
     end = begin + limit
     more = len(markets) > end
     return reply(found, headers=next_page(_MARKETS, {"limit": limit}, end) if more else ())
 
 
-async def create_market(call: ApiRequest) -> Reply:
+async def create_market(call: Request) -> Reply:
     """Open a market, with words if there are any, and on the chain if its tokens are not named."""
-    service, asked = call.service, read_body(call, MarketAsked)
+    server, asked = call.server, read_body(call, MarketAsked)
     name = market_id(asked.market_id)
-    condition = condition_of(service, name, asked) if asked.yes_token_id is None else None
+    condition = condition_of(server, name, asked) if asked.yes_token_id is None else None
     yes, no = named_tokens(asked) if condition is None else (condition.yes, condition.no)
     smallest_size = asked.min_size
     if smallest_size is None:
@@ -79,20 +79,20 @@ async def create_market(call: ApiRequest) -> Reply:
         self_trade=SelfTrade[asked.self_trade],
         lot_wei=PAIR_LOT_WEI if asked.complementary else 1,
         complementary=asked.complementary,
-        **(settled_terms(service, condition) if asked.settles else {}),
+        **(settled_terms(server, condition) if asked.settles else {}),
     )
     words = Words(asked.question, asked.description)
-    async with service.operating:
-        await service.engine.ask(lambda now_ms: opening(service, market, condition, now_ms))
+    async with server.admin_lock:
+        await server.sequencer.submit(lambda now_ms: opening(server, market, condition, now_ms))
         # By itself: beside a refusal in one batch it would change the words of another market.
         if words != Words():
-            await service.engine.ask(lambda now_ms: said(market.id, words, now_ms))
-    service.conditions.follow(market.id)
-    return reply(describe(service, service.exchange.matcher.market(market.id)))
+            await server.sequencer.submit(lambda now_ms: said(market.id, words, now_ms))
+    server.conditions.follow(market.id)
+    return reply(describe(server, server.state.matcher.market(market.id)))
 
 
 def opening(
-    service: Service, market: Market, condition: Condition | None, now_ms: int
+    server: Server, market: Market, condition: Condition | None, now_ms: int
 ) -> tuple[AnyCommand, ...]:
     """Give what opens a market: its condition in the same batch, so that neither is alone.
 
@@ -102,16 +102,16 @@ def opening(
     command = AddMarket(market=market, now_ms=now_ms)
     if condition is None:
         return (command,)
-    refusal = service.exchange.matcher.check(command)
+    refusal = server.state.matcher.check(command)
     if refusal is not None:
         raise refusal
     bind = BindMarket(market=market.id, condition=condition, now_ms=now_ms)
-    if market.settles and not service.exchange.registry.settling.base:
+    if market.settles and not server.state.registry.settling.base:
         return (BeginSettlement(base=os.urandom(BASE_BYTES), now_ms=now_ms), bind, command)
     return (bind, command)
 
 
-def condition_of(service: Service, name: str, asked: MarketAsked) -> Condition:
+def condition_of(server: Server, name: str, asked: MarketAsked) -> Condition:
     """Give the condition of a market that names no tokens.
 
     Raises:
@@ -122,10 +122,10 @@ def condition_of(service: Service, name: str, asked: MarketAsked) -> Condition:
         raise missing("yesTokenId", "may be left out only where there are a question and a chain")
     if asked.no_token_id is not None:
         raise missing("yesTokenId", "goes with noTokenId: both, or none")
-    return service.conditions.new(name, asked.question)
+    return server.conditions.new(name, asked.question)
 
 
-def settled_terms(service: Service, condition: Condition | None) -> dict[str, Any]:
+def settled_terms(server: Server, condition: Condition | None) -> dict[str, Any]:
     """Give the terms that make the trades of a market settle on the chain.
 
     Raises:
@@ -133,24 +133,24 @@ def settled_terms(service: Service, condition: Condition | None) -> dict[str, An
     """
     if condition is None:
         raise missing("settles", "goes with a question, and tokens that are not named")
-    check_exchange(service)
+    check_exchange(server)
     return {"funds": Funds.ACCOUNTS, "settles": True, "collateral": condition.collateral}
 
 
-def check_exchange(service: Service) -> None:
+def check_exchange(server: Server) -> None:
     """Refuse a market that settles where the chain has no exchange contract.
 
     Raises:
         ApiError: CHAIN_UNAVAILABLE, it has not been reached yet; EXCHANGE_NOT_DEPLOYED.
     """
-    chain = service.chain
+    chain = server.chain
     if chain.addresses is not None and chain.addresses.exchange:
         return
     if not chain.is_open:
         raise ApiError("CHAIN_UNAVAILABLE", "the chain has not said yet where its exchange is")
     raise ApiError(
         "EXCHANGE_NOT_DEPLOYED",
-        f"trades settle at {service.domain.verifying_contract}, the contract that orders are "
+        f"trades settle at {server.domain.verifying_contract}, the contract that orders are "
         "signed for, and there is no exchange of this operator there",
     )
 
@@ -161,26 +161,26 @@ def named_tokens(asked: MarketAsked) -> tuple[str, str]:
     return token("yesTokenId", asked.yes_token_id), no
 
 
-async def change_market(call: ApiRequest) -> Reply:
+async def change_market(call: Request) -> Reply:
     """Change the terms of a market, and what is said of it."""
-    service, name = call.service, market_id(call.params["marketId"])
+    server, name = call.server, market_id(call.params["marketId"])
     asked = read_body(call, MarketChange)
     terms, words = changed_terms(asked), changed_words(asked)
-    matcher, registry = service.exchange.matcher, service.exchange.registry
+    matcher, registry = server.state.matcher, server.state.registry
     matcher.market(name)
-    async with service.operating:
+    async with server.admin_lock:
         if terms:
 
             def set_terms(now_ms: int) -> AnyCommand:
                 market = msgspec.structs.replace(matcher.market(name), **terms)
                 return SetMarket(market=market, now_ms=now_ms)
 
-            await service.engine.ask(set_terms)
+            await server.sequencer.submit(set_terms)
         if words:
             before = registry.words.get(name, Words())
             after = msgspec.structs.replace(before, **words)
-            await service.engine.ask(lambda now_ms: said(name, after, now_ms))
-    return reply(describe(service, matcher.market(name)))
+            await server.sequencer.submit(lambda now_ms: said(name, after, now_ms))
+    return reply(describe(server, matcher.market(name)))
 
 
 def changed_terms(asked: MarketChange) -> dict[str, Any]:
@@ -204,23 +204,23 @@ def changed_words(asked: MarketChange) -> dict[str, str]:
     return {name: text for name, text in words.items() if text is not msgspec.UNSET}
 
 
-def set_mode(mode: Mode) -> Callable[[ApiRequest], Awaitable[Reply]]:
+def set_mode(mode: Mode) -> Callable[[Request], Awaitable[Reply]]:
     """Make the handler that gives a market a mode."""
 
-    async def handler(call: ApiRequest) -> Reply:
-        service, name = call.service, market_id(call.params["marketId"])
-        async with service.operating:
-            await service.engine.ask(lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms))
-        return reply(describe(service, service.exchange.matcher.market(name)))
+    async def handler(call: Request) -> Reply:
+        server, name = call.server, market_id(call.params["marketId"])
+        async with server.admin_lock:
+            await server.sequencer.submit(lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms))
+        return reply(describe(server, server.state.matcher.market(name)))
 
     return handler
 
 
-async def resolve_market(call: ApiRequest) -> Reply:
+async def resolve_market(call: Request) -> Reply:
     """State which token won: every order is removed, and the market stays so."""
-    service, name = call.service, market_id(call.params["marketId"])
+    server, name = call.server, market_id(call.params["marketId"])
     outcome = read_body(call, OutcomeAsked).outcome
-    matcher = service.exchange.matcher
+    matcher = server.state.matcher
 
     def resolve(now_ms: int) -> tuple[AnyCommand, ...]:
         if matcher.market(name).mode is Mode.RESOLVED:
@@ -230,18 +230,18 @@ async def resolve_market(call: ApiRequest) -> Reply:
             SetMode(market=name, mode=Mode.RESOLVED, now_ms=now_ms),
         )
 
-    async with service.operating:
-        await service.engine.ask(resolve)
-    service.conditions.follow(name)
-    return reply(describe(service, matcher.market(name)))
+    async with server.admin_lock:
+        await server.sequencer.submit(resolve)
+    server.conditions.follow(name)
+    return reply(describe(server, matcher.market(name)))
 
 
-def describe(service: Service, market: Market) -> AdminMarketBody:
+def describe(server: Server, market: Market) -> AdminMarketBody:
     """Describe a market as it is now."""
-    exchange = service.exchange
-    words = exchange.registry.words.get(market.id, Words())
-    on_chain = service.conditions.describe(market.id)
-    return market_body(market, words, exchange.matcher.seq(market.id), on_chain)
+    state = server.state
+    words = state.registry.words.get(market.id, Words())
+    on_chain = server.conditions.describe(market.id)
+    return market_body(market, words, state.matcher.seq(market.id), on_chain)
 
 
 def said(market: str, words: Words, now_ms: int) -> DescribeMarket:

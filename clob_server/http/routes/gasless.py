@@ -10,7 +10,7 @@ from clob.errors import InvalidAmountError
 from clob.signing import fields
 from clob_server.api.options import wrong
 from clob_server.api.problems import ApiError, Fault, Headers
-from clob_server.api.request import ApiRequest, Reply, Route, reply
+from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import OperationBody
 from clob_server.chain.messages import OperationDone, OperationFailed, OperationPending
 from clob_server.chain.operation_bodies import (
@@ -21,8 +21,9 @@ from clob_server.chain.operation_bodies import (
     RedeemBody,
     SplitBody,
 )
-from clob_server.chain.worker_client import Standing
+from clob_server.chain.worker_client import OperationState
 from clob_server.core.rejections import FaucetLimitError
+from clob_server.http.server import Request, Route
 from clob_server.settlement.operations import name_of, result_of
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -36,57 +37,57 @@ _VISIBLE: Final = frozenset(range(0x21, 0x7F))
 _V: Final = (27, 28)
 
 
-async def split(call: ApiRequest) -> Reply:
+async def split(call: Request) -> Reply:
     """Make collateral into as much of both tokens."""
-    call.service.check_open()
+    call.server.lifecycle.check_open()
     body = call.object()
     user, amount, rest = read_conversion(body)
     permit = read_permit(body.get("permit"))
     return await carry_out(call, user, SplitBody(user=user, amount=amount, permit=permit, **rest))
 
 
-async def merge(call: ApiRequest) -> Reply:
+async def merge(call: Request) -> Reply:
     """Make as much of both tokens into collateral."""
-    call.service.check_open()
+    call.server.lifecycle.check_open()
     user, amount, rest = read_conversion(call.object())
     return await carry_out(call, user, MergeBody(user=user, amount=amount, **rest))
 
 
-async def redeem(call: ApiRequest) -> Reply:
+async def redeem(call: Request) -> Reply:
     """Pay out the tokens of a condition that is resolved."""
-    call.service.check_open()
+    call.server.lifecycle.check_open()
     body = call.object()
     user = fields.address("user", body.get("user"))
     condition_id = read_word("conditionId", body.get("conditionId"))
     return await carry_out(call, user, RedeemBody(user=user, condition_id=condition_id))
 
 
-async def faucet(call: ApiRequest) -> Reply:
+async def faucet(call: Request) -> Reply:
     """Give test collateral to a wallet."""
-    call.service.check_open()
+    call.server.lifecycle.check_open()
     user = fields.address("user", call.object().get("user"))
-    units = call.service.settings.faucet_units
+    units = call.server.settings.faucet_units
     try:
         return await carry_out(call, user, FaucetBody(user=user, units=units))
     except FaucetLimitError as error:
-        raise limited(error, call.service.clock_ms()) from None
+        raise limited(error, call.server.clock_ms()) from None
 
 
-async def operation(call: ApiRequest) -> Reply:
+async def operation(call: Request) -> Reply:
     """Say where an operation stands."""
     name = call.params["operationId"]
     if len(name) > ID_MAX:
         raise ApiError("UNKNOWN_OPERATION", f"there is no operation {name!r:.140}")
-    return reply(operation_body(await call.service.chain.talk.look(name)))
+    return reply(operation_body(await call.server.chain.worker.get_operation(name)))
 
 
-async def carry_out(call: ApiRequest, user: str, body: AnyBody) -> Reply:
+async def carry_out(call: Request, user: str, body: AnyBody) -> Reply:
     """Have an operation carried out for a wallet, and tell its end."""
-    service = call.service
+    server = call.server
     name = name_of("" if call.key is None else call.key.id, user, read_key(call))
-    service.guard.may_act_for(call, user)
-    service.chain.check_configured()
-    done = await service.operations.carry_out(name, body)
+    server.guard.may_act_for(call, user)
+    server.chain.check_configured()
+    done = await server.operations.carry_out(name, body)
     return Reply(bytes(done.answer), headers=((b"x-operation-id", name.encode()),))
 
 
@@ -97,7 +98,7 @@ def limited(error: FaucetLimitError, now_ms: int) -> ApiError:
     return ApiError(error.code, str(error), headers=headers, more={"freesAt": error.frees_ms})
 
 
-def operation_body(standing: Standing) -> OperationBody:
+def operation_body(standing: OperationState) -> OperationBody:
     """Describe where an operation stands.
 
     Raises:
@@ -191,7 +192,7 @@ def read_permit(given: object) -> Permit | None:
     )
 
 
-def read_key(call: ApiRequest) -> bytes | None:
+def read_key(call: Request) -> bytes | None:
     """Read what the client calls his request; None where he has not named it.
 
     Raises:

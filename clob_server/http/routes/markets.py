@@ -8,16 +8,16 @@ from clob import Market
 from clob.errors import TokenNotInMarketError
 from clob_server.api.options import wrong
 from clob_server.api.problems import Headers
-from clob_server.api.request import ApiRequest, Reply, Route, reply
+from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import MarketBody, TradesBody
 from clob_server.core.registry import Words
 from clob_server.core.serialize import market_terms, trade_body
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
+from clob_server.http.server import Request, Route, Server
 
 if TYPE_CHECKING:
     from clob_server.core.settlement_status import Fate
     from clob_server.history.store import TradeRow
-    from clob_server.service import Service
 
 TRADES: Final = 50
 """How many trades a list has, unless it is asked for another number."""
@@ -36,17 +36,17 @@ _SWITCH: Final = {"true": True, "false": False}
 # ----- books ---------------------------------------------------------------------------------
 
 
-def orderbook(call: ApiRequest) -> Reply:
+def orderbook(call: Request) -> Reply:
     """Give a book, or say that it is still the one the client has."""
-    service = call.service
-    book = service.books.book(call.params["marketId"], token_of(call))
+    server = call.server
+    book = server.books.book(call.params["marketId"], token_of(call))
     etag = b'"%d"' % book.seq
     if call.headers.get(b"if-none-match") == etag:
         return Reply(status=304, headers=((b"etag", etag),))
     return Reply(book.body, headers=((b"etag", etag), (b"cache-control", b"no-cache")))
 
 
-def token_of(call: ApiRequest) -> str | None:
+def token_of(call: Request) -> str | None:
     """Read the token in the query, decimal or hexadecimal; None where there is none.
 
     Raises:
@@ -79,9 +79,9 @@ def read_token(given: str) -> str:
 # ----- trades --------------------------------------------------------------------------------
 
 
-async def trades(call: ApiRequest) -> Reply:
+async def trades(call: Request) -> Reply:
     """List trades of a market, the newest first (decision 10); what no trade changed is kept."""
-    service, market = call.service, call.service.exchange.matcher.market(call.params["marketId"])
+    server, market = call.server, call.server.state.matcher.market(call.params["marketId"])
     token, limit, wrapped, before = token_of(call), TRADES, False, None
     if call.scope["query_string"]:
         query = call.query()
@@ -90,14 +90,14 @@ async def trades(call: ApiRequest) -> Reply:
         before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
     if token is not None and token not in (market.yes, market.no):
         raise TokenNotInMarketError(f"market {market.id!r} has no token {token}")
-    tape = await service.history.tape(market.id)
+    tape = await server.history.tape(market.id)
     asked = (token, limit, wrapped)
     page = tape.pages.get(asked) if before is None else None
     if page is None:
         version = tape.version
-        found = await service.history.trades(market.id, limit + 1, before, token)
-        fates = await service.history.fates(market.id, found[:limit])
-        page = trades_page(service, market.id, found, fates, asked)
+        found = await server.history.trades(market.id, limit + 1, before, token)
+        fates = await server.history.statuses(market.id, found[:limit])
+        page = trades_page(server, market.id, found, fates, asked)
         # Something may have changed while history was read: then this page is one of the past.
         if before is None and len(tape.pages) < PAGES_KEPT and tape.version == version:
             tape.pages[asked] = page
@@ -105,7 +105,7 @@ async def trades(call: ApiRequest) -> Reply:
 
 
 def trades_page(
-    service: "Service",
+    server: Server,
     market: str,
     found: "Sequence[TradeRow]",
     fates: "Sequence[Fate]",
@@ -113,7 +113,7 @@ def trades_page(
 ) -> Reply:
     """Write a page of trades, with where to go on if there is one trade more than fits."""
     token, limit, wrapped = asked
-    ids = service.ids
+    ids = server.ids
     bodies = [
         trade_body(event, ids.trade(now_ms, number), now_ms, fate)
         for (event, now_ms, number), fate in zip(found[:limit], fates, strict=True)
@@ -133,36 +133,36 @@ def trades_page(
 # ----- markets -------------------------------------------------------------------------------
 
 
-async def list_markets(call: ApiRequest) -> Reply:
+async def list_markets(call: Request) -> Reply:
     """List the markets in the sequence in which they were opened."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
     begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
-    markets = call.service.exchange.matcher.markets
+    markets = call.server.state.matcher.markets
     end = begin + limit
     more = len(markets) > end
     headers = next_page("/api/markets", {"limit": limit}, end) if more else ()
-    found = [market_body(call.service, market) for market in markets[begin:end]]
+    found = [market_body(call.server, market) for market in markets[begin:end]]
     return reply(found, headers=headers)
 
 
-async def get_market(call: ApiRequest) -> Reply:
+async def get_market(call: Request) -> Reply:
     """Give a market."""
-    service = call.service
-    return reply(market_body(service, service.exchange.matcher.market(call.params["marketId"])))
+    server = call.server
+    return reply(market_body(server, server.state.matcher.market(call.params["marketId"])))
 
 
-def market_body(service: "Service", market: Market) -> MarketBody:
+def market_body(server: Server, market: Market) -> MarketBody:
     """Describe a market, with the best prices of its YES token."""
-    exchange = service.exchange
-    words = exchange.registry.words.get(market.id, Words())
-    best = exchange.matcher.depth(market.id, limit=1)
+    state = server.state
+    words = state.registry.words.get(market.id, Words())
+    best = state.matcher.depth(market.id, limit=1)
     return MarketBody(
         **market_terms(market, words),
-        **service.conditions.describe(market.id),
+        **server.conditions.describe(market.id),
         best_bid=best.bids[0].price if best.bids else None,
         best_ask=best.asks[0].price if best.asks else None,
-        last_update=exchange.changed_ms.get(market.id, 0),
+        last_update=state.changed_ms.get(market.id, 0),
         seq=best.seq,
     )
 
@@ -170,7 +170,7 @@ def market_body(service: "Service", market: Market) -> MarketBody:
 # ----- queries -------------------------------------------------------------------------------
 
 
-def read_switch(call: ApiRequest, name: str) -> bool:
+def read_switch(call: Request, name: str) -> bool:
     """Read ``true`` or ``false`` in the query; absent is ``false``.
 
     Raises:

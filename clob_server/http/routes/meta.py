@@ -7,10 +7,11 @@ from typing import Final
 
 import clob
 from clob_server.api.problems import ApiError, Headers
-from clob_server.api.request import ApiRequest, Reply, Route, reply
+from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import HealthBody, ReadyBody, RootBody, RootChain
+from clob_server.core.lifecycle import Phase
 from clob_server.core.serialize import contracts_of
-from clob_server.service import Phase, Service
+from clob_server.http.server import Request, Route, Server
 
 NAME: Final = "clob"
 """The name of the interface."""
@@ -39,9 +40,9 @@ KINDS: Final = {
 """What the files of the pages are, by the end of their name."""
 
 
-async def root(call: ApiRequest) -> Reply:
+async def root(call: Request) -> Reply:
     """Say what this is and where everything else is found (specification, "API information")."""
-    settings = call.service.settings
+    settings = call.server.settings
     here = base_url(call)
     return reply(
         RootBody(
@@ -55,20 +56,20 @@ async def root(call: ApiRequest) -> Reply:
             support={"contact": settings.support} if settings.support else {},
             environment=settings.environment,
             websocket=f"{here.replace('http', 'ws', 1)}/ws",
-            eip712=call.service.domain.to_json(),
-            chain=chain_of(call.service),
+            eip712=call.server.domain.to_json(),
+            chain=chain_of(call.server),
         )
     )
 
 
-def chain_of(service: Service) -> RootChain | None:
+def chain_of(server: Server) -> RootChain | None:
     """Describe the chain; None where there is none."""
-    link = service.chain
+    link = server.chain
     if not link.is_configured:
         return None
     contracts = contracts_of(link.addresses)
     return RootChain(
-        id=service.settings.chain_id,
+        id=server.settings.chain_id,
         rpc_url=link.rpc_url or None,
         operator=link.operator,
         stablecoin=contracts.stablecoin,
@@ -79,29 +80,29 @@ def chain_of(service: Service) -> RootChain | None:
     )
 
 
-def base_url(call: ApiRequest) -> str:
+def base_url(call: Request) -> str:
     """Give the address that clients reach this server by: the setting's, else where it listens."""
-    settings = call.service.settings
+    settings = call.server.settings
     if settings.public_url:
         return settings.public_url.rstrip("/")
     host, port = call.scope["server"]
     return f"{call.scope['scheme']}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def endpoints(call: ApiRequest, here: str) -> dict[str, str]:
+def endpoints(call: Request, here: str) -> dict[str, str]:
     """Give the addresses of the two environments, as far as there are any."""
-    settings = call.service.settings
+    settings = call.server.settings
     if not settings.is_test:
         return {"testnet": "", "mainnet": here}
     mainnet = settings.mainnet_url
     return {"testnet": here, "mainnet": f"{mainnet} (coming soon)" if mainnet else "coming soon"}
 
 
-def rate_limit(call: ApiRequest) -> dict[str, str]:
+def rate_limit(call: Request) -> dict[str, str]:
     """Say in words how many requests are allowed, by the budgets that are kept."""
-    if not call.service.settings.rate_limits:
+    if not call.server.settings.rate_limits:
         return {"testnet": "no limit", "mainnet": "no limit"}
-    budgets = call.service.exchange.registry.budgets
+    budgets = call.server.state.registry.budgets
     alone, with_key = budgets.anonymous_per_minute, budgets.key_per_minute
     orders = f"{budgets.orders_per_minute} orders per minute"
     return {
@@ -110,22 +111,22 @@ def rate_limit(call: ApiRequest) -> dict[str, str]:
     }
 
 
-async def health(call: ApiRequest) -> Reply:
+async def health(call: Request) -> Reply:
     """Say that the process answers, and how far the log is."""
-    service = call.service
+    server = call.server
     return reply(
         HealthBody(
             status="ok",
             version=clob.__version__,
-            command_seq=service.engine.seq,
-            chain=service.chain.stage.value,
+            command_seq=server.sequencer.seq,
+            chain=server.chain.stage.value,
         )
     )
 
 
-async def ready(call: ApiRequest) -> Reply:
+async def ready(call: Request) -> Reply:
     """Say if orders are taken: 503 while the server is about to stop."""
-    phase = call.service.phase
+    phase = call.server.lifecycle.phase
     is_ready = phase is Phase.READY
     return reply(
         ReadyBody(status="ready" if is_ready else "unavailable", phase=phase.value),
@@ -134,37 +135,37 @@ async def ready(call: ApiRequest) -> Reply:
     )
 
 
-async def metrics(call: ApiRequest) -> Reply:
+async def metrics(call: Request) -> Reply:
     """Give all numbers, as Prometheus reads them."""
-    return Reply(call.service.metrics.page(), content_type=PROMETHEUS)
+    return Reply(call.server.metrics.page(), content_type=PROMETHEUS)
 
 
-async def openapi(call: ApiRequest) -> Reply:
+async def openapi(call: Request) -> Reply:
     """Describe this interface, as OpenAPI 3.1 has it."""
-    return documentation(call, call.service.description)
+    return documentation(call, call.server.openapi)
 
 
-async def asyncapi(call: ApiRequest) -> Reply:
+async def asyncapi(call: Request) -> Reply:
     """Describe the WebSocket, as AsyncAPI 3.0 has it."""
     return documentation(call, web_bytes("asyncapi.json"))
 
 
-async def docs(call: ApiRequest) -> Reply:
+async def docs(call: Request) -> Reply:
     """Give the page that shows this interface and has a form to try it."""
     return page(call, "docs.html")
 
 
-async def admin_page(call: ApiRequest) -> Reply:
+async def admin_page(call: Request) -> Reply:
     """Give the dashboard; all it shows and does goes through the admin routes."""
     return page(call, "admin.html")
 
 
-async def web_file(call: ApiRequest) -> Reply:
+async def web_file(call: Request) -> Reply:
     """Give a script, a style or an icon of the pages."""
     return page(call, call.params["file"])
 
 
-def page(call: ApiRequest, name: str) -> Reply:
+def page(call: Request, name: str) -> Reply:
     """Give a file of the pages, or say that the browser has it.
 
     Raises:
@@ -174,12 +175,12 @@ def page(call: ApiRequest, name: str) -> Reply:
     return with_tag(call, content, PAGE_HEADERS, KINDS[name.rpartition(".")[2]])
 
 
-def documentation(call: ApiRequest, content: bytes) -> Reply:
+def documentation(call: Request, content: bytes) -> Reply:
     """Give a document, or say that the client has it."""
     return with_tag(call, content, ((b"cache-control", b"no-cache"),), KINDS["json"])
 
 
-def with_tag(call: ApiRequest, content: bytes, headers: Headers, kind: bytes) -> Reply:
+def with_tag(call: Request, content: bytes, headers: Headers, kind: bytes) -> Reply:
     """Answer with an ETag, or with 304 where the client has just that."""
     tag = b'"%s"' % tag_of(content)
     headers = ((b"etag", tag), *headers)

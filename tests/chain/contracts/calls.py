@@ -1,4 +1,4 @@
-"""The functions and events of the contracts that the tests call."""
+"""Functions and events of the contracts for tests."""
 
 from clob_server.chain.eth.abi import Event, Function
 

@@ -1,4 +1,4 @@
-"""A virtual machine on which the contracts are deployed."""
+"""Fixtures of an EVM with the contracts."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from tests.chain.contracts.evm import Evm
 
 @pytest.fixture
 def evm():
-    """A fresh one, without contracts."""
+    """A new EVM without contracts."""
     return Evm()
 
 
 @pytest.fixture(scope="module")
 def world():
-    """One that all tests of a module share, and where the contracts lie on it."""
+    """An EVM shared by all tests of a module, and the addresses of the contracts on it."""
     evm = Evm()
     return evm, evm.deploy_all()

@@ -1,6 +1,6 @@
-"""An Ethereum virtual machine inside of the test: no blocks, no signatures, no node.
+"""An in-process EVM without blocks, signatures and node.
 
-It does not say what a call costs: storage stays warm from one transaction to the next.
+Gas figures are not exact: storage stays warm from one transaction to the next.
 """
 
 from typing import Any, NamedTuple
@@ -17,17 +17,17 @@ GAS_PRICE = 10**10
 NOW_S = 1_800_000_000
 CHAIN_ID = 31337
 RECOVERY = bytes(19) + b"\1"
-"""Where signatures are recovered."""
+"""Address of the precompile that recovers signatures."""
 
 
 class Outcome(NamedTuple):
-    """What became of a transaction."""
+    """Result of a transaction."""
 
     output: bytes
     reason: str
-    """Empty when it was a success."""
+    """Revert reason; empty for a success."""
     logs: list[dict[str, Any]]
-    """As JSON-RPC has them."""
+    """Logs in JSON-RPC form."""
 
 
 class Evm:
@@ -43,7 +43,7 @@ class Evm:
         rich = {"balance": 10_000 * ETHER_WEI, "nonce": 0, "code": b"", "storage": {}}
         params = {"difficulty": 0, "gas_limit": 2 * GAS, "timestamp": NOW_S}
         state = {raw(account.address): rich for account in ACCOUNTS}
-        # Without a balance it is deleted after each call, which no snapshot survives.
+        # An account without balance is deleted after each call, which breaks snapshots.
         state[RECOVERY] = {**rich, "balance": 1}
         self._vm = configured.from_genesis(database.AtomicDB(), params, state).get_vm()
         self._spoof = pytest.importorskip("eth.vm.spoof").SpoofTransaction
@@ -65,44 +65,44 @@ class Evm:
         return Outcome(done.output, reason, logs)
 
     def snapshot(self):
-        """Remember how everything is."""
+        """Take a snapshot of the state."""
         return self._vm.state.snapshot()
 
     def revert(self, snapshot):
-        """Have everything be as it was."""
+        """Restore a snapshot."""
         self._vm.state.revert(snapshot)
 
     def set_time(self, now_s):
-        """Say what time it is, in seconds, for what is sent from now on."""
+        """Set the time in seconds."""
         self._vm.state.execution_context._timestamp = now_s
 
     def ask(self, to, function, *args, sender=ACCOUNTS[0].address):
-        """Call a function that changes nothing, and give its one answer."""
+        """Call a view function and return its single value."""
         (answer,) = function.decode(self.call(sender, to, function.encode(*args)).output)
         return answer
 
     def call(self, sender, to, data):
-        """Try a transaction, and take back what it did."""
+        """Execute a transaction and revert its changes."""
         before = self.snapshot()
         outcome = self.send(sender, to, data)
         self.revert(before)
         return outcome
 
     def do(self, sender, to, function, *args):
-        """Send a call that has to be a success."""
+        """Send a call that must succeed."""
         outcome = self.send(sender, to, function.encode(*args))
         assert outcome.reason == ""
         return outcome
 
-    def refusal(self, sender, to, function, *args):
-        """Send a call that has to be reverted, and give the reason."""
+    def rejection(self, sender, to, function, *args):
+        """Send a call that must be reverted and return the reason."""
         outcome = self.send(sender, to, function.encode(*args))
         assert outcome.reason
         assert not outcome.logs
         return outcome.reason
 
     def deploy(self, sender, name, types=(), args=()):
-        """Deploy a contract, and give where it lies."""
+        """Deploy a contract and return its address."""
         address = create_address(sender, self._vm.state.get_nonce(raw(sender)))
         outcome = self.send(sender, "", artifact(name).creation + encode(types, args))
         if outcome.reason:
@@ -111,11 +111,11 @@ class Evm:
         return address
 
     def code(self, address):
-        """What lies at an address."""
+        """Return the code at an address."""
         return self._vm.state.get_code(raw(address))
 
     def set_code(self, address, code):
-        """Have something lie at an address."""
+        """Set the code at an address."""
         self._vm.state.set_code(raw(address), code)
 
     def deploy_all(self):
@@ -128,12 +128,12 @@ class Evm:
 
 
 def raw(address):
-    """Give the bytes of an address."""
+    """Return the bytes of an address."""
     return bytes.fromhex(address[2:])
 
 
 def json_log(address, topics, data):
-    """Write a log as JSON-RPC does."""
+    """Return a log in JSON-RPC form."""
     return {
         "address": f"0x{address.hex()}",
         "topics": [f"0x{topic:064x}" for topic in topics],

@@ -1,4 +1,4 @@
-"""The artifacts: that they are what the sources compile to, and that a wheel has them."""
+"""Contract artifacts equal the compiled sources and are part of the package."""
 
 import hashlib
 import json
@@ -23,12 +23,12 @@ CREATION_BYTES_MAX = 49_152
 
 
 def written(name):
-    """Give what is in the file of an artifact."""
+    """Return the content of an artifact file."""
     return json.loads(FOLDER.joinpath(f"{name}.json").read_bytes())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_artifact_is_read(name):
+def test_artifact_is_read(name):
     read = artifact(name)
     raw = written(name)
     assert read.name == name == raw["contractName"]
@@ -40,21 +40,21 @@ def test_an_artifact_is_read(name):
     assert len(read.runtime) <= RUNTIME_BYTES_MAX
 
 
-def test_a_contract_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match=r"no contract 'package'; there are ConditionalTokens, "):
+def test_unknown_contract_is_rejected():
+    with pytest.raises(ValueError, match=r"unknown contract 'package'; expected one of Cond"):
         artifact("package")
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_an_artifact_was_made_from_the_sources_beside_it(name):
-    beside = {file: told for file, told in written(name)["sources"].items() if "/" not in file}
+def test_artifacts_match_the_hashes_of_their_sources(name):
+    beside = {file: result for file, result in written(name)["sources"].items() if "/" not in file}
     assert f"{name}.sol" in beside
-    for file, told in beside.items():
+    for file, result in beside.items():
         digest = hashlib.sha256(FOLDER.joinpath(file).read_bytes()).hexdigest()
-        assert told == digest, "run `make contracts`"
+        assert result == digest, "run `make contracts`"
 
 
-def test_the_compilers_are_the_ones_that_are_pinned():
+def test_compiler_versions_are_pinned():
     pinned = json.loads(FOLDER.joinpath("package.json").read_bytes())["dependencies"]
     assert all(re.fullmatch(r"(npm:\w+@)?\d+\.\d+\.\d+", version) for version in pinned.values())
     compilers = [written(name)["compiler"]["version"].partition("+")[0] for name in OURS]
@@ -64,11 +64,11 @@ def test_the_compilers_are_the_ones_that_are_pinned():
 
 
 @pytest.mark.parametrize("name", ["NOTICE.txt", "LGPL-3.0.txt", "GPL-3.0.txt", "OpenZeppelin.txt"])
-def test_the_licences_are_there(name):
+def test_licences_are_included(name):
     assert len(FOLDER.joinpath(name).read_text()) > 1_000
 
 
-def test_what_lies_on_a_chain_is_the_runtime_code(world):
+def test_deployed_code_equals_the_runtime_code(world):
     evm, addresses = world
     for name, address in (
         ("ConditionalTokens", addresses.conditional_tokens),
@@ -83,16 +83,16 @@ def test_what_lies_on_a_chain_is_the_runtime_code(world):
 
 @pytest.fixture(scope="module")
 def installed():
-    """Where npm has put the compilers; the test is skipped where it has not."""
+    """Return the folder of the compilers; skip the test without them."""
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     if not (INSTALLED / "node_modules").is_dir():
-        pytest.skip("the compilers are not installed; `make compilers` does")
+        pytest.skip("the compilers are not installed; run `make compilers`")
     return INSTALLED
 
 
 @pytest.mark.long
-def test_the_sources_compile_to_the_same_bytes(installed, tmp_path):
+def test_sources_compile_to_the_same_bytes(installed, tmp_path):
     build = str(FOLDER.joinpath("build.mjs"))
     subprocess.run(["node", build, str(installed), str(tmp_path)], check=True)
     for name in NAMES:

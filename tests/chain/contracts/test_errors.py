@@ -1,4 +1,4 @@
-"""Why a call is refused: every error of the contracts, raised or known to be out of reach."""
+"""Revert reasons: every error of the contracts is either raised here or unreachable."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ WORD = b"\1" * 32
 BAD_TEXT = encode(["bytes"], [b"\xff"])
 S_MAX = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
-# Which contract, a call of it, and what it says; {token} is where the contract lies.
+# Contract, call, and expected reason.
 RAISED = [
     ("stablecoin", MINT, (ALICE, 1), f"NotMinter(sender={ALICE})"),
     (
@@ -67,7 +67,7 @@ RAISED = [
         f"ECDSAInvalidSignatureS(s=0x{S_MAX + 1:064x})",
     ),
     ("collateral", PERMIT, (BOB, ALICE, 1, LATE, 27, WORD, WORD), "ERC2612InvalidSigner(signer="),
-    # Gnosis' own words.
+    # Messages of the Gnosis contract.
     ("conditional_tokens", PREPARE, (ALICE, WORD, 1), "there should be more than one outcome slot"),
     ("conditional_tokens", PREPARE, (ALICE, WORD, 257), "too many outcome slots"),
     ("conditional_tokens", REPORT, (WORD, [1, 0]), "condition not prepared or found"),
@@ -98,12 +98,12 @@ RAISED = [
     ),
     ("conditional_tokens", SEND_TOKENS, (ALICE, BOB, 1, 1, b""), "SafeMath: subtraction overflow"),
 ]
-# No call of ours can raise these; another token behind the same interface might.
+# Errors that no call of ours can raise; another token with the same interface might.
 OUT_OF_REACH = {
-    "ECDSAInvalidSignatureLength",  # permit takes v, r and s, so that no length can be wrong
-    "ERC20InvalidApprover",  # nobody has the key of the zero address
-    "ERC20InvalidSender",  # nobody has the key of the zero address
-    "InvalidAccountNonce",  # the nonce is not among the arguments of permit
+    "ECDSAInvalidSignatureLength",  # permit takes v, r and s of fixed lengths
+    "ERC20InvalidApprover",  # the zero address has no known key
+    "ERC20InvalidSender",  # the zero address has no known key
+    "InvalidAccountNonce",  # the nonce is not an argument of permit
     "InvalidShortString",  # the names of the token are short enough
     "StringTooLong",  # the names of the token are short enough
     "SafeERC20FailedOperation",  # TestDollar reverts with its own error
@@ -115,38 +115,38 @@ OUT_OF_REACH = {
     RAISED,
     ids=[f"{row[1].name}-{row[3][:24]}" for row in RAISED],
 )
-def test_a_refusal_says_why(world, name, function, args, reason):
+def test_revert_reason_of_each_error(world, name, function, args, reason):
     evm, addresses = world
-    told = evm.refusal(ALICE, getattr(addresses, name), function, *args)
+    told = evm.rejection(ALICE, getattr(addresses, name), function, *args)
     assert told.startswith(reason) if reason.endswith("=") else told == reason
 
 
-def test_a_stablecoin_of_other_decimals_is_not_wrapped(world):
+def test_stablecoin_with_other_decimals_is_rejected(world):
     evm, addresses = world
     with pytest.raises(AbiError, match=r"^WrongDecimals\(decimals=18\)$"):
         evm.deploy(BOSS, "WrappedCollateral", ["address"], [addresses.collateral])
 
 
-def test_a_condition_is_prepared_and_reported_once(world):
+def test_condition_is_prepared_and_reported_once(world):
     evm, addresses = world
     tokens = addresses.conditional_tokens
     evm.do(BOSS, tokens, PREPARE, BOSS, WORD, 2)
-    assert evm.refusal(ALICE, tokens, PREPARE, BOSS, WORD, 2) == "condition already prepared"
-    assert evm.refusal(ALICE, tokens, REPORT, WORD, [1, 0]) == "condition not prepared or found"
-    assert evm.refusal(BOSS, tokens, REPORT, WORD, [0, 0]) == "payout is all zeroes"
+    assert evm.rejection(ALICE, tokens, PREPARE, BOSS, WORD, 2) == "condition already prepared"
+    assert evm.rejection(ALICE, tokens, REPORT, WORD, [1, 0]) == "condition not prepared or found"
+    assert evm.rejection(BOSS, tokens, REPORT, WORD, [0, 0]) == "payout is all zeroes"
     condition = evm.ask(tokens, CONDITION_ID, BOSS, WORD, 2)
-    assert evm.refusal(ALICE, tokens, SPLIT, ALICE, ROOT, condition, [1, 1], 1) == (
+    assert evm.rejection(ALICE, tokens, SPLIT, ALICE, ROOT, condition, [1, 1], 1) == (
         "partition not disjoint"
     )
-    assert evm.refusal(ALICE, tokens, SPLIT, ALICE, ROOT, condition, [1, 4], 1) == (
+    assert evm.rejection(ALICE, tokens, SPLIT, ALICE, ROOT, condition, [1, 4], 1) == (
         "got invalid index set"
     )
     evm.do(BOSS, tokens, REPORT, WORD, [1, 0])
-    assert evm.refusal(BOSS, tokens, REPORT, WORD, [1, 0]) == "payout denominator already set"
+    assert evm.rejection(BOSS, tokens, REPORT, WORD, [1, 0]) == "payout denominator already set"
 
 
-def test_every_error_of_the_contracts_is_raised_here_or_out_of_reach():
-    others = [name for name in NAMES if name != "Exchange"]  # it has tests of its own
+def test_every_error_is_raised_here_or_unreachable():
+    others = [name for name in NAMES if name != "Exchange"]  # it has its own tests
     known = {
         entry["name"] for name in others for entry in artifact(name).abi if entry["type"] == "error"
     }
@@ -156,7 +156,7 @@ def test_every_error_of_the_contracts_is_raised_here_or_out_of_reach():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_error_of_the_contracts_is_read(name):
+def test_every_error_is_decoded(name):
     for entry in artifact(name).abi:
         if entry["type"] != "error":
             continue
@@ -186,10 +186,10 @@ def test_every_error_of_the_contracts_is_read(name):
         (Function("Panic(uint256)").encode(MAX), f"panic 0x{MAX:x}: an unknown code"),
     ],
 )
-def test_whatever_a_contract_says_is_put_into_words(data, reason):
+def test_arbitrary_revert_data_has_a_reason(data, reason):
     assert revert_reason(data) == reason
 
 
 @given(data=st.binary(max_size=200), head=st.sampled_from(["", "08c379a0", "4e487b71", "e450d38c"]))
-def test_no_answer_of_a_contract_breaks_it(data, head):
+def test_random_revert_data_has_a_short_reason(data, head):
     assert len(revert_reason(bytes.fromhex(head) + data)) <= 200

@@ -1,4 +1,4 @@
-"""What each call costs in gas: the same on every node, and as the documentation says."""
+"""Gas of each call: equal on every node and in the documentation."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ BOSS, ALICE = OPERATOR.address, WALLETS[0].address
 QUESTION = token_ids.question_id("What does it cost?")
 CONDITION = token_ids.condition_id(BOSS, QUESTION)
 YES, NO = token_ids.token_ids(DEVELOPMENT.collateral, CONDITION)
-# No byte of the amounts is zero, since a zero byte of a call is cheaper.
+# The amounts have no zero bytes, which would be cheaper in calldata.
 AMOUNT, UNITS = 0x0101010101010101, 0x01010101
 OPERATOR_CREATES = (
     ("ConditionalTokens", b""),
@@ -28,7 +28,7 @@ OPERATOR_CREATES = (
 
 
 def costs(node):
-    """Go through every operation twice, and give what each step cost the second time."""
+    """Run every operation twice and return the gas of each step of the second run."""
     boss, alice = Person(node, OPERATOR.private_key), Person(node, WALLETS[0].private_key)
     dollar, wrapped = DEVELOPMENT.stablecoin, DEVELOPMENT.collateral
     tokens = DEVELOPMENT.conditional_tokens
@@ -73,18 +73,18 @@ def costs(node):
 
 
 def written():
-    """Give the table of the page: what each call costs."""
+    """Return the gas table of the page."""
     rows = re.findall(r"^\| `(.+?)` \| ([\d,]+) \|", PAGE.read_text(), re.MULTILINE)
     return {name: int(gas.replace(",", "")) for name, gas in rows}
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="not here: the documentation")
-def test_every_call_costs_what_the_documentation_says(node):
+def test_gas_equals_the_documentation(node):
     assert costs(node) == written()
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="not here: the documentation")
-def test_the_documentation_adds_up():
+def test_documented_totals_add_up():
     gas = written()
 
     def total(kind):

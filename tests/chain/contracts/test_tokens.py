@@ -1,4 +1,4 @@
-"""The test stablecoin and its wrapped form: who may do what, and that nothing is ever unbacked."""
+"""The test stablecoin and its wrapped form: permissions, permits and backing."""
 
 import pytest
 from eth_account import Account
@@ -47,20 +47,20 @@ TYPES = {
 
 
 def funded(evm, addresses, user, amount):
-    """Give a user stablecoin, and let the wrapper take it."""
+    """Mint stablecoin for a user and approve the wrapper."""
     evm.do(BOSS, addresses.stablecoin, MINT, user, amount)
     evm.do(user, addresses.stablecoin, APPROVE, addresses.collateral, MAX)
 
 
 def backed(world):
-    """Assert that each wrapped token is backed."""
+    """Check that all wrapped tokens are backed."""
     evm, addresses = world
     supply = evm.ask(addresses.collateral, SUPPLY)
     assert supply == WEI * evm.ask(addresses.stablecoin, BALANCE, addresses.collateral)
 
 
 def permit(evm, token, owner, spender, value, deadline=NOW_S + 60, **domain):
-    """Sign a permit, and give the arguments of the call."""
+    """Sign a permit and return the arguments of the call."""
     nonce = evm.ask(token, NONCES, owner.address)
     plain = {"name": "Wrapped Test Dollar", "version": "1", "chainId": CHAIN_ID}
     signed = Account.sign_typed_data(
@@ -79,7 +79,7 @@ def permit(evm, token, owner, spender, value, deadline=NOW_S + 60, **domain):
     return owner.address, spender, value, deadline, signed.v, r, s
 
 
-def test_they_say_what_they_are(world):
+def test_names_symbols_and_decimals(world):
     evm, addresses = world
     dollar, wrapped = addresses.stablecoin, addresses.collateral
     assert [evm.ask(dollar, asked) for asked in (NAME, SYMBOL, DECIMALS, MINTER)] == [
@@ -98,7 +98,7 @@ def test_they_say_what_they_are(world):
 
 
 @given(amount=st.integers(0, 10**15))
-def test_the_minter_mints_whatever_it_is_asked(world, amount):
+def test_minter_mints_any_amount(world, amount):
     evm, addresses = world
     before = evm.ask(addresses.stablecoin, BALANCE, BOB)
     (log,) = evm.do(BOSS, addresses.stablecoin, MINT, BOB, amount).logs
@@ -107,7 +107,7 @@ def test_the_minter_mints_whatever_it_is_asked(world, amount):
 
 
 @given(amount=st.integers(0, 10**15), part=st.fractions(0, 1))
-def test_what_is_wrapped_comes_back_when_it_is_unwrapped(world, amount, part):
+def test_wrapping_and_unwrapping_round_trips(world, amount, part):
     evm, addresses = world
     dollar, wrapped = addresses.stablecoin, addresses.collateral
     funded(evm, addresses, ALICE, amount)
@@ -125,56 +125,56 @@ def test_what_is_wrapped_comes_back_when_it_is_unwrapped(world, amount, part):
 
 
 @given(whole=st.integers(0, 10**9), rest=st.integers(1, WEI - 1))
-def test_a_part_of_the_smallest_unit_is_never_unwrapped(world, whole, rest):
+def test_unwrapping_a_fraction_of_the_smallest_unit_is_rejected(world, whole, rest):
     evm, addresses = world
     amount = whole * WEI + rest
-    reason = evm.refusal(BOB, addresses.collateral, UNWRAP, BOB, amount)
+    reason = evm.rejection(BOB, addresses.collateral, UNWRAP, BOB, amount)
     assert reason == f"NotAMultiple(amount={amount}, unit={WEI})"
 
 
-def test_nobody_wraps_what_he_has_not_or_has_not_approved(world):
+def test_wrapping_needs_balance_and_approval(world):
     evm, addresses = world
     user = WALLETS[2].address
     wrapped = addresses.collateral
-    assert "ERC20InsufficientAllowance" in evm.refusal(user, wrapped, WRAP, user, 1)
+    assert "ERC20InsufficientAllowance" in evm.rejection(user, wrapped, WRAP, user, 1)
     evm.do(user, addresses.stablecoin, APPROVE, wrapped, 5)
-    reason = evm.refusal(user, wrapped, WRAP, user, 5)
+    reason = evm.rejection(user, wrapped, WRAP, user, 5)
     assert reason == f"ERC20InsufficientBalance(sender={user}, balance=0, needed=5)"
     assert evm.ask(wrapped, BALANCE, user) == 0
     backed(world)
 
 
-def test_an_amount_that_overflows_is_refused(world):
+def test_overflowing_amount_is_rejected(world):
     evm, addresses = world
-    reason = evm.refusal(ALICE, addresses.collateral, WRAP, ALICE, MAX)
+    reason = evm.rejection(ALICE, addresses.collateral, WRAP, ALICE, MAX)
     assert reason == "panic 0x11: an arithmetic operation overflowed"
 
 
-def test_nobody_unwraps_what_he_has_not(world):
+def test_unwrapping_needs_balance(world):
     evm, addresses = world
     user = WALLETS[3].address
-    reason = evm.refusal(user, addresses.collateral, UNWRAP, user, WEI)
+    reason = evm.rejection(user, addresses.collateral, UNWRAP, user, WEI)
     assert reason == f"ERC20InsufficientBalance(sender={user}, balance=0, needed={WEI})"
 
 
-def test_stablecoin_is_never_paid_out_to_the_wrapper_itself(world):
+def test_unwrapping_to_the_wrapper_is_rejected(world):
     evm, addresses = world
     wrapped = addresses.collateral
     funded(evm, addresses, ALICE, 1)
     evm.do(ALICE, wrapped, WRAP, ALICE, 1)
-    reason = evm.refusal(ALICE, wrapped, UNWRAP, wrapped, WEI)
+    reason = evm.rejection(ALICE, wrapped, UNWRAP, wrapped, WEI)
     assert reason == f"ERC20InvalidReceiver(receiver={wrapped})"
     backed(world)
 
 
 @given(value=st.integers(0, MAX), spent=st.integers(0, 10**6))
-def test_a_permit_lets_the_spender_take_what_it_says_and_no_more(world, value, spent):
+def test_permit_sets_the_allowance(world, value, spent):
     evm, addresses = world
     wrapped, owner = addresses.collateral, WALLETS[4]
     funded(evm, addresses, ALICE, spent)
     evm.do(ALICE, wrapped, WRAP, owner.address, spent)
     args = permit(evm, wrapped, owner, BOSS, value)
-    (log,) = evm.do(BOB, wrapped, PERMIT, *args).logs  # anybody may hand it in
+    (log,) = evm.do(BOB, wrapped, PERMIT, *args).logs  # anyone may submit it
     assert APPROVED.decode(log) == (owner.address, BOSS, value)
     call = (BOSS, wrapped, TRANSFER_FROM, owner.address, BOB, spent * WEI)
     if spent * WEI <= value:
@@ -182,21 +182,21 @@ def test_a_permit_lets_the_spender_take_what_it_says_and_no_more(world, value, s
         left = value if value == MAX else value - spent * WEI
         assert evm.ask(wrapped, ALLOWANCE, owner.address, BOSS) == left
     else:
-        assert "ERC20InsufficientAllowance" in evm.refusal(*call)
+        assert "ERC20InsufficientAllowance" in evm.rejection(*call)
         evm.do(owner.address, wrapped, TRANSFER, BOB, spent * WEI)
 
 
-def test_a_permit_is_used_once(world):
+def test_permit_is_used_once(world):
     evm, addresses = world
     args = permit(evm, addresses.collateral, WALLETS[5], BOSS, 7)
     evm.do(BOB, addresses.collateral, PERMIT, *args)
-    assert "ERC2612InvalidSigner" in evm.refusal(BOB, addresses.collateral, PERMIT, *args)
+    assert "ERC2612InvalidSigner" in evm.rejection(BOB, addresses.collateral, PERMIT, *args)
 
 
-def test_a_permit_ends_at_its_deadline(world):
+def test_permit_expires_at_its_deadline(world):
     evm, addresses = world
     late = permit(evm, addresses.collateral, WALLETS[5], BOSS, 7, deadline=1)
-    reason = evm.refusal(BOB, addresses.collateral, PERMIT, *late)
+    reason = evm.rejection(BOB, addresses.collateral, PERMIT, *late)
     assert reason == "ERC2612ExpiredSignature(deadline=1)"
 
 
@@ -210,18 +210,18 @@ def test_a_permit_ends_at_its_deadline(world):
     ],
     ids=lambda domain: next(iter(domain)),
 )
-def test_a_permit_for_another_contract_is_refused(world, domain):
+def test_permit_for_another_domain_is_rejected(world, domain):
     evm, addresses = world
     args = permit(evm, addresses.collateral, WALLETS[5], BOSS, 7, **domain)
-    assert "ERC2612InvalidSigner" in evm.refusal(BOB, addresses.collateral, PERMIT, *args)
+    assert "ERC2612InvalidSigner" in evm.rejection(BOB, addresses.collateral, PERMIT, *args)
 
 
 @given(place=st.integers(0, 3), other=st.integers(1, 10**6))
-def test_a_permit_with_anything_else_in_it_is_refused(world, place, other):
+def test_changed_permit_is_rejected(world, place, other):
     evm, addresses = world
     args = list(permit(evm, addresses.collateral, WALLETS[5], BOSS, 7))
     args[place] = f"0x{other:040x}" if place < 2 else args[place] + other
-    assert "ERC2612InvalidSigner" in evm.refusal(BOB, addresses.collateral, PERMIT, *args)
+    assert "ERC2612InvalidSigner" in evm.rejection(BOB, addresses.collateral, PERMIT, *args)
 
 
 def test_another_wrapper_has_another_domain():

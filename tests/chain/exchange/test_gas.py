@@ -1,4 +1,4 @@
-"""What settling costs in gas: the same on every node, and as the documentation says."""
+"""Gas of settlements: equal on every node and in the documentation."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,13 @@ from clob_server.chain.contracts import artifact
 from clob_server.chain.eth import token_ids
 from clob_server.chain.eth.abi import encode
 from clob_server.chain.eth.accounts import ACCOUNTS, OPERATOR, create_address
-from clob_server.chain.eth.exchange_abi import REGISTER, SETTLED, Party, SettlementFill, settle
+from clob_server.chain.eth.exchange_abi import (
+    REGISTER,
+    SETTLED,
+    Party,
+    SettlementFill,
+    encode_settle,
+)
 from tests.chain.contracts import calls
 from tests.chain.exchange.venue import CREATION_TYPES, creation_args
 from tests.chain.people import Person
@@ -28,7 +34,7 @@ DOMAIN = Domain("clob", "1", 31337, EXCHANGE)
 
 
 class Market:
-    """The contracts and a market on a node, and makers with a wallet each."""
+    """The contracts and a market on a node, and funded makers."""
 
     def __init__(self, node):
         self.node = node
@@ -59,11 +65,11 @@ class Market:
         self.keep("settle: registerCondition", learnt)
 
     def keep(self, name, receipt, trades=1):
-        """Take down what a transaction cost, for each of its trades."""
+        """Record the gas of a transaction per trade."""
         self.gas[name] = int(receipt["gasUsed"], 16) // trades
 
     def maker(self, number):
-        """Somebody who has 1,000 times what he needs, and has approved the exchange."""
+        """Return a maker with ample funds who has approved the exchange."""
         person = Person(self.node, f"0x{0xC10B << 64 | number:064x}")
         self.boss.send(person.address, value=GIVEN_WEI)
         wrapped, tokens = DEVELOPMENT.collateral, DEVELOPMENT.conditional_tokens
@@ -76,7 +82,7 @@ class Market:
         return person
 
     def order(self, maker, side, token=YES):
-        """A signed order for four times what a fill takes."""
+        """Return a signed order for four times the size of a fill."""
         made = SignedOrder.from_price_size(
             side=side, price=PRICE, size=4 * SIZE, maker=maker.address, token_id=token,
             salt=0x0101010101010101,
@@ -91,14 +97,14 @@ class Market:
             price = {"price": PRICE, "size": SIZE}
             ends = {"resting": resting, "incoming": incoming}
             fills.append(SettlementFill(trade_id=0x010101 + self.num_trades, **price, **ends))
-        receipt = self.boss.send(EXCHANGE, settle(fills), gas=16_000_000)
+        receipt = self.boss.send(EXCHANGE, encode_settle(fills), gas=16_000_000)
         settled = [SETTLED.decode(log)[0] for log in receipt["logs"] if SETTLED.is_in(log)]
         assert settled == [fill.trade_id for fill in fills]
         self.keep(f"settle: {name}", receipt, len(fills))
 
 
 def costs(node):
-    """Settle trades of wallets that are all different, and give what each cost."""
+    """Settle trades of different wallets and return the gas of each kind."""
     market = Market(node)
     makers = [market.maker(number) for number in range(1, 2 * NUM_FILLS + 1)]
     buyers, sellers = makers[:NUM_FILLS], makers[NUM_FILLS:]
@@ -118,19 +124,19 @@ def costs(node):
 
 
 def written():
-    """Give the table of the page."""
+    """Return the gas table of the page."""
     rows = re.findall(r"^\| `(\w+: .+?)` \| ([\d,]+) \|", PAGE.read_text(), re.MULTILINE)
     return {name: int(gas.replace(",", "")) for name, gas in rows}
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not PAGE.exists(), reason="not here: the documentation")
-def test_settling_costs_what_the_documentation_says(node):
+def test_gas_equals_the_documentation(node):
     assert costs(node) == written()
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="not here: the documentation")
-def test_settling_costs_no_more_than_was_promised():
+def test_documented_gas_is_within_the_limits():
     gas = written()
     assert gas["settle: two fresh orders, of 25"] <= 130_000
     assert gas["settle: two orders partly filled, of 25"] <= 95_000

@@ -1,4 +1,4 @@
-"""One bad maker harms nobody else: burners of gas, bombs, double sellers, and random days."""
+"""Hostile makers affect only their own fills: gas burners, return bombs, double sales."""
 
 import random  # noqa: TID251  # the draws of a test, from a seed
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clob_server.chain.eth.exchange_abi import settle
+from clob_server.chain.eth.exchange_abi import encode_settle
 from tests.chain.contracts.calls import APPROVE, APPROVE_ALL, MAX, TRANSFER
 from tests.chain.exchange.venue import BOSS, BUY, MAKERS, ONE, SELL, START, Venue
 from tests.chain.people import BURNS, REVERTS
@@ -14,7 +14,7 @@ from tests.chain.people import BURNS, REVERTS
 PEOPLE = [maker.address for maker in MAKERS]
 ALICE, BOB, CAROL, DAVE = PEOPLE
 BOMB = bytes.fromhex("620200005ffd")
-"""The code of a wallet that answers with 128 KiB of reasons why not."""
+"""Code of a wallet that reverts with 128 KiB of data."""
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +24,21 @@ def shared():
 
 @pytest.fixture
 def venue(shared):
-    """The exchange, as it was before the test."""
+    """The exchange, reset after each test."""
     state = shared.evm.snapshot()
     yield shared
-    assert shared.holds(shared.exchange) == (0, 0, 0)
+    assert shared.balances(shared.exchange) == (0, 0, 0)
     shared.evm.revert(state)
 
 
 def good(venue, size=ONE):
-    """A fill with which nothing is wrong."""
+    """Return a valid fill."""
     buy, sell = venue.order(ALICE, BUY, 50, size), venue.order(BOB, SELL, 50, size)
     return venue.fill(buy, sell, 50, size)
 
 
 @pytest.mark.parametrize("code", [REVERTS, BURNS, BOMB], ids=["reverts", "burns", "bomb"])
-def test_a_wallet_whose_code_misbehaves_fails_alone(venue, code):
+def test_fills_of_a_hostile_wallet_fail_alone(venue, code):
     venue.evm.set_code(CAROL, code)
     bad = venue.fill(venue.order(CAROL, BUY, 50, ONE), venue.order(BOB, SELL, 50, ONE), 50, ONE)
     fills = [good(venue), *(bad_again(venue) for _ in range(3)), bad, good(venue)]
@@ -47,11 +47,11 @@ def test_a_wallet_whose_code_misbehaves_fails_alone(venue, code):
 
 
 def bad_again(venue):
-    """Another fill of the wallet whose code misbehaves."""
+    """Return another fill of the wallet with hostile code."""
     return venue.fill(venue.order(CAROL, BUY, 50, ONE), venue.order(BOB, SELL, 50, ONE), 50, ONE)
 
 
-def test_what_is_sold_twice_is_sold_once(venue):
+def test_tokens_sold_twice_settle_once(venue):
     sells = [venue.order(BOB, SELL, 50, START) for _ in range(2)]
     fills = [venue.fill(venue.order(ALICE, BUY, 50, START), one, 50, START) for one in sells]
     said = venue.settle(*fills)
@@ -59,10 +59,10 @@ def test_what_is_sold_twice_is_sold_once(venue):
     assert said[1]
 
 
-def test_with_too_little_gas_nothing_is_settled_rather_than_some_refused(venue):
+def test_too_little_gas_reverts_the_whole_transaction(venue):
     fills = [good(venue) for _ in range(3)]
-    before = venue.everybody()
-    outcome = venue.evm.send(BOSS, venue.exchange, settle(fills), gas=800_000)
+    before = venue.all_balances()
+    outcome = venue.evm.send(BOSS, venue.exchange, encode_settle(fills), gas=800_000)
     assert outcome.reason.startswith("TooLittleGas(")
     assert venue.changes(before) == {}
     assert venue.settle(*fills) == ["", "", ""]
@@ -72,24 +72,24 @@ def test_with_too_little_gas_nothing_is_settled_rather_than_some_refused(venue):
 
 
 class Ledger:
-    """What ought to belong to whom, kept apart from the chain: cash, YES, NO and approvals."""
+    """Expected balances and approvals, computed independently of the chain."""
 
     def __init__(self, venue):
         self.venue = venue
-        self.cash = {who: held[0] for who, held in venue.everybody().items()}
+        self.cash = {who: held[0] for who, held in venue.all_balances().items()}
         self.tokens = {
-            token: {who: held[place] for who, held in venue.everybody().items()}
+            token: {who: held[place] for who, held in venue.all_balances().items()}
             for place, token in ((1, venue.yes), (2, venue.no))
         }
         self.allowed = dict.fromkeys(PEOPLE, MAX)
         self.sells = dict.fromkeys(PEOPLE, True)
 
     def settles(self, fill):
-        """Say if a fill whose prices are right settles, and take down what it moves."""
+        """Return whether a fill with valid prices settles, and apply its transfers."""
         size, price = fill.size, fill.price
         parties = [(one.order, at) for one, at in self.prices(fill)]
         paid = {order.maker: size * at // 100 for order, at in parties if order.side == BUY}
-        if len(paid) == 2:  # the second one pays the rest
+        if len(paid) == 2:  # the second buyer pays the rest
             last = parties[1][0].maker
             paid[last] = size - size * price // 100
         for order, _ in parties:
@@ -103,13 +103,13 @@ class Ledger:
         return True
 
     def prices(self, fill):
-        """Each order of a fill, and the price of its own token."""
+        """Return each order of a fill with the price of its own token."""
         first, second = fill.resting, fill.incoming
         is_direct = first.order.token_id == second.order.token_id
         return (first, fill.price), (second, fill.price if is_direct else 100 - fill.price)
 
     def _move(self, parties, paid, size):
-        """Move what a fill moves."""
+        """Apply the transfers of a fill."""
         for maker, amount in paid.items():
             self.cash[maker] -= amount
             self.allowed[maker] -= amount if self.allowed[maker] < MAX else 0
@@ -128,8 +128,8 @@ class Ledger:
         assert left == 0
 
     def check(self):
-        """Compare with the chain; YES = NO = the collateral that is locked."""
-        held = self.venue.everybody()
+        """Compare with the chain, and check YES = NO = locked collateral."""
+        held = self.venue.all_balances()
         assert {who: have[0] for who, have in held.items()} == self.cash
         assert {who: have[1] for who, have in held.items()} == self.tokens[self.venue.yes]
         assert {who: have[2] for who, have in held.items()} == self.tokens[self.venue.no]
@@ -138,7 +138,7 @@ class Ledger:
 
 
 def drawn(venue, rng):
-    """A fill of random orders, and if its prices are right."""
+    """Return a fill of random orders, and whether its prices are valid."""
     kind = rng.choice(["direct", "direct", "mint", "merge"])
     one, other = rng.sample(PEOPLE, 2)
     price, size = rng.randint(1, 99), 100 * rng.randint(1, 3 * 10**18)
@@ -156,7 +156,7 @@ def drawn(venue, rng):
 
 
 def upset(venue, rng, ledger):
-    """Have a maker revoke what he approved, or give everything away."""
+    """Let a maker revoke an approval or transfer all its collateral away."""
     who, kind = rng.choice(PEOPLE), rng.randrange(3)
     if kind == 0:
         ledger.allowed[who] = rng.choice([0, 100 * ONE, MAX])
@@ -171,7 +171,7 @@ def upset(venue, rng, ledger):
 
 
 def random_day(venue, seed, batches):
-    """Settle batches while makers do what they should not; the ledger foretells each fill."""
+    """Settle random batches; the ledger predicts the result of each fill."""
     rng = random.Random(seed)
     state = venue.evm.snapshot()
     ledger = Ledger(venue)
@@ -188,11 +188,11 @@ def random_day(venue, seed, batches):
 
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**32))
-def test_a_random_day_keeps_every_token_and_every_wei(shared, seed):
+def test_random_day_conserves_all_balances(shared, seed):
     random_day(shared, seed, 3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
-def test_a_long_random_day_keeps_every_token_and_every_wei(shared, seed):
+def test_long_random_day_conserves_all_balances(shared, seed):
     random_day(shared, seed, 40)

@@ -1,4 +1,4 @@
-"""What makers allow and take back: it is allowed at once, and taken back after a while."""
+"""Permissions of makers take effect at once; revocations take effect after a delay."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def shared():
 
 @pytest.fixture
 def venue(shared):
-    """The exchange, as it was before the test."""
+    """The exchange, reset after each test."""
     state = shared.evm.snapshot()
     shared.at(NOW_S)
     yield shared
@@ -33,7 +33,7 @@ def venue(shared):
 
 
 def settles(venue, buy, sell):
-    """If a hundred wei of two orders settle."""
+    """Return whether a hundred wei of two orders settle."""
     return venue.settle(venue.fill(buy, sell, 50, 100)) == [""]
 
 
@@ -71,17 +71,17 @@ PERMISSIONS = [
 @pytest.mark.parametrize(
     ("function", "who", "whom", "orders"), PERMISSIONS, ids=[row[0].name for row in PERMISSIONS]
 )
-def test_a_permission_counts_at_once_and_its_end_after_the_delay(
+def test_permission_is_effective_at_once_and_revoked_after_the_delay(
     venue, function, who, whom, orders
 ):
     pair = orders(venue)
     venue.do(who, venue.exchange, function, *whom, False)
-    assert not settles(venue, *pair)  # what was never allowed is not by taking it back
+    assert not settles(venue, *pair)  # revoking a missing permission does not set it
     venue.do(who, venue.exchange, function, *whom, True)
     assert settles(venue, *pair)
     venue.do(who, venue.exchange, function, *whom, False)
     venue.at(NOW_S + DELAY_S - 1)
-    venue.do(who, venue.exchange, function, *whom, False)  # which does not begin anew
+    venue.do(who, venue.exchange, function, *whom, False)  # does not restart the delay
     assert settles(venue, *pair)
     venue.at(NOW_S + DELAY_S)
     assert not settles(venue, *pair)
@@ -92,7 +92,7 @@ def test_a_permission_counts_at_once_and_its_end_after_the_delay(
 @pytest.mark.parametrize(
     ("function", "who", "whom", "orders"), PERMISSIONS, ids=[row[0].name for row in PERMISSIONS]
 )
-def test_nobody_allows_anything_for_another(venue, function, who, whom, orders):
+def test_permission_of_another_account_has_no_effect(venue, function, who, whom, orders):
     pair = orders(venue)
     for other in (ALICE, BOB, CAROL):
         if other != who:
@@ -100,7 +100,7 @@ def test_nobody_allows_anything_for_another(venue, function, who, whom, orders):
     assert not settles(venue, *pair)
 
 
-def test_a_raised_nonce_stops_orders_after_the_delay(venue):
+def test_raised_nonce_rejects_orders_after_the_delay(venue):
     old, new = venue.order(ALICE, BUY, 50, ONE), venue.order(ALICE, BUY, 50, ONE, nonce=1)
     other = sell(venue)
     venue.do(ALICE, venue.exchange, INCREMENT)
@@ -113,7 +113,7 @@ def test_a_raised_nonce_stops_orders_after_the_delay(venue):
     assert settles(venue, new, other)
 
 
-def test_a_nonce_that_was_raised_keeps_counting_while_the_next_one_waits(venue):
+def test_effective_nonce_stays_while_another_raise_is_pending(venue):
     venue.do(ALICE, venue.exchange, RAISE, 5)
     venue.at(NOW_S + DELAY_S)
     venue.do(ALICE, venue.exchange, RAISE, 9)
@@ -124,17 +124,17 @@ def test_a_nonce_that_was_raised_keeps_counting_while_the_next_one_waits(venue):
     assert venue.evm.ask(venue.exchange, NONCE_OF, ALICE) == 9
 
 
-def test_an_order_that_is_cancelled_settles_until_the_delay_is_over(venue):
+def test_cancelled_order_settles_until_the_delay_ends(venue):
     buy, other = venue.order(ALICE, BUY, 50, ONE), sell(venue)
     venue.do(ALICE, venue.exchange, CANCEL, order_values(buy))
     venue.at(NOW_S + DELAY_S - 1)
-    venue.do(ALICE, venue.exchange, CANCEL, order_values(buy))  # which does not begin anew
+    venue.do(ALICE, venue.exchange, CANCEL, order_values(buy))  # does not restart the delay
     assert settles(venue, buy, other)
     venue.at(NOW_S + DELAY_S)
     assert not settles(venue, buy, other)
 
 
-def test_what_traded_in_its_last_second_settles_for_a_while(venue):
+def test_expired_order_settles_until_the_delay_ends(venue):
     buy, other = venue.order(ALICE, BUY, 50, ONE, expiration_s=NOW_S), sell(venue)
     venue.at(NOW_S + DELAY_S)
     assert settles(venue, buy, other)

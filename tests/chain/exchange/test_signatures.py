@@ -1,4 +1,4 @@
-"""The contract believes exactly the signatures that clob.signing believes."""
+"""The exchange contract accepts exactly the signatures that clob.signing accepts."""
 
 import json
 
@@ -32,7 +32,7 @@ N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 class Judge:
-    """An exchange for a domain, which lies where the domain says."""
+    """An exchange contract at the verifying contract address of a domain."""
 
     def __init__(self, domain):
         self.domain = domain
@@ -43,11 +43,11 @@ class Judge:
         self.evm.set_code(domain.verifying_contract, self.evm.code(made))
 
     def hash(self, order):
-        """What the contract says the hash of an order is."""
+        """Return the contract's hash of an order."""
         return self.evm.ask(self.domain.verifying_contract, HASH_ORDER, order_values(order))
 
     def believes(self, order):
-        """If the contract believes a signature."""
+        """Return whether the contract accepts a signature."""
         data = AUTHORISED.encode(order_values(order), signature_bytes(order))
         outcome = self.evm.call(ALICE, self.domain.verifying_contract, data)
         if outcome.reason:
@@ -58,7 +58,7 @@ class Judge:
 
 
 def is_believed(order, domain):
-    """If clob.signing believes a signature."""
+    """Return whether clob.signing accepts a signature."""
     try:
         verify(order, domain)
     except ClobError:
@@ -72,17 +72,17 @@ def judge():
 
 
 def order(**fields):
-    """An order of Alice's, not signed yet."""
+    """Return an unsigned order of Alice."""
     given = {"side": BUY, "price": 50, "size": ONE, "maker": ALICE, "token_id": 7, "salt": 1}
     return SignedOrder.from_price_size(**{**given, **fields})
 
 
 def with_signature(one, signature):
-    """The same order with another signature."""
+    """Return the order with another signature."""
     return msgspec.structs.replace(one, signature=f"0x{signature.hex()}")
 
 
-def test_every_vector_has_the_same_hash_and_the_same_verdict():
+def test_vectors_have_equal_hashes_and_results():
     for vector in vectors("order_eip712"):
         domain = domain_of(vector["domain"])
         judge = Judge(domain)
@@ -92,15 +92,15 @@ def test_every_vector_has_the_same_hash_and_the_same_verdict():
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-def test_every_odd_signature_has_the_same_verdict(judge, kind):
-    """What is odd of a vector is put on a good signature: its length, its v, its s or its r."""
+def test_unusual_signatures_have_equal_results(judge, kind):
+    """Each vector's unusual length, v, s or r is applied to a valid signature."""
     one = sign(order(signature_type=kind), judge.domain, KEYS[ALICE])
     good = signature_bytes(one)
     for vector in vectors("recover"):
         try:
             odd = bytes.fromhex(vector["signature"].removeprefix("0x"))
         except ValueError:
-            continue  # no bytes, so that no contract gets to see it
+            continue  # not hex, so it never reaches a contract
         for spoilt in (odd, good[:64] + odd[64:], good[:32] + odd[32:], odd[:32] + good[32:]):
             changed = with_signature(one, spoilt)
             assert judge.believes(changed) == is_believed(changed, judge.domain), vector["id"]
@@ -109,7 +109,7 @@ def test_every_odd_signature_has_the_same_verdict(judge, kind):
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
 @pytest.mark.parametrize("way", ["typed", "personal", "personal of text"])
 @pytest.mark.parametrize("v", ["27", "0", "other", "high s"])
-def test_a_type_and_a_way_of_signing_have_the_same_verdict(judge, kind, way, v):
+def test_signature_types_and_schemes_have_equal_results(judge, kind, way, v):
     one = order(signature_type=kind)
     digest = order_hash(one, judge.domain)
     if way == "personal":
@@ -139,18 +139,18 @@ ADDRESS = st.binary(min_size=20, max_size=20).map(lambda raw: f"0x{raw.hex()}")
     expiration_s=WORD, nonce=WORD, fee_rate_bps=WORD, side=st.sampled_from([BUY, SELL]),
     signature_type=st.integers(0, 255), maker=st.sampled_from([ALICE, BOB]),
 )  # fmt: skip
-def test_any_order_has_the_same_hash_and_the_same_verdict(judge, maker, **fields):
+def test_random_orders_have_equal_hashes_and_results(judge, maker, **fields):
     one = sign(SignedOrder(maker=maker, signer=ALICE, **fields), judge.domain, KEYS[ALICE])
     assert judge.hash(one) == order_hash(one, judge.domain)
     assert judge.believes(one) == is_believed(one, judge.domain)
 
 
 @given(signature=st.binary(max_size=70).filter(any))
-def test_noise_is_no_signature(judge, signature):
+def test_random_bytes_are_rejected(judge, signature):
     one = with_signature(order(), signature)
     assert judge.believes(one) is is_believed(one, judge.domain) is False
 
 
-def test_the_type_is_that_of_the_ctf_exchange():
+def test_order_type_hash_equals_the_ctf_exchange():
     source = json.dumps(artifact("Exchange").creation.hex())
     assert "a852566c4e14d00869b6db0220888a9090a13eccdaea03713ff0a3d27bf9767c" in source

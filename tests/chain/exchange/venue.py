@@ -1,4 +1,4 @@
-"""An exchange on a virtual machine of its own, and four makers who traded there before."""
+"""An exchange contract on an in-process EVM, and four makers with funds."""
 
 from clob.order import Side
 from clob.signing import Domain, SignedOrder, order_hash, sign
@@ -12,7 +12,7 @@ from clob_server.chain.eth.exchange_abi import (
     SETTLED_BEFORE,
     Party,
     SettlementFill,
-    settle,
+    encode_settle,
 )
 from tests.chain.contracts.calls import (
     APPROVE,
@@ -44,12 +44,12 @@ CREATION_TYPES = ["string", "string", "address", "address", "address", "address"
 
 
 def creation_args(name, version, addresses):
-    """What the constructor is given: the domain, the contracts, the owner and the operator."""
+    """Return the constructor arguments: domain, contracts, owner and operator."""
     return [name, version, addresses.collateral, addresses.conditional_tokens, OWNER, BOSS]
 
 
 class Venue:
-    """The contracts, a condition with both tokens, and makers who hold some of everything."""
+    """The contracts, a condition with both tokens, and makers with collateral and tokens."""
 
     def __init__(self):
         self.evm = Evm()
@@ -67,7 +67,7 @@ class Venue:
         self._begin()
 
     def _begin(self):
-        """Open the market, and give the makers collateral and tokens."""
+        """Open the market and fund the makers."""
         dollar = self.addresses.stablecoin
         self.do(BOSS, self.tokens, PREPARE, BOSS, self.question, 2)
         self.do(BOSS, self.exchange, REGISTER, self.condition)
@@ -87,7 +87,7 @@ class Venue:
             self.do(maker.address, self.tokens, APPROVE_ALL, self.exchange, True)
 
     def do(self, *call):
-        """Send a call that has to be a success, and give its logs."""
+        """Send a call that must succeed and return its logs."""
         return self.evm.do(*call).logs
 
     def at(self, now_s):
@@ -97,7 +97,7 @@ class Venue:
     # ----- orders ----------------------------------------------------------------------------
 
     def order(self, maker, side, price, size, token=None, *, key=None, **fields):
-        """Make an order and sign it."""
+        """Return a signed order."""
         self.salt += 1
         fields = {"signature_type": 1, **fields}
         made = SignedOrder.from_price_size(
@@ -112,11 +112,11 @@ class Venue:
         return sign(made, self.domain, key or KEYS[fields.get("signer", maker)])
 
     def order_hash(self, order):
-        """What names an order on the chain."""
+        """Return the hash of an order."""
         return order_hash(order, self.domain)
 
     def fill(self, resting, incoming, price, size, **more):
-        """Say what is to be settled; orders or parties."""
+        """Return a fill of orders or parties."""
         self.trades += 1
         resting, incoming = (
             one if isinstance(one, Party) else Party(order=one) for one in (resting, incoming)
@@ -125,13 +125,13 @@ class Venue:
         return SettlementFill(price=price, size=size, resting=resting, incoming=incoming, **more)
 
     def settle(self, *fills, sender=BOSS):
-        """Settle fills, and give what became of each: nothing, or the reason why it failed."""
-        outcome = self.evm.send(sender, self.exchange, settle(fills))
+        """Settle fills and return the revert reason of each; empty if it was settled."""
+        outcome = self.evm.send(sender, self.exchange, encode_settle(fills))
         assert outcome.reason == "", outcome.reason
         return [self._verdict(fill, outcome.logs) for fill in fills]
 
     def _verdict(self, fill, logs):
-        """Say what the logs tell of a fill, in words; empty when it settled."""
+        """Return the result of a fill from the logs; empty if it was settled."""
         said = []
         for log in logs:
             for event in (SETTLED, FAILED, SETTLED_BEFORE):
@@ -147,22 +147,22 @@ class Venue:
 
     # ----- balances --------------------------------------------------------------------------
 
-    def holds(self, who):
-        """What somebody has: collateral, YES, NO."""
+    def balances(self, who):
+        """Return a wallet's balances: collateral, YES, NO."""
         return (
             self.evm.ask(self.wrapped, BALANCE, who),
             self.evm.ask(self.tokens, TOKENS, who, self.yes),
             self.evm.ask(self.tokens, TOKENS, who, self.no),
         )
 
-    def everybody(self):
-        """What each of them has, the contracts among them."""
+    def all_balances(self):
+        """Return all balances, including those of the contracts."""
         people = (*[maker.address for maker in MAKERS], BOSS, FEES, self.exchange, self.tokens)
-        return {who: self.holds(who) for who in people}
+        return {who: self.balances(who) for who in people}
 
     def changes(self, before):
-        """By how much what each of them has is another now."""
-        now = self.everybody()
+        """Return the changed balances."""
+        now = self.all_balances()
         changed = {
             who: tuple(new - old for new, old in zip(now[who], before[who], strict=True))
             for who in now

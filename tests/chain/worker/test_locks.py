@@ -1,4 +1,4 @@
-"""Locks of conditions, and what is promised of wallets."""
+"""Locks of conditions and reserved amounts."""
 
 import asyncio
 
@@ -7,19 +7,19 @@ from clob_server.chain.worker.operations import Locks
 
 
 def in_order(*wanted):
-    """Take locks in this order, each for a moment, and give who had them together."""
+    """Acquire locks in this order, each for a moment, and return the sets of concurrent holders."""
 
     async def run():
         locks, together, holding = Locks(), [], set()
 
         async def hold(who, name, is_exclusive):
-            await locks.take(name, is_exclusive)
+            await locks.acquire(name, is_exclusive)
             holding.add(who)
             together.append(frozenset(holding))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             holding.discard(who)
-            locks.give_back(name)
+            locks.release(name)
 
         tasks = [asyncio.create_task(hold(*each)) for each in wanted]
         await asyncio.gather(*tasks)
@@ -29,44 +29,44 @@ def in_order(*wanted):
     return asyncio.run(run())
 
 
-def test_those_that_share_have_it_together():
+def test_shared_locks_are_concurrent():
     assert in_order(("a", "x", False), ("b", "x", False))[-1] == {"a", "b"}
 
 
-def test_an_exclusive_one_has_it_alone():
+def test_exclusive_lock_has_one_holder():
     together = in_order(("a", "x", False), ("b", "x", True), ("c", "x", False))
     assert all(each == {"b"} for each in together if "b" in each)
 
 
-def test_nobody_overtakes_one_that_waits():
+def test_locks_are_granted_in_order():
     together = in_order(("a", "x", False), ("b", "x", True), ("c", "x", False))
     assert [next(iter(each)) for each in together if len(each) == 1] == ["a", "b", "c"]
 
 
-def test_two_exclusive_ones_come_one_after_the_other():
+def test_exclusive_locks_are_sequential():
     assert in_order(("a", "x", True), ("b", "x", True)) == [{"a"}, {"b"}]
 
 
-def test_locks_of_other_names_do_not_matter():
+def test_locks_with_different_names_are_independent():
     assert in_order(("a", "x", True), ("b", "y", True))[-1] == {"a", "b"}
 
 
-def test_who_gives_up_waiting_holds_nobody_up():
+def test_cancelled_waiter_does_not_block_others():
     async def run():
         locks = Locks()
-        await locks.take("x", True)
-        waiting = asyncio.create_task(locks.take("x", True))
+        await locks.acquire("x", True)
+        waiting = asyncio.create_task(locks.acquire("x", True))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        locks.give_back("x")
+        locks.release("x")
         async with asyncio.timeout(1):
-            await locks.take("x", True)
+            await locks.acquire("x", True)
 
     asyncio.run(run())
 
 
-def test_what_is_promised_adds_up_until_it_is_taken():
+def test_reserved_amounts_add_up_until_released():
     async def run():
         promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
         promises.hold("first", [mine])
@@ -85,7 +85,7 @@ def test_what_is_promised_adds_up_until_it_is_taken():
     asyncio.run(run())
 
 
-def test_a_balance_from_before_it_was_taken_is_looked_up_again():
+def test_balance_is_read_again_after_a_reservation_was_released():
     async def run():
         promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
         promises.hold("first", [mine])
@@ -95,7 +95,7 @@ def test_a_balance_from_before_it_was_taken_is_looked_up_again():
         async def look():
             balance = next(balances)
             if balance == 8:
-                # The first is done, and another one has come, while the node answers.
+                # The first one ends and another one starts while the node answers.
                 promises.release("first")
                 promises.hold("second", [mine._replace(amount=1)])
                 promises.release("elsewhere")
@@ -109,7 +109,7 @@ def test_a_balance_from_before_it_was_taken_is_looked_up_again():
     asyncio.run(run())
 
 
-def test_nobody_waits_for_ever():
+def test_waiting_for_reservations_times_out():
     async def run():
         promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
         promises.hold("first", [mine])

@@ -15,7 +15,7 @@ from clob.signing import (
     order_hash,
     sign,
 )
-from clob.signing.wallet import accounts
+from clob.signing.wallet import load_eth_account
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS
 from tests.signings import DOMAIN
 
@@ -27,7 +27,7 @@ FAR, LONG_AGO = 4_000_000_000, 1_700_000_000
 """Seconds to come, and gone by."""
 
 _numbers = itertools.count(1)
-accounts()  # once, and not in the middle of a test
+load_eth_account()  # once, and not in the middle of a test
 
 
 class Person:
@@ -35,7 +35,7 @@ class Person:
 
     def __init__(self):
         self.key = f"0x{0xC10B_0000 + next(_numbers):064x}"
-        self.address = accounts().from_key(self.key).address
+        self.address = load_eth_account().from_key(self.key).address
 
     def signed(self, place, side=BUY, price=50, size=ONE, token=None, also=(), **fields):
         """The body of a signed order; ``also`` is what is said beside it."""

@@ -12,7 +12,8 @@ import pytest
 from clob.errors import OrderAlreadyUsedError
 from clob_server.api.problems import PROBLEMS
 from clob_server.core.state import ServerState
-from clob_server.orders.place import first_answer
+from clob_server.orders.lookup import OrderLookup
+from clob_server.orders.place import first_reply
 from tests.server.api.people import (
     BUY,
     LONG_AGO,
@@ -105,17 +106,15 @@ def test_decision_23_also_when_the_engine_has_let_it_go(tmp_path, place, alice, 
 def test_decision_23_when_nothing_is_left_but_the_hash():
     """`ORDER_ALREADY_USED` (409) when its details have left the readable store."""
 
-    class NothingLeft:
-        """A service whose history was pruned."""
-
-        exchange = ServerState()
-        history = property(lambda self: self)
+    class PrunedHistory:
+        """A history without orders."""
 
         async def order(self, order_ref):
             return None
 
+    lookup = OrderLookup(ServerState(), PrunedHistory())
     with pytest.raises(OrderAlreadyUsedError):
-        asyncio.run(first_answer(NothingLeft(), f"0x{7:064x}"))
+        asyncio.run(first_reply(lookup, f"0x{7:064x}"))
     assert PROBLEMS["ORDER_ALREADY_USED"].status == 409
 
 

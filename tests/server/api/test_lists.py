@@ -78,7 +78,7 @@ class Follower:
     def do(self, command):
         num_trades = self.exchange.num_trades
         done = Committed(0, command, outcome_of(self.exchange, command), num_trades)
-        self.names.listen([done])
+        self.names.on_batch([done])
 
     def check(self, rng):
         matcher = self.exchange.matcher

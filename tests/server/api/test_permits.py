@@ -9,9 +9,9 @@ from clob.signing import SignerNotAuthorisedError, TakerNotSupportedError
 from clob_server.api.problems import ApiError
 from clob_server.chain.eth.accounts import OPERATOR
 from clob_server.core.commands import FollowChain, SetDelegate
-from clob_server.orders.place import check_signature, read_order, read_signed
-from clob_server.orders.preview import simulate
-from tests.chain.exchange.beside import ALICE, BOB, CAROL, SAFE, Beside, amounts
+from clob_server.orders.auto_open import AutoOpening
+from clob_server.orders.preview import OrderPreview
+from tests.chain.exchange.comparison import ALICE, BOB, CAROL, SAFE, Comparison, amounts
 from tests.chain.exchange.venue import BUY, ONE, SELL
 from tests.signings import DOMAIN, EXCHANGE
 
@@ -20,7 +20,14 @@ from tests.signings import DOMAIN, EXCHANGE
 def beside():
     """The order path of a server, without a contract: nothing settles in these tests."""
     venue = SimpleNamespace(domain=DOMAIN, wrapped=SAFE, yes=11, no=12, salt=0)
-    return Beside(venue)
+    return Comparison(venue)
+
+
+def preview(beside):
+    """Return the preview of orders over a server's state."""
+    return OrderPreview(
+        beside.placement, AutoOpening(beside.exchange, 10), lambda: beside.now_ms
+    )
 
 
 def takes_back(beside, kind, owner, other):
@@ -56,13 +63,13 @@ def test_a_delegate_of_the_server_alone_counts_in_other_markets_alone(beside):
     beside.do(SetDelegate, maker=ALICE, delegate=BOB, allowed=True, nonce="0")
     refused(beside, bid(beside, signer=BOB), "SIGNER_NOT_AUTHORISED", "setDelegate")
     elsewhere = {**bid(beside, signer=BOB), "marketId": "elsewhere"}
-    check_signature(beside.service, read_order(beside.service, elsewhere))
+    beside.placement.check_signature(beside.placement.read(elsewhere))
 
 
 def test_in_other_markets_the_contract_is_not_spoken_of(beside):
     body = {**bid(beside, signer=CAROL), "marketId": "elsewhere"}
     with pytest.raises(SignerNotAuthorisedError) as caught:
-        check_signature(beside.service, read_order(beside.service, body))
+        beside.placement.check_signature(beside.placement.read(body))
     assert "setDelegate" not in str(caught.value)
 
 
@@ -98,17 +105,17 @@ def test_that_another_is_paid_the_seller_has_to_allow(beside):
 
 def test_elsewhere_nobody_has_to_allow_anything(beside):
     body = {**beside.unsigned(ALICE, BUY, 50, ONE, wallet=BOB), "marketId": "elsewhere"}
-    assert read_order(beside.service, body).order.smart_wallet == BOB
+    assert beside.placement.read(body).order.smart_wallet == BOB
 
 
 def test_an_order_that_was_cancelled_on_the_chain_first_is_refused(beside):
     late, early = ({"marketId": "rain", **bid(beside)} for _ in "ab")
-    hashes = [read_signed(beside.service, body).order_hash for body in (late, early)]
+    hashes = [beside.placement.read_signed(body).order_hash for body in (late, early)]
     assert beside.place(early)
     names = tuple(f"0x{each.hex()}" for each in hashes)
     beside.do(FollowChain, block=2, hash="0x2", cancelled=names)
     refused(beside, late, "ORDER_CANCELLED", names[0], "cancelled on the chain")
-    again = read_signed(beside.service, early)  # what came before the cancel is answered again
+    again = beside.placement.read_signed(early)  # what came before the cancel is answered again
     assert again.order_hash == hashes[1]
 
 
@@ -116,17 +123,17 @@ def test_only_the_operator_of_the_chain_may_be_the_taker(beside):
     assert beside.place(bid(beside, taker=OPERATOR.address))
     body = {"marketId": "rain", **bid(beside, taker=BOB)}
     with pytest.raises(TakerNotSupportedError):
-        read_signed(beside.service, body)
+        beside.placement.read_signed(body)
 
 
 def test_a_price_is_what_the_contract_takes_it_for(beside):
     body = beside.signed(ALICE, BUY, *amounts(BUY, 5 * ONE - 1_000, 10 * ONE))
     [added] = beside.place(body)
     assert added.price == 49
-    assert read_signed(beside.service, {**body, "marketId": "elsewhere"}).order.price == 50
+    assert beside.placement.read_signed({**body, "marketId": "elsewhere"}).order.price == 50
     tiny = beside.signed(ALICE, BUY, *amounts(BUY, ONE // 100 - 1_000, ONE))
     with pytest.raises(PriceOutOfRangeError):
-        read_signed(beside.service, {**tiny, "marketId": "rain"})
+        beside.placement.read_signed({**tiny, "marketId": "rain"})
 
 
 def test_an_order_needs_what_the_wallet_has_on_the_chain(beside):
@@ -139,21 +146,18 @@ def test_an_order_needs_what_the_wallet_has_on_the_chain(beside):
 
 def test_what_would_come_of_an_order_is_told_by_the_same_rules(beside):
     beside.place(beside.signed(BOB, SELL, *amounts(SELL, 2 * ONE, 4 * ONE)))
-    told = simulate(beside.service, {"marketId": "rain", **bid(beside)})
+    told = preview(beside).simulate({"marketId": "rain", **bid(beside)})
     assert (told.matched, told.filled_tokens) == (True, str(4 * ONE))
     with pytest.raises(ApiError, match="setGasless"):
-        simulate(beside.service, {"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)})
+        preview(beside).simulate({"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)})
 
 
 def test_an_order_for_a_market_that_was_not_there_does_not_get_into_one_that_settles(beside):
     """It was read by the rules of another market."""
-    service = beside.service
-    service.engine = SimpleNamespace(seq=1)
-    opened, beside.exchange.settles = beside.exchange.settles, set()
-    ticket = read_order(service, {"marketId": "new", **beside.unsigned(ALICE, BUY, 50, ONE)})
-    beside.exchange.settles = opened
-    assert ticket.opens
-    market = beside.exchange.matcher.market("rain")
-    late = type(ticket)(ticket.order, type(ticket.instructions)(market.id), opens=True)
-    with pytest.raises(UnknownMarketError, match="only just opened"):
-        late.commands(service, beside.now_ms)
+    opened = beside.exchange.markets.pop("rain")
+    body = {"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)}
+    late = beside.placement.read(body)
+    beside.exchange.markets["rain"] = opened
+    assert late.opens_market
+    with pytest.raises(UnknownMarketError, match="has just opened"):
+        AutoOpening(beside.exchange, 10)(late.new().submit, {}, beside.now_ms)

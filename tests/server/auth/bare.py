@@ -1,8 +1,10 @@
 """A guard without a server: a service of just what it asks for, and clocks that tests set."""
 
-from clob_server.api.request import ApiRequest, Route
-from clob_server.auth.api_keys import new_key
+from clob_server.api.request import ApiRequest, RequestIds
+from clob_server.auth.api_keys import IDS, new_key, secret
 from clob_server.auth.guard import Guard
+from clob_server.auth.rate_limit import RateLimiter
+from clob_server.auth.tokens import tokens_of
 from clob_server.core.commands import AddKey, ApiKey
 from clob_server.core.state import ServerState
 from clob_server.settings import Settings
@@ -21,14 +23,24 @@ class Bare:
         self.exchange = exchange or ServerState()
         self.now_ms = now_ms
         self.tick_ms = tick_ms
-        self.guard = Guard(self, lambda: self.tick_ms)
-        self.guard.recover()
+        self.limiter = RateLimiter(
+            self.exchange,
+            secret(folder, IDS),
+            self.clock_ms,
+            is_on=self.settings.rate_limits,
+            tick_ms=lambda: self.tick_ms,
+        )
+        tokens = tokens_of(self.settings, folder, self.clock_ms)
+        self.guard = Guard(
+            self.exchange.registry,
+            self.settings.environment,
+            self.limiter,
+            tokens,
+            self.clock_ms,
+        )
 
     def clock_ms(self):
         return self.now_ms
-
-    def request_id(self, given):
-        return "r"
 
     def pass_ms(self, passed_ms):
         """Let time go by on both clocks."""
@@ -57,7 +69,7 @@ class Bare:
         if key is not None:
             sent.append((b"x-api-key", key.encode()))
         scope = {"headers": sent, "client": (address, 1), "path": "/", "method": "GET"}
-        return ApiRequest(self, Route(route, "GET", "/", None), scope)
+        return ApiRequest(route, scope, RequestIds())
 
     def admit(self, *given, **more):
         """Let a request in, or refuse it."""

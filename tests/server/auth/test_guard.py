@@ -24,6 +24,11 @@ def production(tmp_path):
     return Bare(tmp_path, environment="production")
 
 
+def charge(bare, call, count=1):
+    """Count orders that a request would create."""
+    bare.limiter.charge_orders(call.key, call.address, count)
+
+
 def refused(code, work, *given, **more):
     with pytest.raises(ApiError) as caught:
         work(*given, **more)
@@ -62,8 +67,8 @@ def test_a_key_pays_for_itself_wherever_it_comes_from(bare):
 def test_the_own_numbers_of_a_key_win(bare):
     whole, _ = bare.add_key(requests_per_minute=1, orders_per_minute=2)
     call = bare.admit(key=whole)
-    bare.guard.charge_orders(call, 2)
-    refused("RATE_LIMITED", bare.guard.charge_orders, call)
+    charge(bare, call, 2)
+    refused("RATE_LIMITED", charge, bare, call)
     refused("RATE_LIMITED", bare.admit, key=whole)
     nothing, _ = bare.add_key(requests_per_minute=0)
     refused("RATE_LIMITED", bare.admit, key=nothing)
@@ -100,11 +105,11 @@ def test_what_watches_the_server_is_not_counted(bare):
 
 def test_orders_of_a_batch_are_charged_whole_or_not_at_all(bare):
     call = bare.call("create_batch")
-    bare.guard.charge_orders(call, 3)
-    refused("RATE_LIMITED", bare.guard.charge_orders, call, 2)
-    bare.guard.charge_orders(call, 0)
-    bare.guard.charge_orders(call, 1)
-    refused("RATE_LIMITED", bare.guard.charge_orders, call)
+    charge(bare, call, 3)
+    refused("RATE_LIMITED", charge, bare, call, 2)
+    charge(bare, call, 0)
+    charge(bare, call, 1)
+    refused("RATE_LIMITED", charge, bare, call)
 
 
 def test_a_refusal_says_when_it_can_be_again_and_then_it_can(bare):
@@ -146,8 +151,8 @@ def test_without_limits_nothing_is_counted_and_nothing_is_logged(tmp_path):
     bare.exchange.apply(SetBudgets(budgets=TINY, now_ms=NOW_MS))
     for name in ("get_orderbook", "cancel_order", "create_order"):
         for _ in range(10):
-            bare.guard.charge_orders(bare.admit(name), 20)
-    assert bare.guard.charges(NOW_MS) == ()
+            charge(bare, bare.admit(name), 20)
+    assert bare.limiter.take_charges(NOW_MS) == ()
 
 
 # ----- what the log has of it ------------------------------------------------------------------
@@ -160,7 +165,7 @@ def restarted(bare, down_ms=0):
 
 
 def log_charges(bare):
-    for command in bare.guard.charges(bare.now_ms):
+    for command in bare.limiter.take_charges(bare.now_ms):
         bare.exchange.apply(command)
 
 
@@ -168,41 +173,41 @@ def test_orders_are_charged_in_the_log_by_payer_and_without_an_address(bare):
     whole, _ = bare.add_key()
     calls = bare.call(), bare.call(), bare.admit(key=whole)
     for call in calls:
-        bare.guard.charge_orders(call, 2)
-    [command] = bare.guard.charges(NOW_MS)
+        charge(bare, call, 2)
+    [command] = bare.limiter.take_charges(NOW_MS)
     assert type(command) is OrderCharge
     assert sorted(count for _, count in command.charges) == [2, 4]
     assert all(len(who) == 8 for who, _ in command.charges)
     assert b"192.0.2.1" not in b"".join(who for who, _ in command.charges)
-    assert bare.guard.charges(NOW_MS) == ()
+    assert bare.limiter.take_charges(NOW_MS) == ()
 
 
 def test_budgets_of_orders_survive_a_restart(bare):
     whole, _ = bare.add_key()
-    bare.guard.charge_orders(bare.call(), 3)
-    bare.guard.charge_orders(bare.admit(key=whole), 4)
+    charge(bare, bare.call(), 3)
+    charge(bare, bare.admit(key=whole), 4)
     log_charges(bare)
     bare.pass_ms(20_000)
-    bare.guard.charge_orders(bare.call(), 1)
+    charge(bare, bare.call(), 1)
     log_charges(bare)
     again = restarted(bare, down_ms=30_000)
-    refused("RATE_LIMITED", again.guard.charge_orders, again.call())
-    refused("RATE_LIMITED", again.guard.charge_orders, again.admit(key=whole))
-    again.guard.charge_orders(again.call(address="192.0.2.2"), 4)
+    refused("RATE_LIMITED", charge, again, again.call())
+    refused("RATE_LIMITED", charge, again, again.admit(key=whole))
+    charge(again, again.call(address="192.0.2.2"), 4)
     again.pass_ms(9_999)
-    refused("RATE_LIMITED", again.guard.charge_orders, again.call())
+    refused("RATE_LIMITED", charge, again, again.call())
     again.pass_ms(1)
-    again.guard.charge_orders(again.call(), 3)
-    refused("RATE_LIMITED", again.guard.charge_orders, again.call())
+    charge(again, again.call(), 3)
+    refused("RATE_LIMITED", charge, again, again.call())
 
 
 def test_a_clock_behind_the_log_at_a_restart_keeps_a_charge_for_a_minute_at_most(bare):
-    bare.guard.charge_orders(bare.call(), 4)
+    charge(bare, bare.call(), 4)
     log_charges(bare)
     again = restarted(bare, down_ms=-10 * MINUTE_MS)
-    refused("RATE_LIMITED", again.guard.charge_orders, again.call())
+    refused("RATE_LIMITED", charge, again, again.call())
     again.pass_ms(MINUTE_MS)
-    again.guard.charge_orders(again.call(), 4)
+    charge(again, again.call(), 4)
 
 
 def test_budgets_of_requests_begin_anew_with_a_restart(bare):
@@ -212,14 +217,14 @@ def test_budgets_of_requests_begin_anew_with_a_restart(bare):
 
 
 def test_what_was_charged_more_than_a_minute_ago_is_not_logged(bare):
-    bare.guard.charge_orders(bare.call(), 2)
+    charge(bare, bare.call(), 2)
     bare.pass_ms(MINUTE_MS)
-    assert bare.guard.charges(NOW_MS) == ()
+    assert bare.limiter.take_charges(NOW_MS) == ()
     for number in range(1_000):
-        bare.guard.charge_orders(bare.call(address=f"192.0.2.{number}"))
+        charge(bare, bare.call(address=f"192.0.2.{number}"))
         bare.pass_ms(1_000)
-    assert len(bare.guard._uncharged) == 60
-    [command] = bare.guard.charges(NOW_MS)
+    assert len(bare.limiter._uncharged) == 60
+    [command] = bare.limiter.take_charges(NOW_MS)
     assert len(command.charges) == 59
 
 

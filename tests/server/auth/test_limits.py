@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clob_server.auth.rate_limit import MINUTE_MS, PAYER_BYTES, Windows, exceeded, network, payer
+from clob_server.auth.rate_limit import MINUTE_MS, PAYER_BYTES, Windows, exceeded, network, payer_of
 
 
 class Naive:
@@ -135,8 +135,8 @@ def test_a_budget_is_that_of_an_address_or_of_a_network_of_64_bits(address, shar
 
 
 def test_a_payer_cannot_be_told_without_the_secret():
-    assert payer(b"k" * 32, "192.0.2.1") == payer(b"k" * 32, "192.0.2.1")
-    named = {payer(secret, name) for secret in (b"k" * 32, b"l" * 32) for name in ("1", "2")}
+    assert payer_of(b"k" * 32, "192.0.2.1") == payer_of(b"k" * 32, "192.0.2.1")
+    named = {payer_of(secret, name) for secret in (b"k" * 32, b"l" * 32) for name in ("1", "2")}
     assert len(named) == 4
     assert {len(name) for name in named} == {PAYER_BYTES}
 
@@ -144,7 +144,7 @@ def test_a_payer_cannot_be_told_without_the_secret():
 def test_a_refusal_says_how_much_is_allowed_and_when():
     refusal = exceeded("requests", 1, 100, 0, 12_001, 1_800_000_000_500)
     assert refusal.code == "RATE_LIMITED"
-    assert str(refusal) == "requests must be at most 100 a minute; 1 more can be in 13 s"
+    assert str(refusal) == "at most 100 requests per minute; got 1 more, retry in 13 s"
     assert dict(refusal.headers) == {
         b"retry-after": b"13",
         b"ratelimit": b'"requests";r=0;t=13',
@@ -157,4 +157,4 @@ def test_a_refusal_says_how_much_is_allowed_and_when():
 
 def test_a_refusal_of_too_many_at_once_says_that_waiting_does_not_help():
     refusal = exceeded("orders", 20, 10, 10, MINUTE_MS, 0)
-    assert str(refusal) == "orders must be at most 10 a minute; 20 at once never can be"
+    assert str(refusal) == "at most 10 orders per minute; 20 at once are always too many"

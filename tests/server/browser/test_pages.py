@@ -35,7 +35,7 @@ def live(tmp_path_factory):
 @pytest.fixture(scope="module")
 def venue(live):
     """The same server with a market whose trades settle, and with traders."""
-    return SettlingVenue(live).found()
+    return SettlingVenue(live).set_up()
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_a_route_is_tried_from_its_documentation(page):
 def test_a_wrong_token_is_told_and_shows_nothing(page):
     page.goto("/admin")
     page.fill("#token", "wrong")
-    complaint = page.locator("#gate-told")
+    complaint = page.locator("#gate-result")
     page.click("text=Enter")
     sync_api.expect(complaint).to_contain_text("INVALID_TOKEN")
     assert page.locator("#board").is_hidden()
@@ -203,7 +203,7 @@ def test_the_demo_is_seen_to_live(board):
 def test_limits_are_changed(board, live):
     board.fill("[name='engine.ordersMax']", "499")
     board.click("#limits-form button")
-    sync_api.expect(board.locator("#limits-told")).to_have_text("The limits are set")
+    sync_api.expect(board.locator("#limits-result")).to_have_text("The limits are set")
     assert live.http.get("/api/admin/limits", headers=authority_of(live)).json()["engine"] == {
         "ordersMax": 499,
         "tradesMax": 1000,
@@ -225,10 +225,10 @@ def test_a_token_is_forgotten(board):
 
 def test_the_dashboard_shows_the_chain_and_the_transactions_of_its_operations(board, live):
     sync_api.expect(board.locator("#chain-state")).to_have_text("ready")
-    told = live.http.post("/api/gasless/faucet", json={"user": MAKER}).json()
+    result = live.http.post("/api/gasless/faucet", json={"user": MAKER}).json()
     row = board.locator("#operations tr", has_text="faucet").first
     sync_api.expect(row).to_contain_text("done")
-    sync_api.expect(row).to_contain_text(f"faucetTx confirmed {told['faucetTx'][:12]}")
+    sync_api.expect(row).to_contain_text(f"faucetTx confirmed {result['faucetTx'][:12]}")
     board.select_option("#operations-status", "stuck")
     sync_api.expect(board.locator("#operations")).to_have_text("There is none.")
 
@@ -253,7 +253,7 @@ def test_a_trade_is_seen_to_settle(board, venue):
     trade = board.locator("#tape tbody tr").first
     sync_api.expect(trade).to_contain_text(f"bought{price}¢1directsettled")
     venue.until_settled()
-    _, tx = next(iter(venue.fates().values()))
+    _, tx = next(iter(venue.settlements_by_id().values()))
     assert trade.locator(".badge").get_attribute("title") == tx
     board.reload()
     board.wait_for_selector("#market-rain")

@@ -1,4 +1,4 @@
-"""One server with the embedded chain for all tests of a module, and somebody new for each."""
+"""A server with the embedded chain for all tests of a module, and a new user for each test."""
 
 import itertools
 
@@ -22,13 +22,13 @@ def venue(tmp_path_factory):
 
 @pytest.fixture
 def user(venue):
-    """Somebody with nothing but a key."""
+    """A user without funds."""
     return venue.user(f"0x{keccak(text=f'user {next(_numbers)}').hex()}")
 
 
 @pytest.fixture
 def rich(venue, user):
-    """Somebody with 100 units, who has approved the operator for everything."""
+    """A user with 100 units who has approved the operator."""
     venue.faucet(user)
     user.approve_collateral()
     user.approve_tokens()

@@ -1,4 +1,4 @@
-"""The exchange is named once it is there; markets from before it are registered there."""
+"""The exchange contract: registration of markets, also of earlier ones."""
 
 import pytest
 
@@ -13,7 +13,7 @@ ELSEWHERE = f"0x{'12' * 20}"
 
 
 def knows(venue, market):
-    """If the exchange knows both tokens of a market, as those of its condition."""
+    """Return whether the exchange maps both tokens of a market to its condition."""
     condition = bytes.fromhex(market["conditionId"][2:])
     tokens = int(market["yesTokenId"]), int(market["noTokenId"])
     place = DEVELOPMENT.exchange
@@ -21,23 +21,23 @@ def knows(venue, market):
     return found == [condition, condition]
 
 
-def test_a_market_is_registered_at_the_exchange(venue):
+def test_market_is_registered_with_the_exchange(venue):
     market = venue.open_market("hail", "Will it hail?")
-    told = good(venue.http.get("/api/gasless/operations/prepare:hail"))
-    assert told["answer"]["exchange"] == venue.chain()["exchange"] == DEVELOPMENT.exchange
-    for hashed in (told["answer"]["prepareTx"], told["answer"]["registerTx"]):
+    result = good(venue.http.get("/api/gasless/operations/prepare:hail"))
+    assert result["answer"]["exchange"] == venue.chain()["exchange"] == DEVELOPMENT.exchange
+    for hashed in (result["answer"]["prepareTx"], result["answer"]["registerTx"]):
         assert venue.ask("eth_getTransactionReceipt", hashed)["status"] == "0x1"
     assert knows(venue, market)
 
 
 @pytest.mark.long
-def test_a_market_of_before_the_exchange_is_registered_at_the_next_start(tmp_path):
+def test_earlier_market_is_registered_at_the_next_start(tmp_path):
     with live_server(tmp_path, verifying_contract=ELSEWHERE, **SETTINGS) as live:
         venue = Venue(live)
         assert venue.chain()["exchange"] is None
-        told = venue.outbox()
-        assert told["state"] == "ready"
-        assert told["detail"].startswith("trades do not settle: there is no contract at 0x1212")
+        result = venue.outbox()
+        assert result["state"] == "ready"
+        assert result["detail"].startswith("trades do not settle: no contract at 0x1212")
         market = venue.open_market("rain", "Will it rain?")
         assert live.stop() == 0
     for _ in range(2):

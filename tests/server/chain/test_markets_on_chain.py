@@ -1,4 +1,4 @@
-"""Markets of the chain: tokens that follow from a question, prepared and reported by themselves."""
+"""Markets on the chain: token ids from the question, automatic preparation and reporting."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def create(live, **body):
     return live.http.post(MARKETS, json=body, headers=authority_of(live))
 
 
-def test_a_market_with_a_question_and_no_tokens_has_those_of_the_question(venue):
+def test_market_without_tokens_gets_those_of_its_question(venue):
     made = good(create(venue.live, marketId="warm", question=QUESTION))
     question_id = keccak256(f"warm\n{QUESTION}".encode())
     condition_id = token_ids.condition_id(OPERATOR.address, question_id)
@@ -37,7 +37,7 @@ def test_a_market_with_a_question_and_no_tokens_has_those_of_the_question(venue)
     }
 
 
-def test_the_same_market_cannot_be_opened_twice_and_keeps_its_condition(venue):
+def test_reopened_market_is_rejected_and_keeps_its_condition(venue):
     before = good(venue.http.get("/api/markets/rain"))
     problem(create(venue.live, marketId="rain", question="Another?"), "MARKET_EXISTS")
     after = good(venue.http.get("/api/markets/rain"))
@@ -45,7 +45,7 @@ def test_the_same_market_cannot_be_opened_twice_and_keeps_its_condition(venue):
     assert after["question"] == before["question"]
 
 
-def test_new_words_leave_the_condition_as_it_is(venue):
+def test_changed_question_text_keeps_the_condition(venue):
     before = venue.open_market("windy", "Will there be wind?")
     path = f"{MARKETS}/windy"
     change = {"question": "Will there be a storm?"}
@@ -55,29 +55,29 @@ def test_new_words_leave_the_condition_as_it_is(venue):
     assert (after["questionId"], after["chain"]) == (before["questionId"], "prepared")
 
 
-def test_a_market_that_names_its_tokens_is_not_on_the_chain(venue):
+def test_market_with_given_tokens_is_not_on_the_chain(venue):
     made = good(create(venue.live, marketId="named", yesTokenId="7", noTokenId="8"))
     assert {made[name] for name in ("conditionId", "questionId", "collateral", "chain")} == {None}
 
 
 @pytest.mark.parametrize("body", [{}, {"question": ""}, {"question": "Q?", "noTokenId": "7"}])
-def test_a_market_without_tokens_needs_a_question(venue, body):
+def test_market_without_tokens_needs_a_question(venue, body):
     problem(create(venue.live, marketId="bare", **body), "INVALID_FIELD", "yesTokenId")
 
 
-def test_resolving_removes_orders_at_once_and_reports_the_outcome(venue, rich):
+def test_resolving_cancels_orders_and_reports_the_outcome(venue, rich):
     market = venue.open_market("fog", "Will there be fog?")
     order = venue.order(rich, market, 0, 40, 10**18)
     venue.resolve("fog", "yes")
     found = good(venue.http.get(f"/api/orders/{order['orderId']}"))
     assert found["status"] == "cancelled"
-    told = good(venue.http.get("/api/gasless/operations/report:fog"))
-    assert told["status"] == "done"
-    receipt = venue.ask("eth_getTransactionReceipt", told["answer"]["reportTx"])
+    result = good(venue.http.get("/api/gasless/operations/report:fog"))
+    assert result["status"] == "done"
+    receipt = venue.ask("eth_getTransactionReceipt", result["answer"]["reportTx"])
     assert receipt["status"] == "0x1"
 
 
-def test_without_a_chain_a_market_needs_its_tokens(tmp_path):
+def test_market_without_a_chain_needs_tokens(tmp_path):
     with live_server(tmp_path) as live:
         problem(create(live, marketId="bare", question="Q?"), "CHAIN_NOT_CONFIGURED")
         problem(create(live, marketId="bare"), "INVALID_FIELD", "yesTokenId")
@@ -86,7 +86,7 @@ def test_without_a_chain_a_market_needs_its_tokens(tmp_path):
         assert good(live.http.get("/health"))["chain"] == "none"
 
 
-def test_the_market_of_the_demo_is_on_the_chain_and_trades_before_it(tmp_path):
+def test_demo_market_is_on_the_chain_and_trades_before_it_is_ready(tmp_path):
     settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
     with live_server(tmp_path / "data", demo=True, **settings) as live:
         market = good(live.http.get(f"/api/markets/{MARKET}"))
@@ -99,7 +99,7 @@ def test_the_market_of_the_demo_is_on_the_chain_and_trades_before_it(tmp_path):
 
 
 @pytest.mark.long
-def test_everything_is_as_it_was_after_a_kill(tmp_path):
+def test_markets_are_unchanged_after_a_kill(tmp_path):
     settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
     body = {"user": WALLETS[0].address}
     with live_server(tmp_path, **settings) as live:

@@ -1,4 +1,4 @@
-"""Operations as their users and the operator see them: where they stand, lists, numbers."""
+"""Operations in the client API and the admin API: status, lists, metrics."""
 
 import pytest
 
@@ -18,11 +18,11 @@ def operate(venue, path="", method="GET", **query):
     return venue.http.request(method, f"{ADMIN}{path}", params=query, headers=headers)
 
 
-def test_an_operation_can_be_looked_at_by_its_name(venue, user):
+def test_operation_is_returned_by_id(venue, user):
     answer = venue.post("/api/gasless/faucet", {"user": user.address})
     name = answer.headers["x-operation-id"]
-    told = good(look(venue, name))
-    assert told == {
+    result = good(look(venue, name))
+    assert result == {
         "operation": name,
         "kind": "faucet",
         "status": "done",
@@ -31,27 +31,27 @@ def test_an_operation_can_be_looked_at_by_its_name(venue, user):
 
 
 @pytest.mark.parametrize("name", ["op_0", "x" * 200, "%20", "prepare:nothing"])
-def test_one_that_is_not_there_is_a_404(venue, name):
+def test_unknown_operation_returns_404(venue, name):
     problem(look(venue, name), "UNKNOWN_OPERATION")
     problem(operate(venue, f"/operations/{name}/retry", "POST"), "UNKNOWN_OPERATION")
 
 
-def test_the_operator_sees_the_chain(venue):
-    wait_until(lambda: good(operate(venue))["head"])  # told once a second
-    told = good(operate(venue))
+def test_admin_chain_status(venue):
+    wait_until(lambda: good(operate(venue))["head"])  # reported once a second
+    result = good(operate(venue))
     chain = venue.chain()
-    assert (told["state"], told["detail"], told["id"]) == ("ready", "", 31337)
-    assert told["operator"] == chain["operator"] == venue.operator
-    assert told["rpcUrl"] == chain["rpcUrl"] == venue.url
-    assert told["contracts"] == {
+    assert (result["state"], result["detail"], result["id"]) == ("ready", "", 31337)
+    assert result["operator"] == chain["operator"] == venue.operator
+    assert result["rpcUrl"] == chain["rpcUrl"] == venue.url
+    assert result["contracts"] == {
         name: chain[name] for name in ("stablecoin", "collateral", "conditionalTokens", "exchange")
     }
     assert chain["exchange"] == good(venue.http.get("/"))["eip712"]["verifyingContract"]
-    assert int(told["operatorBalance"]) > 0
-    assert told["counts"]["stuck"] == told["numForeign"] == told["numDeaths"] == 0
+    assert int(result["operatorBalance"]) > 0
+    assert result["counts"]["stuck"] == result["numForeign"] == result["numDeaths"] == 0
 
 
-def test_the_operator_lists_operations_in_pages(venue, user):
+def test_admin_lists_operations_in_pages(venue, user):
     for _ in range(3):
         venue.faucet(user)
     first = operate(venue, "/operations", limit=2, status="done")
@@ -67,18 +67,18 @@ def test_the_operator_lists_operations_in_pages(venue, user):
     assert good(operate(venue, "/operations", status="stuck")) == []
 
 
-def test_a_list_is_asked_for_rightly_or_refused(venue):
+def test_invalid_list_query_is_rejected(venue):
     for name, given in (("limit", "0"), ("limit", "101"), ("cursor", "x"), ("status", "odd")):
         problem(operate(venue, "/operations", **{name: given}), "INVALID_FIELD", name)
 
 
-def test_to_retry_what_is_done_changes_nothing(venue, user):
+def test_retrying_a_completed_operation_changes_nothing(venue, user):
     name = venue.post("/api/gasless/faucet", {"user": user.address}).headers["x-operation-id"]
     before = good(look(venue, name))
     assert good(operate(venue, f"/operations/{name}/retry", "POST")) == before
 
 
-def test_the_metrics_count_operations(venue, user):
+def test_metrics_count_operations(venue, user):
     venue.faucet(user)
     wait_until(lambda: good(operate(venue))["head"])
     page = venue.http.get("/metrics").text

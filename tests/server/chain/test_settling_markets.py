@@ -1,4 +1,4 @@
-"""Markets whose trades settle on the chain: how an operator opens one, and where he cannot."""
+"""Opening markets whose trades settle on the chain, and rejected requests."""
 
 from contextlib import closing
 
@@ -17,12 +17,12 @@ ELSEWHERE = f"0x{'12' * 20}"
 
 
 def create(live, name, **body):
-    """Ask for a market whose trades settle."""
+    """Request a market whose trades settle."""
     body = {"marketId": name, "question": f"Will it {name}?", "settles": True} | body
     return live.http.post(MARKETS, json=body, headers=authority_of(live))
 
 
-def test_a_market_says_that_its_trades_settle(venue):
+def test_market_reports_that_its_trades_settle(venue):
     made = good(create(venue.live, "freeze"))
     assert (made["settlement"], made["minSize"], made["lotWei"]) == ("chain", str(10**16), "1")
     assert made["collateral"] == venue.contracts.collateral
@@ -31,7 +31,7 @@ def test_a_market_says_that_its_trades_settle(venue):
     assert good(venue.http.get("/api/markets/rain"))["settlement"] == "none"
 
 
-def test_its_terms_can_be_chosen_as_those_of_any(venue):
+def test_terms_can_be_chosen_for_a_settling_market(venue):
     terms = {"complementary": True, "minSize": "200", "incomingFeeRateBps": 30}
     made = good(create(venue.live, "thaw", **terms))
     assert terms.items() <= made.items()
@@ -51,14 +51,14 @@ def test_its_terms_can_be_chosen_as_those_of_any(venue):
         {"settles": "yes"},
     ],
 )
-def test_it_has_a_question_and_the_tokens_of_the_chain(venue, body):
-    told = problem(create(venue.live, "named", **body), "INVALID_FIELD")
+def test_settling_market_needs_a_question_and_no_tokens(venue, body):
+    result = problem(create(venue.live, "named", **body), "INVALID_FIELD")
     assert venue.http.get("/api/markets/named").status_code == 404
     if "yesTokenId" in body:
-        assert [fault["path"] for fault in told["errors"]] == ["settles"]
+        assert [fault["path"] for fault in result["errors"]] == ["settles"]
 
 
-def test_orders_there_need_what_the_chain_knows_of(venue, user):
+def test_orders_need_funds_on_the_chain(venue, user):
     good(create(venue.live, "melt"))
     market = good(venue.http.get("/api/markets/melt"))
     body = {
@@ -69,31 +69,31 @@ def test_orders_there_need_what_the_chain_knows_of(venue, user):
         "price": 50,
         "size": str(UNIT),
     }
-    told = problem(venue.post("/api/orders/gasless", body), "GASLESS_NOT_ALLOWED")
+    result = problem(venue.post("/api/orders/gasless", body), "GASLESS_NOT_ALLOWED")
     exchange = venue.chain()["exchange"]
-    assert f"{user.address} must call setGasless(true) at {exchange}" in told["detail"]
+    assert f"{user.address} must call setGasless(true) at {exchange}" in result["detail"]
     checked = good(venue.post("/api/orders/validate", body))
     assert checked["refusal"]["code"] == "GASLESS_NOT_ALLOWED"
 
 
-def test_without_a_chain_nothing_settles(tmp_path):
+def test_settling_market_needs_a_chain(tmp_path):
     with live_server(tmp_path) as live:
         problem(create(live, "freeze"), "CHAIN_NOT_CONFIGURED")
 
 
 @pytest.mark.long
-def test_without_an_exchange_nothing_settles(tmp_path):
+def test_settling_market_needs_an_exchange(tmp_path):
     settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
     with live_server(tmp_path, verifying_contract=ELSEWHERE, **settings) as live:
         venue = Venue(live)
-        told = problem(create(live, "freeze"), "EXCHANGE_NOT_DEPLOYED")
-        assert ELSEWHERE in told["detail"]
+        result = problem(create(live, "freeze"), "EXCHANGE_NOT_DEPLOYED")
+        assert ELSEWHERE in result["detail"]
         assert good(create(live, "freeze", settles=False))["settlement"] == "none"
         venue.wait_for("freeze", "prepared")
 
 
 @pytest.mark.long
-def test_trades_are_numbered_from_one_base_for_good(tmp_path):
+def test_trade_ids_keep_their_base_after_a_restart(tmp_path):
     settings = {"chain": "embedded", "chain_port": 0, "rate_limits": False}
     bases = []
     for name in ("freeze", "thaw"):

@@ -1,6 +1,6 @@
-"""Specification, "POST /api/gasless/faucet": each sentence, on a chain that is there.
+"""Specification, "POST /api/gasless/faucet": one test per sentence, with a running chain.
 
-A docstring quotes it.
+Docstrings quote the specification.
 """
 
 import re
@@ -28,13 +28,13 @@ def status_of(venue, hashed):
 def test_the_response(venue, user):
     """Response: `success` (boolean), `faucetTx` (string), `transferTx` (string), `amount` (number),
     `message` (string)."""
-    told = good(venue.post(FAUCET, {"user": user.address}))
-    assert told["success"] is True
-    assert (type(told["amount"]), told["amount"]) == (int, 100)
-    assert user.address in told["message"]
+    result = good(venue.post(FAUCET, {"user": user.address}))
+    assert result["success"] is True
+    assert (type(result["amount"]), result["amount"]) == (int, 100)
+    assert user.address in result["message"]
     for name in ("faucetTx", "transferTx", "gasTx"):
-        assert HASH.fullmatch(told[name])
-        assert status_of(venue, told[name]) == "0x1"
+        assert HASH.fullmatch(result[name])
+        assert status_of(venue, result[name]) == "0x1"
 
 
 def test_it_mints_test_stablecoin_to_a_wallet(venue, user):
@@ -50,12 +50,12 @@ def test_it_mints_test_stablecoin_to_a_wallet(venue, user):
 
 def test_the_operator_pays_gas(venue, user):
     """The operator pays gas."""
-    told = venue.faucet(user)
+    result = venue.faucet(user)
     for name in ("faucetTx", "transferTx", "gasTx"):
-        receipt = venue.ask("eth_getTransactionReceipt", told[name])
+        receipt = venue.ask("eth_getTransactionReceipt", result[name])
         assert receipt["from"].lower() == venue.operator.lower()
     assert venue.ledger.ether(user.address) == 10**18
-    assert venue.faucet(user)["gasTx"] is None  # it has enough by now
+    assert venue.faucet(user)["gasTx"] is None  # the wallet has enough ether now
 
 
 def test_the_limit_is_500_units_an_address(venue, user):
@@ -72,8 +72,8 @@ def test_the_limit_is_500_units_an_address(venue, user):
 
 
 @pytest.mark.long
-def test_what_is_refused_costs_nothing_of_the_allowance(tmp_path):
-    """Limit: 500 units per address per 24 hours; a chain that is away has given none."""
+def test_rejected_request_does_not_count_towards_the_limit(tmp_path):
+    """Limit: 500 units per address per 24 hours; rejected requests do not count."""
     user = {"user": WALLETS[0].address}
     with (
         running(start_devchain(tmp_path / "node")) as node,
@@ -92,35 +92,35 @@ def test_what_is_refused_costs_nothing_of_the_allowance(tmp_path):
             problem(venue.post(FAUCET, user), "FAUCET_LIMIT")
 
 
-def test_the_same_request_again_is_answered_as_the_first(venue, user):
+def test_repeated_key_returns_the_first_answer(venue, user):
     """Decision 44: `Idempotency-Key` header: the first answer again; same key, other body: 422."""
     first = venue.faucet(user, key=f"again-{user.address}")
     for _ in range(6):
         assert venue.faucet(user, key=f"again-{user.address}") == first
     assert venue.ledger.collateral(user.address) == 100 * UNIT
     other = venue.user(f"0x{8:064x}")
-    assert venue.faucet(other, key=f"again-{user.address}") != first  # another wallet's own
+    assert venue.faucet(other, key=f"again-{user.address}") != first  # keys are per wallet
     body = {"user": user.address, "conditionId": venue.market["conditionId"]}
     answer = venue.post("/api/gasless/redeem", body, f"again-{user.address}")
     problem(answer, "IDEMPOTENCY_KEY_REUSED")
 
 
-def test_the_same_request_many_times_at_once_is_one(venue, user):
-    """Decision 44: the first answer again, also while that is still to come."""
+def test_concurrent_requests_with_one_key_run_once(venue, user):
+    """Decision 44: the first answer again, also while it is pending."""
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: venue.faucet(user, key="at-once"), range(8)))
-    assert told == [told[0]] * 8
+        result = list(pool.map(lambda _: venue.faucet(user, key="at-once"), range(8)))
+    assert result == [result[0]] * 8
     assert venue.ledger.collateral(user.address) == 100 * UNIT
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256, b"\xe9"])
-def test_what_cannot_be_a_key_is_refused(venue, user, key):
+def test_invalid_idempotency_key_is_rejected(venue, user, key):
     """Decision 44: `Idempotency-Key` header, 1 to 255 visible characters."""
     answer = venue.post(FAUCET, {"user": user.address}, key)
     problem(answer, "INVALID_FIELD", "Idempotency-Key")
 
 
 @pytest.mark.parametrize("given", [None, "", "me", "0x12", "0x" + "g" * 40, 7])
-def test_the_body_names_a_wallet(venue, given):
+def test_invalid_user_is_rejected(venue, given):
     """Body: `user` (string, wallet address)."""
     problem(venue.post(FAUCET, {"user": given}), "INVALID_ADDRESS", "user")

@@ -10,21 +10,21 @@ from clob import AddMarket, Cancel
 from clob import cli as clob_cli
 from clob.journal import ZERO_HASH, event_hash
 from clob_server import cli
-from clob_server.core.commands import ENGINE, DeactivateKey, encode
+from clob_server.core.commands import ENGINE, Budgets, DeactivateKey, SetBudgets, encode
 from clob_server.core.recovery import take_snapshot
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import SqliteLog
 from tests.matchers import buy, market, sell
-from tests.server.engines import papers
+from tests.server.engines import signed
 
 
 def commands():
-    """A market, orders that trade, each with its papers, and refusals by the engine and by us."""
+    """A market, signed orders that trade, commands of the server, and rejections."""
     yield AddMarket(market=market(), now_ms=1)
     for number in range(20):
         make = sell if number % 2 else buy
-        yield papers(f"o{number}", now_ms=2 + number)
-        yield make(f"o{number}", 50, 1 + number, now_ms=2 + number)
+        yield SetBudgets(budgets=Budgets(key_per_minute=number), now_ms=2 + number)
+        yield signed(make)(f"o{number}", 50, 1 + number, now_ms=2 + number)
     yield Cancel(order_id="nobody's", now_ms=30)
     yield DeactivateKey(key_id="nobody's", now_ms=31)
 

@@ -17,7 +17,7 @@ from clob_server.core.recovery import recover
 from clob_server.log import Folder, SqliteLog
 from clob_server.log.files import snapshot_names, snapshot_seq
 from tests.matchers import buy, market, sell
-from tests.server.history.logs import dump, followed, logged, told
+from tests.server.history.logs import dump, follow_log, random_log, write_log
 from tests.server.settled import ALICE, BOB, NO, YES, ended, opening, settling, tx_of
 
 IDS = Ids(bytes(32))
@@ -27,8 +27,8 @@ IDS = Ids(bytes(32))
 def story(tmp_path_factory):
     """A log that was followed, with two snapshots."""
     folder = tmp_path_factory.mktemp("story")
-    told(folder)
-    followed(folder, snapshot_commands=250)
+    random_log(folder)
+    follow_log(folder, snapshot_commands=250)
     return folder
 
 
@@ -153,7 +153,7 @@ def test_trades_stand_as_they_were_made_and_have_rows_of_what_came_of_them(tmp_p
         ended(1, reason="nothing is left", now_ms=10),
         ended(1, now_ms=11),
     ]
-    count = logged(folder, commands)
+    count = write_log(folder, commands)
     rows = {}
     with closing(SqliteLog(folder)) as log:
         for form in ("jsonl", "parquet"):

@@ -12,15 +12,15 @@ from clob_server.core.recovery import take_snapshot
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import LogDamagedError, MemoryLog
 from tests.matchers import buy, market, sell
-from tests.server.engines import papers
+from tests.server.engines import signed
 
 COMMANDS = [
     AddMarket(market=market(), now_ms=1),
-    papers("s", now_ms=2),
-    sell("s", 50, 10, now_ms=2),
+    SetBudgets(budgets=Budgets(key_per_minute=2), now_ms=2),
+    signed(sell)("s", 50, 10, now_ms=2),
     SetBudgets(budgets=Budgets(orders_per_minute=1), now_ms=3),
-    papers("b", now_ms=4),
-    buy("b", 50, 4, now_ms=4),
+    SetBudgets(budgets=Budgets(key_per_minute=4), now_ms=4),
+    signed(buy)("b", 50, 4, now_ms=4),
     DeactivateKey(key_id="nobody's", now_ms=5),
     Cancel(order_id="nobody's", now_ms=5),
     Cancel(order_id="s", now_ms=6),

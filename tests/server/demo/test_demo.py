@@ -169,24 +169,24 @@ def test_a_folder_that_a_demo_has_is_left_alone(tmp_path):
 def venue():
     """A service as the bots see it, over a real exchange."""
     exchange, numbers = ServerState(), itertools.count(1)
-    return SimpleNamespace(
-        exchange=exchange, ids=Ids(bytes(32)), next_order_number=lambda: next(numbers)
-    )
+    ids = Ids(bytes(32))
+    sequencer = SimpleNamespace(next_order_id=lambda now_ms: ids.order(now_ms, next(numbers)))
+    return SimpleNamespace(state=exchange, sequencer=sequencer)
 
 
 def run_bots(service, seed, count):
     """Open the market, and give the events of so many commands of the bots, one by one."""
     for command in opening(service, 0):
-        service.exchange.apply(command)
+        service.state.apply(command)
     both = Bots(service, seed)
     for number in range(count):
-        yield service.exchange.apply(both.next_command(1000 * number))
+        yield service.state.apply(both.next_command(1000 * number))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_books_are_never_empty_or_crossed_however_long_the_bots_trade(seed):
     service = venue()
-    matcher: Matcher = service.exchange.matcher
+    matcher: Matcher = service.state.matcher
     num_trades = 0
     for made in run_bots(service, seed, 2_000):
         num_trades += sum(type(event) is Trade for event in made)
@@ -209,12 +209,12 @@ def test_the_bots_do_the_same_again():
 def test_the_bots_fill_a_book_again_that_somebody_else_has_emptied():
     service = venue()
     assert all(run_bots(service, 1, 10))
-    matcher = service.exchange.matcher
+    matcher = service.state.matcher
     for record in matcher.open_orders(market=MARKET):
         if record.order.token == YES:
-            service.exchange.apply(Cancel(order_id=record.order.id, now_ms=10**6))
+            service.state.apply(Cancel(order_id=record.order.id, now_ms=10**6))
     both = Bots(service, seed=2)
     for number in range(100):
-        service.exchange.apply(both.next_command(10**7 + number))
+        service.state.apply(both.next_command(10**7 + number))
     depth = matcher.depth(MARKET, YES)
     assert min(len(depth.bids), len(depth.asks)) >= bots.LEVELS_MIN

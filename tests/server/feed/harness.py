@@ -57,7 +57,7 @@ class FeedHarness:
 
     async def __aenter__(self):
         self.feed.start(self.exchange, self.ids)
-        self.engine.listeners.append(self.feed.on_batch)
+        self.engine.subscribe(self.feed.on_batch)
         self._work = asyncio.create_task(self.engine.run())
         return self
 
@@ -79,7 +79,7 @@ class FeedHarness:
 
     async def apply(self, *commands, num_iterations=ITERATIONS):
         """Submit commands in one batch; return the result or error of each."""
-        tasks = [asyncio.create_task(self.engine.ask(lambda _, c=c: c)) for c in commands]
+        tasks = [asyncio.create_task(self.engine.submit(lambda _, c=c: c)) for c in commands]
         results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, EXPECTED_ERRORS):

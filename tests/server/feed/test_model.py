@@ -137,7 +137,7 @@ class Simulation:
         self.harness = FeedHarness(ws_soft_bytes=3_000, ws_resume_events=12)
 
     async def run(self):
-        self.harness.engine.listeners.append(self.books.on_batch)
+        self.harness.engine.subscribe(self.books.on_batch)
         async with self.harness as harness:
             flow = Flow(self.rng, self.world, harness.exchange.matcher)
             pending = Follower(self, "bare", extended=False, slow=False, rng=self.rng)

@@ -210,7 +210,7 @@ def test_messages_contain_every_open_order_and_fill(seed):
 
     async def main():
         async with FeedHarness() as harness:
-            harness.engine.listeners.append(on_batch)
+            harness.engine.subscribe(on_batch)
             flow = Flow(rng, world, harness.exchange.matcher)
             await harness.apply(*flow.opening())
             clients = {maker: await subscribed_client(harness, maker) for maker in makers}

@@ -15,7 +15,7 @@ from clob_server.history.store import FILE, HistoryStore
 from clob_server.log import SqliteLog
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import SMALL
-from tests.server.engines import papers
+from tests.server.engines import attachment
 
 WORLD = msgspec.structs.replace(
     SMALL, limits=(Limits(finished_max=30, trades_max=5, batch_max=4),), broken=0.0, odd=0.0
@@ -29,7 +29,7 @@ def flow_of(seed, count):
     for command in (*flow.opening(), *(None,) * count):
         command = command or flow.command()
         if type(command) is Submit and type(command.order.id) is str:
-            yield papers(command.order.id, now_ms=command.now_ms)
+            command = msgspec.structs.replace(command, attachment=attachment())
         exchange.replay([command])
         yield command
 

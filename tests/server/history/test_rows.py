@@ -32,7 +32,7 @@ from clob_server.history.store import trade_from_row
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.matchers import buy, sell
-from tests.server.engines import papers
+from tests.server.engines import signed
 
 SEEDS = range(12)
 COMMANDS = 400
@@ -83,7 +83,7 @@ class RowChecker:
             assert body.filled_tokens == str(before.filled)
             assert body.remaining == "0"
         else:
-            held = self.exchange.registry.papers.get(order_id)
+            held = self.exchange.signature(order_id)
             assert body == order_body(record, held)
 
     def check_trades(self, events, num_trades):
@@ -139,8 +139,7 @@ def with_resting_orders(finished_max, count):
     checker.apply(AddMarket(market=Market(id="m", yes="m-yes", no="m-no")))
     for number in range(count):
         order_id = f"o{number}"
-        checker.apply(papers(order_id, now_ms=0))
-        checker.apply(Submit(market="m", order=buy(order_id, 40, 10 + number).order))
+        checker.apply(signed(buy)(order_id, 40, 10 + number))
     return checker
 
 

@@ -15,7 +15,8 @@ from clob_server.core.commands import FollowChain
 from clob_server.core.settlement_status import Fates
 from clob_server.history import history
 from clob_server.history.store import DAY_MS, HistoryStore, StoreReader
-from clob_server.service import Service, wall_clock_ms
+from clob_server.core.lifecycle import wall_clock_ms
+from clob_server.service import Service
 from clob_server.settings import Settings
 from tests.matchers import buy, sell
 from tests.server.history.logs import dump, follow_log, write_log
@@ -36,7 +37,7 @@ class Server:
     async def apply(self, *commands):
         """Submit commands with the current time."""
         for command in commands:
-            await self.service.engine.ask(
+            await self.service.sequencer.submit(
                 lambda now_ms, each=command: msgspec.structs.replace(each, now_ms=now_ms)
             )
 
@@ -81,7 +82,7 @@ async def running_service(folder, markets=(), **settings):
     await service.start()
     server = Server(service)
     try:
-        if not service.exchange.settles:
+        if not service.state.settles:
             await server.apply(*opening(*markets))
         yield server
     finally:
@@ -159,7 +160,7 @@ def test_old_statuses_are_found_in_history_also_after_a_restart(tmp_path, mode, 
                 await server.settle(number)
             await check(server)
         async with running_service(tmp_path, history=mode) as server:
-            server.service.exchange.registry.settling.ended.clear()
+            server.service.state.registry.settling.ended.clear()
             await check(server)
 
     async def check(server):
@@ -201,7 +202,7 @@ def test_status_does_not_go_back_while_history_is_behind(tmp_path, monkeypatch):
                 assert (answer.status_code, answer.json()["code"]) == (503, "RECOVERING")
             finally:
                 os.kill(follower, signal.SIGCONT)
-            await server.service.history.wait_for(server.service.engine.seq, 30)
+            await server.service.history.wait_for(server.service.sequencer.seq, 30)
             assert await server.statuses(limit=4) == [settled(3), settled(2), settled(1)]
 
     played(main())
@@ -224,9 +225,9 @@ def test_recent_statuses_stay_available_after_history_prunes_them(tmp_path, monk
             await server.settle(2)
             await server.trade(1, first=3)
             await server.settle(3)
-            await server.service.history.wait_for(server.service.engine.seq)
+            await server.service.history.wait_for(server.service.sequencer.seq)
             assert [row[0] for row in dump(tmp_path)["settlements"]] == [3]
-            server.service.exchange.registry.settling.ended.clear()
+            server.service.state.registry.settling.ended.clear()
             assert await server.statuses() == [settled(3), settled(2), settled(1)]
 
     played(main())

@@ -30,13 +30,13 @@ async def running(folder):
             snapshot_commands=0,
             on_written=written.append,
         )
-        engine.listeners.append(writer.on_batch)
+        engine.subscribe(writer.on_batch)
 
         async def trade(*numbers):
             for number in numbers:
                 for side, name in ((sell, "s"), (buy, "b")):
                     order = side(f"{name}{number}", 60, SIZE, now_ms=NOW_MS)
-                    await engine.ask(lambda now_ms, order=order: order)
+                    await engine.submit(lambda now_ms, order=order: order)
 
         async with working(engine):
             yield writer, trade, written

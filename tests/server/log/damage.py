@@ -4,7 +4,7 @@ import itertools
 import shutil
 from typing import NamedTuple
 
-from clob_server.log import LogDamagedError, LogNewerError, Snapshot, SqliteLog, Tail
+from clob_server.log import LogDamagedError, LogNewerError, LogOlderError, Snapshot, SqliteLog, Tail
 from tests.server.log.writer import Settings, all_frames, left_by, snapshot_of
 
 KILLED = {
@@ -87,7 +87,7 @@ def reaction(left, folder, make=SqliteLog):
         log = make(folder)
     except LogDamagedError as error:
         return _named(error)
-    except LogNewerError:
+    except (LogNewerError, LogOlderError):
         return "rejected"  # the version number is damaged
     try:
         _compare(left, log, [])

@@ -12,6 +12,7 @@ from clob_server.log import (
     LogFailedError,
     LogLockedError,
     LogNewerError,
+    LogOlderError,
     Snapshot,
     Tail,
 )
@@ -234,7 +235,7 @@ def test_numbers_and_hashes_continue_after_everything_was_dropped(log):
     log.put_snapshot(snapshot_at(end))
     log.drop(6)
     assert log.tail == end
-    assert log.append(raws(7), 6) == 7
+    assert log.append(raws(7), 6) == 8
     (frame,) = log.read(6)
     assert frame.chain_hash == frame_hash(encode_frame(raws(7), 7, end.chain_hash))
 
@@ -253,7 +254,14 @@ def test_snapshot_of_dropped_frames_is_rejected(log):
 
 
 def test_errors_have_distinct_codes():
-    kinds = [FencedError, LogDamagedError, LogFailedError, LogLockedError, LogNewerError]
+    kinds = [
+        FencedError,
+        LogDamagedError,
+        LogFailedError,
+        LogLockedError,
+        LogNewerError,
+        LogOlderError,
+    ]
     assert all(issubclass(kind, LogError) for kind in kinds)
     assert issubclass(LogError, ClobError)
     assert len({kind.code for kind in [*kinds, LogError, ClobError]}) == 7

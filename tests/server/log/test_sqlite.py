@@ -16,6 +16,7 @@ from clob_server.log import (
     LogFailedError,
     LogLockedError,
     LogNewerError,
+    LogOlderError,
     Snapshot,
     SqliteLog,
 )
@@ -146,14 +147,26 @@ def test_failed_opens_in_this_process_keep_its_lock(folder, tries):
     again.close()
 
 
-def test_newer_version_is_rejected_and_unchanged(folder):
+@pytest.mark.parametrize(
+    ("version", "error", "words"),
+    [
+        (3, LogNewerError, "has format 3; this version reads format 2$"),
+        (
+            1,
+            LogOlderError,
+            r"has format 1; this version reads format 2 \(nothing was released with format 1: "
+            r"start with an empty folder\)$",
+        ),
+    ],
+)
+def test_log_of_another_format_is_rejected_and_unchanged(folder, version, error, words):
     filled(SqliteLog(folder), 1).close()
-    set_version(folder, 2)
+    set_version(folder, version)
     held = (folder / "log.db").read_bytes()
-    with pytest.raises(LogNewerError, match="unsupported version 2 of the log"):
+    with pytest.raises(error, match=words):
         SqliteLog(folder)
     assert (folder / "log.db").read_bytes() == held
-    set_version(folder, 1)
+    set_version(folder, 2)
     log = SqliteLog(folder)
     assert seqs(log) == [(1, 1)]
     log.close()

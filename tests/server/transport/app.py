@@ -209,12 +209,12 @@ class App:
         push = scope["extensions"][PUSH]
         await receive()
         await send({"type": "websocket.accept"})
-        push.tell(text_frame(b"here"))
+        push.write_unchecked(text_frame(b"here"))
         await receive()
         for wait_s in (0, 0.2):
             await asyncio.sleep(wait_s)
             with suppress(RuntimeError):
-                push.tell(text_frame(b"late"))
+                push.write_unchecked(text_frame(b"late"))
         tell("told")
 
     async def ws_both(self, scope, receive, send):

@@ -1,0 +1,95 @@
+"""The parts of a running server that routes use, and the type of a route."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from clob.signing import Domain
+from clob_server.api.request import ApiRequest, Reply, RequestIds
+from clob_server.auth.guard import Guard
+from clob_server.chain.client import ChainClient
+from clob_server.core.ids import Ids
+from clob_server.core.lifecycle import Lifecycle
+from clob_server.core.sequencer import QueuedCommand, Sequencer
+from clob_server.core.state import ServerState
+from clob_server.feed import Feed
+from clob_server.history.history import History
+from clob_server.http.book_cache import BookCache
+from clob_server.http.pagination import RestingIds
+from clob_server.orders.batch import OrderBatches
+from clob_server.orders.cancel import OrderCancels
+from clob_server.orders.lookup import OrderLookup
+from clob_server.orders.place import OrderPlacement
+from clob_server.orders.preview import OrderPreview
+from clob_server.settings import Settings
+from clob_server.settlement.coordinator import SettlementCoordinator
+from clob_server.settlement.markets import Conditions
+from clob_server.settlement.operations import Operations
+from clob_server.telemetry.metrics import Metrics
+
+Response: TypeAlias = Reply | Awaitable[Reply] | QueuedCommand
+"""The result of a handler: a reply, an awaitable of one, or a command whose result becomes one."""
+
+
+class Server:
+    """The parts of a running server; :class:`clob_server.service.Service` builds them."""
+
+    settings: Settings
+    folder: Path
+    """The data folder."""
+    domain: Domain
+    """The EIP-712 domain that orders are signed for."""
+    clock_ms: Callable[[], int]
+    """Returns the time, Unix milliseconds."""
+    started_ms: int
+    """When the process started, Unix milliseconds."""
+    lifecycle: Lifecycle
+    metrics: Metrics
+    request_ids: RequestIds
+    openapi: bytes
+    """The OpenAPI document."""
+    admin_lock: asyncio.Lock
+    """Held during an operator's change, so that each change sees the result of the one before."""
+
+    state: ServerState
+    sequencer: Sequencer
+    ids: Ids
+    guard: Guard
+    history: History
+    feed: Feed
+    books: BookCache
+    resting: RestingIds
+    lookup: OrderLookup
+    placement: OrderPlacement
+    batches: OrderBatches
+    cancels: OrderCancels
+    preview: OrderPreview
+    chain: ChainClient
+    conditions: Conditions
+    operations: Operations
+    settlement: SettlementCoordinator
+
+
+class Request(ApiRequest):
+    """A request with the parts of the server that handles it."""
+
+    __slots__ = ("server",)
+
+    server: Server
+    """Set by the endpoint."""
+
+
+class Route(NamedTuple):
+    """A path with a method, and its handler."""
+
+    name: str
+    """The name in the authority table and in the documentation."""
+    method: str
+    path: str
+    """The path, with ``{parameters}``."""
+    handler: Callable[..., Response]
+    """Takes a :class:`Request`; a method also the part of the server that ``part`` names."""
+    reads_body: bool = False
+    part: str = ""
+    """The attribute of :class:`Server` that ``handler`` is a method of; empty for a function."""

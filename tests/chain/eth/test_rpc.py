@@ -1,0 +1,250 @@
+"""The JSON-RPC client with every kind of response of a node, and without one."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from clob_server.chain.eth.rpc import (
+    NodeInvalidResponseError,
+    NodeRejectedError,
+    NodeUnreachableError,
+    Rpc,
+    content,
+    number,
+    parsing,
+    result,
+)
+
+SECRET = "key-in-the-path"
+NONSENSE = {
+    "HTML": (200, b"<html></html>"),
+    "half an answer": (200, b'{"jsonrpc": "2.0", "id": 0, "res'),
+    "not UTF-8": (200, b'"\xff"'),
+    "a number": (200, b"17"),
+    "null": (200, b"null"),
+    "an empty list": (200, b"[]"),
+    "an answer to something else": (200, b'{"jsonrpc": "2.0", "id": 99, "result": 1}'),
+    "neither result nor error": (200, b'{"jsonrpc": "2.0", "id": 0}'),
+    "not found": (404, b"no such page"),
+}
+
+
+class Patient(ThreadingHTTPServer):
+    """A server with a long backlog; the default resets the sixth pending connection."""
+
+    request_queue_size = 128
+
+
+class Server:
+    """An HTTP server with responses chosen by the test."""
+
+    def __init__(self):
+        self.answer = lambda asked: (200, json.dumps(right(asked)).encode())
+        self.asked = []
+        self.num_connections = 0
+        self.hangs_up = False
+        self._server = Patient(("127.0.0.1", 0), handler_of(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v3/{SECRET}?a=b"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def right(asked):
+    """Return a valid response; a batch in reverse order."""
+    if isinstance(asked, list):
+        return [right(each) for each in reversed(asked)]
+    if asked["method"] == "reject":
+        error = {"code": -32000, "message": "no", "data": "0x12"}
+        return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
+    return {"jsonrpc": "2.0", "id": asked["id"], "result": [asked["method"], asked["params"]]}
+
+
+def handler_of(server):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self):
+            super().setup()
+            server.num_connections += 1
+
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.asked.append((self.path, self.headers, asked))
+            answer = server.answer(asked)
+            if answer is None:
+                self.close_connection = True
+                return
+            status, body = answer
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            self.close_connection = server.hangs_up
+
+        def log_message(self, *_):
+            pass
+
+    return Handler
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=[True, False], ids=["near", "far"])
+def is_near(request):
+    return request.param
+
+
+def asking(server, is_near, work, timeout_s=5.0):
+    async def ask():
+        rpc = Rpc(server.url, timeout_s, is_near=is_near)
+        try:
+            return await work(rpc)
+        finally:
+            await rpc.close()
+
+    return asyncio.run(ask())
+
+
+def test_request_returns_the_result(server, is_near):
+    found = asking(server, is_near, lambda rpc: rpc.ask("eth_call", {"to": "0x1"}, "latest"))
+    assert found == ["eth_call", [{"to": "0x1"}, "latest"]]
+    path, headers, asked = server.asked[0]
+    assert path == f"/v3/{SECRET}?a=b"
+    assert headers["Content-Type"] == "application/json"
+    assert asked["jsonrpc"] == "2.0"
+
+
+def test_json_rpc_error_is_raised_with_code_message_and_data(server, is_near):
+    with pytest.raises(NodeRejectedError, match="no") as raised:
+        asking(server, is_near, lambda rpc: rpc.ask("reject"))
+    assert (raised.value.code, raised.value.message, raised.value.data) == (-32000, "no", "0x12")
+
+
+def test_batch_results_are_in_request_order(server, is_near):
+    questions = [("a", (1,)), ("reject", ()), ("b", (2,))]
+    first, rejected, last = asking(server, is_near, lambda rpc: rpc.batch(questions))
+    assert (first, last) == (["a", [1]], ["b", [2]])
+    with pytest.raises(NodeRejectedError):
+        result(rejected)
+
+
+def test_error_for_a_whole_batch_applies_to_each_request(server, is_near):
+    error = {"code": -32600, "message": "no batches"}
+    answer = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    server.answer = lambda asked: (200, answer)
+    replies = asking(server, is_near, lambda rpc: rpc.batch([("a", ()), ("b", ())]))
+    assert [reply.code for reply in replies] == [-32600, -32600]
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_invalid_response_raises_an_error(server, is_near, name):
+    server.answer = lambda asked: NONSENSE[name]
+    with pytest.raises(NodeInvalidResponseError) as raised:
+        asking(server, is_near, lambda rpc: rpc.ask("a"))
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_http_error_status_is_unreachable(server, is_near, status):
+    server.answer = lambda asked: (status, b"{}")
+    with pytest.raises(NodeUnreachableError, match=str(status)) as raised:
+        asking(server, is_near, lambda rpc: rpc.ask("a"))
+    assert SECRET not in str(raised.value)
+
+
+def test_closed_connection_is_unreachable(server, is_near):
+    server.answer = lambda asked: None
+    with pytest.raises(NodeUnreachableError):
+        asking(server, is_near, lambda rpc: rpc.ask("a"))
+    # httpx does not report whether the connection was new, so the request is repeated once.
+    assert len(server.asked) == (1 if is_near else 2)
+
+
+def test_timeout_is_unreachable(server, is_near):
+    done = threading.Event()
+    server.answer = lambda asked: done.wait(10) and None
+    with pytest.raises(NodeUnreachableError, match="in time"):
+        asking(server, is_near, lambda rpc: rpc.ask("a"), timeout_s=0.1)
+    done.set()
+
+
+def test_refused_connection_is_unreachable(is_near):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+        async def ask():
+            rpc = Rpc(f"http://127.0.0.1:{port}", is_near=is_near)
+            with contextlib.suppress(NodeUnreachableError):
+                await rpc.ask("a")
+                raise AssertionError("it answered")
+            await rpc.close()
+
+        asyncio.run(ask())
+
+
+def test_connection_is_reused(server, is_near):
+    async def twice(rpc):
+        await rpc.ask("a")
+        await rpc.ask("b")
+
+    asking(server, is_near, twice)
+    assert server.num_connections == 1
+
+
+def test_idle_connection_that_was_closed_is_replaced(server, is_near):
+    server.hangs_up = True
+
+    async def several(rpc):
+        for turn in range(5):
+            assert await rpc.ask("a") == ["a", []]
+            await asyncio.sleep(0.05 * (turn % 2))  # with and without noticing the close
+
+    asking(server, is_near, several)
+
+
+def test_concurrent_requests(server, is_near):
+    async def many(rpc):
+        return await asyncio.gather(*(rpc.ask("a", each) for each in range(20)))
+
+    assert asking(server, is_near, many) == [["a", [each]] for each in range(20)]
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8545", "ftp://localhost", "http://", "ws://a"])
+def test_invalid_url_is_rejected(url):
+    with pytest.raises(ValueError, match="http"):
+        Rpc(url)
+
+
+def test_hex_numbers_and_bytes_are_parsed():
+    assert (number("0x0"), number("0x10")) == (0, 16)
+    assert (content("0x"), content("0x00ff")) == (b"", b"\0\xff")
+
+
+@pytest.mark.parametrize("read", [number, content])
+@pytest.mark.parametrize("value", [None, 1, "", "12", "0xg", "0x1 ", "0x1_00", {}, ["0x1"], True])
+def test_invalid_hex_is_rejected(read, value):
+    with pytest.raises(NodeInvalidResponseError):
+        read(value)
+
+
+@pytest.mark.parametrize("work", [lambda: {}["a"], lambda: [][0], lambda: None.a, lambda: int("x")])
+def test_incomplete_response_is_invalid(work):
+    with pytest.raises(NodeInvalidResponseError), parsing():
+        work()

@@ -1,0 +1,203 @@
+"""The outbox: rows survive a restart, nonces are unique, all signed bytes are stored."""
+
+import os
+import subprocess
+import sys
+
+import apsw
+import pytest
+
+from clob_server.chain.tx.outbox import FILE, Outbox, OutboxError
+from clob_server.chain.tx.steps import Draft, SignedTransaction
+
+NOW_MS = 1_700_000_000_000
+HOLD = """
+import os, sys
+from pathlib import Path
+from clob_server.chain.tx.outbox import Outbox
+outbox = Outbox(Path(sys.argv[1]))
+outbox.begin("kept", "faucet", b"{}", 1)
+outbox.commit()
+outbox.begin("not kept", "faucet", b"{}", 1)
+print("ready", flush=True)
+sys.stdin.read()
+os._exit(9)
+"""
+
+
+@pytest.fixture
+def outbox(tmp_path):
+    outbox = Outbox(tmp_path / "chain")
+    yield outbox
+    outbox.close()
+
+
+def again(outbox):
+    """Open the outbox again, as the next process does."""
+    outbox.close()
+    return Outbox(outbox.path.parent)
+
+
+def draft(operation, name, nonce, **more):
+    values = {"target": "0xa", "data": b"\1\2", "value": 3, "gas": 4, "expects": "", "head": 5}
+    return Draft(operation=operation, name=name, nonce=nonce, **{**values, **more})
+
+
+def offer(number, fee=2**70):
+    return SignedTransaction(f"0x{number:064x}", bytes([number]), fee, fee - 1)
+
+
+def begun(outbox, name="first"):
+    return outbox.begin(name, "merge", b'{"kind":"merge"}', NOW_MS)
+
+
+def test_operations_survive_a_restart(outbox):
+    made = begun(outbox)
+    outbox.set_status(begun(outbox, "second").number, "done", answer=b'{"a":1}')
+    outbox.set_status(begun(outbox, "third").number, "stuck", error="why")
+    outbox = again(outbox)
+    assert outbox.pending() == [made]
+    assert outbox.find("second").answer == b'{"a":1}'
+    assert [(each.id, each.error) for each in outbox.stuck()] == [("third", "why")]
+    assert outbox.find("fourth") is None
+    assert outbox.counts == {"pending": 1, "done": 1, "failed": 0, "stuck": 1}
+    outbox.close()
+
+
+def test_operation_ids_are_unique(outbox):
+    begun(outbox)
+    with pytest.raises(apsw.ConstraintError):
+        begun(outbox)
+
+
+def test_nonces_are_unique(outbox):
+    operation = begun(outbox).number
+    outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
+    with pytest.raises(apsw.ConstraintError):
+        outbox.insert_signed(draft(operation, "returnTx", 7), offer(2))
+
+
+def test_current_step_names_are_unique(outbox):
+    operation = begun(outbox).number
+    outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
+    with pytest.raises(apsw.ConstraintError):
+        outbox.insert_signed(draft(operation, "mergeTx", 8), offer(2))
+
+
+def test_signed_bytes_and_fees_survive_a_restart(outbox):
+    operation = begun(outbox).number
+    number = outbox.insert_signed(draft(operation, "mergeTx", 7, value=2**200), offer(1))
+    outbox.add_transaction(number, offer(2, 2**80))
+    outbox = again(outbox)
+    step = outbox.current_steps(operation)["mergeTx"]
+    assert step == outbox.step(number)
+    assert step.transactions == (offer(1), offer(2, 2**80))
+    assert (step.status, step.nonce, step.value, step.data) == ("signed", 7, 2**200, b"\1\2")
+    assert (outbox.num_bumped, outbox.num_foreign, outbox.next_nonce()) == (1, 0, 8)
+    outbox.close()
+
+
+def test_receipt_of_a_step_is_recorded_and_reset(outbox):
+    operation = begun(outbox).number
+    number = outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
+    assert outbox.highest_included_nonce() == -1
+    outbox.record_error(number, "underpriced")
+    assert outbox.step(number).error == "underpriced"
+    outbox.record_receipt(number, "confirmed", offer(1).hash, 12, b"[]", None)
+    step = outbox.step(number)
+    assert (step.status, step.block, step.hash, step.error) == (
+        "confirmed",
+        12,
+        offer(1).hash,
+        None,
+    )
+    assert outbox.highest_included_nonce() == 7
+    outbox.reset_step(number)
+    step = outbox.step(number)
+    assert (step.status, step.block, step.hash) == ("signed", None, None)
+    assert outbox.from_nonce(7) == [step]
+    assert outbox.from_nonce(8) == []
+
+
+def test_lost_step_can_be_signed_again(outbox):
+    operation = begun(outbox).number
+    lost = outbox.insert_signed(draft(operation, "mergeTx", 7), offer(1))
+    outbox.mark_lost(lost, "foreign transaction")
+    assert outbox.current_steps(operation) == {}
+    assert outbox.from_nonce(0) == []
+    anew = outbox.insert_signed(draft(operation, "mergeTx", 8), offer(2))
+    assert outbox.current_steps(operation) == {"mergeTx": outbox.step(anew)}
+    assert [step.status for step in outbox.steps(operation)] == ["lost", "signed"]
+    assert outbox.num_foreign == 1
+
+
+def test_failed_steps_are_current_until_discarded(outbox):
+    operation = begun(outbox).number
+    outbox.insert_failed(draft(operation, "noTransferTx", None), "the call would be reverted")
+    done = outbox.insert_signed(draft(operation, "yesTransferTx", 0), offer(1))
+    outbox.record_receipt(done, "confirmed", offer(1).hash, 1, b"[]", None)
+    assert list(outbox.current_steps(operation)) == ["noTransferTx", "yesTransferTx"]
+    outbox.discard_failures(operation)
+    assert list(outbox.current_steps(operation)) == ["yesTransferTx"]
+    assert len(outbox.steps(operation)) == 2
+
+
+def test_operations_are_listed_by_page_and_status(outbox):
+    for number in range(10):
+        operation = begun(outbox, f"op {number}")
+        outbox.set_status(operation.number, "done" if number % 2 else "failed")
+    page = outbox.newest(None, 3, None)
+    assert [each.id for each in page] == ["op 9", "op 8", "op 7"]
+    assert [each.id for each in outbox.newest(None, 2, page[-1].number)] == ["op 6", "op 5"]
+    assert [each.id for each in outbox.newest("failed", 2, None)] == ["op 8", "op 6"]
+    assert outbox.newest("pending", 5, None) == []
+
+
+def test_facts_survive_a_restart(outbox):
+    assert outbox.get_fact("genesis") is None
+    outbox.set_fact("genesis", "a")
+    outbox.set_fact("genesis", "b")
+    outbox = again(outbox)
+    assert outbox.get_fact("genesis") == "b"
+    outbox.close()
+
+
+def test_outbox_is_exclusive_and_committed_rows_survive_a_crash(tmp_path):
+    folder = tmp_path / "chain"
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"ready\n"
+        with pytest.raises(OutboxError, match="another process"):
+            Outbox(folder)
+        holder.stdin.close()
+        assert holder.wait() == 9
+    outbox = Outbox(folder)
+    assert [each.id for each in outbox.pending()] == ["kept"]
+    assert outbox.counts["pending"] == 1
+    outbox.close()
+
+
+def test_files_are_readable_by_the_owner_only(outbox):
+    assert os.stat(outbox.path).st_mode & 0o777 == 0o600
+    assert os.stat(outbox.path.parent).st_mode & 0o777 == 0o700
+
+
+def test_newer_version_is_rejected(tmp_path):
+    Outbox(tmp_path).close()
+    db = apsw.Connection(str(tmp_path / FILE))
+    db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(OutboxError, match="version 99"):
+        Outbox(tmp_path)
+
+
+def test_damaged_file_is_rejected(tmp_path):
+    (tmp_path / FILE).write_bytes(b"no database at all" * 100)
+    with pytest.raises(OutboxError, match="cannot be read"):
+        Outbox(tmp_path)
+
+
+def test_folder_that_cannot_be_created_is_rejected(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutboxError, match="cannot be opened"):
+        Outbox(tmp_path / "file" / "chain")

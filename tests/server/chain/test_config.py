@@ -1,0 +1,113 @@
+"""Chain configuration from the settings, and rejected settings."""
+
+import socket
+
+import pytest
+
+from clob_server.chain.config import (
+    DEVELOPMENT,
+    contracts_of,
+    free_port,
+    operator_key,
+    operator_of,
+    redacted_url,
+)
+from clob_server.chain.eth.accounts import OPERATOR
+from clob_server.cli.options import read_settings
+from clob_server.settings import SettingsError
+
+ONE, TWO, THREE = (f"0x{number:040x}" for number in (1, 2, 3))
+NODE = "https://user:secret@rpc.example:8545/v3/token?key=1"
+CONTRACTS = {"stablecoin": ONE, "collateral": TWO, "conditional_tokens": THREE}
+PRODUCTION = {
+    "environment": "production",
+    "eip712_name": "x",
+    "eip712_version": "1",
+    "chain_id": "137",
+    "verifying_contract": ONE,
+}
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    path = tmp_path / "operator.key"
+    path.write_text(f"{'AB' * 32}\n")
+    return str(path)
+
+
+def settings(**values):
+    return read_settings(values, {})
+
+
+@pytest.mark.parametrize(("values", "source"), [
+    ({}, "embedded"), ({"chain": "none"}, "none"), ({"chain": NODE}, NODE),
+    (PRODUCTION, "none"), (PRODUCTION | {"chain": "none"}, "none"),
+])  # fmt: skip
+def test_default_chain_is_embedded_in_the_test_environment_only(values, source):
+    assert settings(**values).chain_source == source
+
+
+@pytest.mark.parametrize(("values", "message"), [
+    ({"chain": "anvil"}, "--chain must be none, embedded or the http or https URL of a node; "
+     "got 'anvil'"),
+    ({"chain": "ftp://x"}, "--chain must be none"),
+    ({"chain": "http://"}, "--chain must be none"),
+    ({"chain": "http://x:99999"}, "--chain must be none"),
+    ({"collateral": ONE}, "--collateral cannot be used with --chain embedded"),
+    ({"chain": "none", "operator_key_file": "x"}, "--operator-key-file cannot be used with"),
+    ({"chain": NODE, "stablecoin": ONE}, "--conditional-tokens must be set together"),
+    ({"chain": NODE, **CONTRACTS, "collateral": "0x1"}, "--collateral: collateral must be 0x and"),
+    ({"chain": NODE, "chain_id": "1"}, "needs --operator-key-file, except on chain 31337"),
+    ({"chain": NODE, "operator_key_file": "/nowhere"}, "--operator-key-file cannot be read"),
+    (PRODUCTION | {"chain": "embedded"}, "--chain embedded is available in the test environment"),
+    (PRODUCTION | {"chain": NODE}, "in production needs --stablecoin, --collateral and"),
+    (PRODUCTION | {"chain": NODE} | CONTRACTS, "needs --operator-key-file"),
+    ({"faucet_units": "501"}, "--faucet-units must be from 1 to 500"),
+    ({"chain_port": "65536"}, "--chain-port must be from 0 to 65535"),
+])  # fmt: skip
+def test_invalid_settings_are_rejected(values, message):
+    with pytest.raises(SettingsError) as caught:
+        settings(**values)
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_key_file_is_read_or_rejected_without_showing_its_content(tmp_path, key_file):
+    chosen = settings(chain=NODE, operator_key_file=key_file)
+    assert operator_key(chosen) == f"0x{'ab' * 32}"
+    assert operator_of(chosen) is None
+    path = tmp_path / "bad.key"
+    for content in ("", "0x12", "zz" * 32, "ab" * 33):
+        path.write_text(content)
+        with pytest.raises(SettingsError, match="must hold 64 hex digits and nothing else"):
+            settings(chain=NODE, operator_key_file=str(path))
+
+
+def test_development_chain_uses_the_default_operator():
+    chosen = settings(chain="http://127.0.0.1:1")
+    assert operator_key(chosen) == OPERATOR.private_key
+    assert operator_of(chosen) == operator_of(settings()) == OPERATOR.address
+    assert operator_of(settings(chain="none")) is None
+
+
+def test_contracts_are_known_if_configured_or_embedded():
+    embedded = contracts_of(settings())
+    assert embedded is not None
+    assert (embedded.required, embedded.exchange) == (DEVELOPMENT.required, "")
+    assert contracts_of(settings(chain=NODE)) is None
+    configured = contracts_of(settings(chain=NODE, **CONTRACTS))
+    assert configured is not None
+    assert (configured.required, configured.exchange) == ((ONE, TWO, THREE), "")
+
+
+def test_url_is_redacted():
+    assert redacted_url(NODE) == "https://rpc.example:8545"
+
+
+def test_used_port_is_replaced():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        used = other.getsockname()[1]
+        assert free_port(used) != used
+    assert free_port(0) > 0
