@@ -1,6 +1,6 @@
-"""Runs the stories of ``tests/matcher_scenarios`` on both kinds of matcher.
+"""Runs the scenarios of ``tests/matcher_scenarios`` on both kinds of matcher.
 
-The README there has their grammar. Stories of a single book are in ``tests/scenarios``.
+The README there has their grammar. Scenarios of a single book are in ``tests/scenarios``.
 """
 
 from pathlib import Path
@@ -43,17 +43,17 @@ from clob import (
 )
 from tests.books import Ledger, depth_lines, event_lines
 from tests.matchers import market
-from tests.test_scenarios import Words, post_only, read_story
+from tests.test_scenarios import Words, post_only, read_scenario
 
 FOLDER = Path(__file__).parent / "matcher_scenarios"
-STORIES = sorted(FOLDER.glob("*.txt"))
+SCENARIOS = sorted(FOLDER.glob("*.txt"))
 
 
 # ----- reading -------------------------------------------------------------------------------
 
 
 class Line(Words):
-    """Reads one line of a story."""
+    """Reads one line of a scenario."""
 
     def word(self, field):
         """Return a reader of one word."""
@@ -178,15 +178,15 @@ def read_command(text):
             fields = {"market": line.take(), "trade": int(line.take())}
             return SettleFailed(**fields, **line.options(blame=line.word("wallet")))
     command = read_about_orders(word, line)
-    assert command is not None, f"no command: {text!r}"
+    assert command is not None, f"unknown command: {text!r}"
     return command
 
 
-# ----- acting --------------------------------------------------------------------------------
+# ----- running -------------------------------------------------------------------------------
 
 
-class Stage:
-    """A matcher on which a story is acted out."""
+class Runner:
+    """A matcher that runs the lines of a scenario."""
 
     def __init__(self, matcher):
         self.matcher = matcher
@@ -194,24 +194,24 @@ class Stage:
         self.seqs = {}
         self.now_ms = 0
 
-    def act(self, text):
-        """Do what a line says, and tell what came of it as lines."""
+    def run(self, text):
+        """Execute a line; return its results as lines."""
         match text.split():
-            case ["book", *which]:
-                return self.levels(*which)
+            case ["book", *names]:
+                return self.levels(*names)
             case ["balances", *wallets]:
                 return self.balances(wallets)
             case ["order", order_id]:
-                return [told_record(self.matcher.order(order_id))]
+                return [record_line(self.matcher.order(order_id))]
             case ["open", *makers]:
-                found = [self.matcher.open_orders(maker) for maker in makers or [None]]
-                return [record.order.id for records in found for record in records]
+                results = [self.matcher.open_orders(maker) for maker in makers or [None]]
+                return [record.order.id for records in results for record in records]
             case ["waiting", name]:
                 return [str(seq) for seq in self.matcher.unsettled(name)]
         return self.command(text)
 
     def command(self, text):
-        """Have the matcher execute a command at the time it names, or at the time it is."""
+        """Execute a command, by default at the time of the previous one."""
         command = read_command(text)
         if " at " not in f" {text} ":
             command = msgspec.structs.replace(command, now_ms=self.now_ms)
@@ -225,13 +225,13 @@ class Stage:
         assert (type(expected), str(expected)) == (type(caught), str(caught))
         if caught is not None:
             assert self.matcher.snapshot() == before, "a rejection changed the matcher"
-            place = "" if caught.index is None else f" at {caught.index}"
-            return [f"rejected {caught.code}{place}"]
+            index = "" if caught.index is None else f" at {caught.index}"
+            return [f"rejected {caught.code}{index}"]
         self.now_ms = command.now_ms
-        return self.hear(events)
+        return self.apply_events(events)
 
-    def hear(self, events):
-        """Check the events against those before them and the books, and tell them."""
+    def apply_events(self, events):
+        """Check events against earlier ones and the books; return them as lines."""
         lines = []
         for event in events:
             if isinstance(event, Rejected):
@@ -240,39 +240,39 @@ class Stage:
             # Both books of a market share one sequence.
             self.seqs[event.market] = self.seqs.get(event.market, 0) + 1
             assert event.seq == self.seqs[event.market], "a gap in seq"
-            self.follow(event)
-            lines.append(told_event(event))
-        self.agree()
+            self.apply_event(event)
+            lines.append(event_line(event))
+        self.compare_books()
         self.matcher.audit()
         return lines
 
-    def follow(self, event):
-        """Keep the books by the events; where both tokens meet, each has the orders of both."""
-        where = self.matcher.market(event.market)
-        tokens = (where.yes, where.no) if where.complementary else (event.token,)
+    def apply_event(self, event):
+        """Apply an event; in a complementary market, each book has the orders for both tokens."""
+        market = self.matcher.market(event.market)
+        tokens = (market.yes, market.no) if market.complementary else (event.token,)
         for token in tokens:
-            seen = as_seen(event, token)
+            seen = event_in_book_of(event, token)
             if seen is not None:
                 self.ledgers.setdefault((event.market, token), Ledger())._apply(seen)
 
-    def agree(self):
-        """Check that every book is what its events tell."""
-        for where in self.matcher.markets:
-            assert self.matcher.seq(where.id) == self.seqs.get(where.id, 0)
-            for token in filter(None, (where.yes, where.no)):
-                ledger = self.ledgers.get((where.id, token), Ledger())
-                depth = self.matcher.depth(where.id, token)
+    def compare_books(self):
+        """Check that every book matches its events."""
+        for each in self.matcher.markets:
+            assert self.matcher.seq(each.id) == self.seqs.get(each.id, 0)
+            for token in filter(None, (each.yes, each.no)):
+                ledger = self.ledgers.get((each.id, token), Ledger())
+                depth = self.matcher.depth(each.id, token)
                 assert (depth.bids, depth.asks) == (
                     ledger.levels(Side.BUY),
                     ledger.levels(Side.SELL),
                 )
 
     def levels(self, name="m", token="yes"):
-        """Tell a book as a ladder, the highest price first."""
+        """Return a book as lines, the highest price first."""
         return depth_lines(self.matcher.depth(name, f"{name}-{token}"), format_tokens)
 
     def balances(self, wallets):
-        """Tell the accounts in which there is anything, sorted; those of some wallets, or all."""
+        """Return the accounts that are not zero as lines, sorted; of some wallets, or all."""
         lines = []
         for (wallet, asset), account in self.matcher.balances().items():
             words = [wallet, asset, format_tokens(account.balance)]
@@ -284,11 +284,11 @@ class Stage:
         return lines
 
 
-def as_seen(event, token):
-    """Give an event of a complementary market as the book of a token sees it; None is not at all.
+def event_in_book_of(event, token):
+    """Return an event as it applies to the book of a token, or None if it does not.
 
-    What is told of the token is so; what is told of the other one is turned over, but for the
-    trades of mints and merges, of which each book has its own.
+    Events of the other token of a complementary market are mirrored: BUY for SELL, and 100 minus
+    the price. Mints and merges have one trade for each token.
     """
     if event.token == token or isinstance(event, OrderReduced | OrderRemoved):
         return event
@@ -299,8 +299,8 @@ def as_seen(event, token):
     return msgspec.structs.replace(event, **turned)
 
 
-def told_event(event):
-    """Write an event as a line; fees only where there are any."""
+def event_line(event):
+    """Return an event as a line, with fees that are not zero."""
     (line,) = event_lines([event], format_tokens)
     if isinstance(event, Trade):
         fees = (("buyer-fee", event.buyer_fee), ("seller-fee", event.seller_fee))
@@ -308,11 +308,11 @@ def told_event(event):
     return line
 
 
-def told_record(record: OrderRecord):
-    """Write where an order stands as a line."""
-    gone = f" {record.removal.value}" if record.removal else ""
+def record_line(record: OrderRecord):
+    """Return the state of an order as a line."""
+    reason = f" {record.removal.value}" if record.removal else ""
     return (
-        f"{record.status.value}{gone} filled {format_tokens(record.filled)} "
+        f"{record.status.value}{reason} filled {format_tokens(record.filled)} "
         f"for {format_tokens(record.filled_collateral)} left {format_tokens(record.remaining)}"
     )
 
@@ -320,33 +320,33 @@ def told_record(record: OrderRecord):
 # ----- the tests -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-def test_story(matcher_class, path):
-    stage = Stage(matcher_class())
-    for number, command, expected in read_story(path.read_text(encoding="utf-8")):
-        assert stage.act(command) == expected, f"{path.name}, line {number}: {command}"
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario(matcher_class, path):
+    runner = Runner(matcher_class())
+    for number, command, expected in read_scenario(path.read_text(encoding="utf-8")):
+        assert runner.run(command) == expected, f"{path.name}, line {number}: {command}"
 
 
-def test_every_story_has_a_description():
-    assert len(STORIES) >= 20
-    for path in STORIES:
+def test_every_scenario_starts_with_a_description():
+    assert len(SCENARIOS) >= 20
+    for path in SCENARIOS:
         assert path.read_text(encoding="utf-8").startswith("# "), path.name
 
 
-def test_story_of_the_readme(matcher_class):
+def test_scenario_of_the_readme(matcher_class):
     fenced = (FOLDER / "README.md").read_text(encoding="utf-8").split("```")[1]
-    stage = Stage(matcher_class())
-    for _, command, expected in read_story(fenced):
-        assert stage.act(command) == expected
+    runner = Runner(matcher_class())
+    for _, command, expected in read_scenario(fenced):
+        assert runner.run(command) == expected
 
 
 @pytest.mark.parametrize("wrong", ["alice collateral 9", "alice collateral 10 reserved 1", ""])
-def test_story_with_a_wrong_line_fails(matcher_class, wrong):
-    stage = Stage(matcher_class())
-    stage.act("market m accounts")
-    stage.act("give alice collateral 10")
-    ((_, command, expected),) = read_story(f"balances\n    {wrong}")
-    assert stage.act(command) != expected
+def test_unlisted_outcomes_fail(matcher_class, wrong):
+    runner = Runner(matcher_class())
+    runner.run("market m accounts")
+    runner.run("give alice collateral 10")
+    ((_, command, expected),) = read_scenario(f"balances\n    {wrong}")
+    assert runner.run(command) != expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Acts out the stories of ``tests/scenarios`` on both books; their grammar is in its README."""
+"""Runs the scenarios of ``tests/scenarios`` on both books; the README there has the grammar."""
 
 from pathlib import Path
 
@@ -20,50 +20,50 @@ from clob import (
 from tests.books import Ledger, depth_lines, event_lines
 
 FOLDER = Path(__file__).parent / "scenarios"
-STORIES = sorted(FOLDER.glob("*.txt"))
+SCENARIOS = sorted(FOLDER.glob("*.txt"))
 
 
 class Words:
-    """The words of one line, taken from the left."""
+    """The words of one line, read from the left."""
 
     def __init__(self, text):
         self.words = text.split()
 
     def take(self, *expected):
-        """Take the next word, which must be one of those expected if any are."""
+        """Read the next word, which must be one of ``expected`` if given."""
         word = self.words.pop(0)
-        assert not expected or word in expected, f"{word!r} where {expected} must stand"
+        assert not expected or word in expected, f"expected one of {expected}; got {word!r}"
         return word
 
     def options(self, **readers):
-        """Take all that is left as options, each a word with what its reader takes after it."""
-        found = {}
+        """Read the rest as options: a word, followed by the words of its reader."""
+        options = {}
         while self.words:
             name = self.take().replace("-", "_")
-            assert name in readers, f"no option here: {name!r}"
-            found |= readers[name]()
-        return found
+            assert name in readers, f"unknown option: {name!r}"
+            options |= readers[name]()
+        return options
 
     def size(self):
-        """Take a size in tokens, as wei."""
+        """Read a size in tokens; return wei."""
         return tokens(self.take())
 
     def price(self):
-        """Take ``@`` and a price."""
+        """Read ``@`` and a price."""
         self.take("@")
         return int(self.take())
 
     def policy(self):
-        """Take the name of a self-trade policy."""
+        """Read the name of a self-trade policy."""
         return {"self_trade": SelfTrade[self.take().upper().replace("-", "_")]}
 
     def at(self):
-        """Take a time in milliseconds."""
+        """Read a time in milliseconds."""
         return {"now_ms": int(self.take())}
 
 
 def read_command(text):
-    """Turn a command line into a command."""
+    """Parse a command line."""
     words = Words(text)
     match words.take():
         case "buy" | "sell" as side:
@@ -77,7 +77,7 @@ def read_command(text):
             fields = {"order_id": words.take(), "size": words.size(), "price": words.price()}
             options = words.options(at=words.at, stp=words.policy, post_only=post_only)
             return Replace(**fields, **options)
-    raise AssertionError(f"no command: {text!r}")
+    raise AssertionError(f"unknown command: {text!r}")
 
 
 def read_submit(words, side):
@@ -100,12 +100,12 @@ def read_submit(words, side):
 
 
 def post_only():
-    """Read the option ``post-only``, which is a word alone."""
+    """Read the option ``post-only``, which has no argument."""
     return {"post_only": True}
 
 
 def apply(book, command):
-    """Hand a command to the method of the book that executes it."""
+    """Execute a command on a book."""
     match command:
         case Submit():
             return book.submit(command.order, now_ms=command.now_ms)
@@ -122,89 +122,89 @@ def apply(book, command):
                 post_only=command.post_only,
                 self_trade=command.self_trade,
             )
-    raise AssertionError(f"no command: {command!r}")
+    raise AssertionError(f"unknown command: {command!r}")
 
 
-class Stage:
-    """A book on which a story is acted out."""
+class Runner:
+    """A book that runs a scenario."""
 
     def __init__(self, book):
         self.book = book
         self.ledger = Ledger()
 
-    def act(self, text):
-        """Do what a line says, and tell what came of it as lines."""
+    def run(self, text):
+        """Execute a line; return its outcome as lines."""
         match text.split():
             case ["book"]:
                 return self.levels()
             case ["queue", price]:
                 return [o.order_id for o in self.book.orders() if o.price == int(price)]
             case ["expire", "at", now_ms]:
-                return self.hear(self.book.expire(int(now_ms)))
+                return self.apply_events(self.book.expire(int(now_ms)))
         before = self.book.state_hash()
         try:
-            return self.hear(apply(self.book, read_command(text)))
-        except RejectedError as refusal:
-            assert self.book.state_hash() == before, "a refusal changed the book"
-            return [f"refused {refusal.code}"]
+            return self.apply_events(apply(self.book, read_command(text)))
+        except RejectedError as rejection:
+            assert self.book.state_hash() == before, "a rejected command changed the book"
+            return [f"rejected {rejection.code}"]
 
-    def hear(self, events):
-        """Check the events against those before them and the book, and tell them."""
+    def apply_events(self, events):
+        """Check the events against earlier ones and the book; return them as lines."""
         self.ledger.apply(events)
         assert self.ledger.agrees(self.book)
         self.book.check()
         return event_lines(events, format_tokens)
 
     def levels(self):
-        """Tell the whole book as a ladder, the highest price first."""
+        """Return the whole book as lines, the highest price first."""
         return depth_lines(self.book.depth(), format_tokens)
 
 
-def read_story(text):
-    """Give the story as a list of line number, command, and the lines expected of it."""
-    story = []
+def read_scenario(text):
+    """Return the scenario as a list of line number, command and expected lines."""
+    scenario = []
     for number, line in enumerate(text.splitlines(), 1):
-        says = line.partition("#")[0].rstrip()
-        if not says:
+        content = line.partition("#")[0].rstrip()
+        if not content:
             continue
-        if says[0].isspace():
-            story[-1][2].append(" ".join(says.split()))
+        if content[0].isspace():
+            scenario[-1][2].append(" ".join(content.split()))
         else:
-            story.append((number, says, []))
-    return story
+            scenario.append((number, content, []))
+    return scenario
 
 
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-def test_the_story_goes_as_written(book_class, path):
-    stage = Stage(book_class())
-    for number, command, expected in read_story(path.read_text(encoding="utf-8")):
-        assert stage.act(command) == expected, f"{path.name}, line {number}: {command}"
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario(book_class, path):
+    runner = Runner(book_class())
+    for number, command, expected in read_scenario(path.read_text(encoding="utf-8")):
+        assert runner.run(command) == expected, f"{path.name}, line {number}: {command}"
 
 
-def test_there_are_stories_and_each_says_what_it_is_about():
-    assert len(STORIES) >= 20
-    for path in STORIES:
+def test_every_scenario_starts_with_a_description():
+    assert len(SCENARIOS) >= 20
+    for path in SCENARIOS:
         assert path.read_text(encoding="utf-8").startswith("# "), path.name
 
 
-def test_the_story_of_the_readme_goes_as_written(book_class):
+def test_scenario_of_the_readme(book_class):
     fenced = (FOLDER / "README.md").read_text(encoding="utf-8").split("```")[1]
-    stage = Stage(book_class())
-    for _, command, expected in read_story(fenced):
-        assert stage.act(command) == expected
+    runner = Runner(book_class())
+    for _, command, expected in read_scenario(fenced):
+        assert runner.run(command) == expected
 
 
 @pytest.mark.parametrize("wrong", ["ask 50 21 1", "ask 50 20 1\n    bid 40 1 1", ""])
-def test_what_is_not_written_down_fails(book_class, wrong):
-    stage = Stage(book_class())
-    stage.act("sell a 20 @ 50")
-    ((_, command, expected),) = read_story(f"book\n    {wrong}")
-    assert stage.act(command) != expected
+def test_unlisted_outcomes_fail(book_class, wrong):
+    runner = Runner(book_class())
+    runner.run("sell a 20 @ 50")
+    ((_, command, expected),) = read_scenario(f"book\n    {wrong}")
+    assert runner.run(command) != expected
 
 
 @pytest.mark.parametrize(
     "line", ["hold a", "buy a 5 at 50", "buy a 5 @ 50 maybe", "reduce a 5", "buy a 5 @ 50 stp x"]
 )
-def test_a_line_that_makes_no_sense_is_an_error(line):
+def test_invalid_line_raises(line):
     with pytest.raises((AssertionError, KeyError)):
         read_command(line)

@@ -1,4 +1,4 @@
-"""What a body may say about an order beside what is signed, all of it optional."""
+"""Options of an order besides its signed fields."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
@@ -10,9 +10,9 @@ from clob.units import TIME_MAX
 from clob_server.api.problems import ApiError, Fault
 
 MARKET_ID_MAX: Final = 64
-"""How long the id of a market may be."""
+"""Longest market id, in characters."""
 CLIENT_ID_MAX: Final = 64
-"""The longest id that a client may choose for an order, in characters."""
+"""Longest client order id, in characters."""
 OPTIONAL: Final = frozenset(("timeInForce", "postOnly", "selfTrade", "clientOrderId", "deadlineMs"))
 """The names of the options besides ``marketId``."""
 
@@ -21,30 +21,30 @@ _Word = TypeVar("_Word", TimeInForce, SelfTrade)
 
 
 class OrderOptions(msgspec.Struct, frozen=True, gc=False):
-    """What somebody wants done with an order."""
+    """Options of an order."""
 
     market: str
-    """The market it is for."""
+    """Market id."""
     time_in_force: TimeInForce = TimeInForce.GTC
-    """What becomes of the part that does not trade at once."""
+    """Handling of the size that does not trade immediately."""
     post_only: bool = False
-    """Refused if it would trade at once."""
+    """Reject the order if it would trade immediately."""
     self_trade: SelfTrade | None = None
-    """What happens where it meets its maker's own orders; None leaves it to the market."""
+    """Self-trade policy; None for the market's."""
     client_id: str | None = None
-    """What its maker calls it."""
+    """Client order id."""
     deadline_ms: int | None = None
-    """The last Unix millisecond at which it is welcome."""
+    """Reject the order after this Unix millisecond."""
 
 
 def read_options(body: Mapping[str, Any]) -> OrderOptions:
-    """Read what is said about an order; ``null`` is as good as absent.
+    """Parse the options of an order; ``null`` counts as absent.
 
-    The names are ``marketId``, ``timeInForce``, ``postOnly``, ``selfTrade``, ``clientOrderId`` and
+    The fields are ``marketId``, ``timeInForce``, ``postOnly``, ``selfTrade``, ``clientOrderId`` and
     ``deadlineMs``.
 
     Raises:
-        ApiError: INVALID_FIELD, the first of them that is wrong.
+        ApiError: INVALID_FIELD, for the first invalid field.
     """
     market = market_id(body.get("marketId"))
     if OPTIONAL.isdisjoint(body):  # most orders
@@ -79,10 +79,10 @@ def read_options(body: Mapping[str, Any]) -> OrderOptions:
 
 
 def market_id(value: object) -> str:
-    """Read the id of a market.
+    """Parse a market id.
 
     Raises:
-        ApiError: INVALID_FIELD, it is not 1 to 64 of ``[A-Za-z0-9._:-]`` (decision 25).
+        ApiError: INVALID_FIELD, not 1 to 64 characters of ``[A-Za-z0-9._:-]`` (decision 25).
     """
     if type(value) is str and 0 < len(value) <= MARKET_ID_MAX and _MARKET_ID.issuperset(value):
         return value
@@ -90,26 +90,26 @@ def market_id(value: object) -> str:
 
 
 def is_client_id(text: str) -> bool:
-    """Say whether a client may call an order so."""
+    """Return whether a text is a valid client order id."""
     return 0 < len(text) <= CLIENT_ID_MAX and text.isprintable()
 
 
 def word(path: str, value: object, kind: type[_Word]) -> _Word:
-    """Read one of the words of an enumeration, as JSON writes it."""
+    """Parse a member of an enumeration."""
     if type(value) is str and value in kind.__members__:
         return kind[value]
     raise wrong(path, f"must be one of {', '.join(kind.__members__)}", value)
 
 
 def wrong(path: str, rule: str, value: object) -> ApiError:
-    """Refuse a field."""
+    """Return the error of an invalid field."""
     if value is None:
         return missing(path, rule)
-    told = f"{path} {rule}, not {value!r:.80}"
-    return ApiError("INVALID_FIELD", told, faults=(Fault(path, told),))
+    text = f"{path} {rule}, not {value!r:.80}"
+    return ApiError("INVALID_FIELD", text, faults=(Fault(path, text),))
 
 
 def missing(path: str, rule: str) -> ApiError:
-    """Refuse that a field is missing."""
-    told = f"{path} is missing; it {rule}"
-    return ApiError("INVALID_FIELD", told, faults=(Fault(path, told),))
+    """Return the error of a missing field."""
+    text = f"{path} is missing; it {rule}"
+    return ApiError("INVALID_FIELD", text, faults=(Fault(path, text),))

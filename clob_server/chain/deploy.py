@@ -15,9 +15,13 @@ from clob.signing import keccak256
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.rpc import NodeError, Rpc
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.base import Run, StepFailedError, World, encoded
-from clob_server.chain.operations.deploy import FindExchange, FoundAnswer, FoundBody
-from clob_server.chain.operations.registry import write_body
+from clob_server.chain.operations.base import OperationContext, Run, StepFailedError
+from clob_server.chain.operations.deploy import (
+    DeployExchange,
+    DeployExchangeAnswer,
+    DeployExchangeBody,
+)
+from clob_server.chain.operations.registry import encode_body
 from clob_server.chain.operations.reserved import ReservedAmounts
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox, clock_ms
@@ -33,7 +37,7 @@ LOOK_S: Final = 1.0
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-async def deploy(config: Config, folder: Path, owner: str) -> FoundAnswer:
+async def deploy(config: Config, folder: Path, owner: str) -> DeployExchangeAnswer:
     """Deploy the exchange, continue an interrupted deployment, or return the deployed one.
 
     Args:
@@ -49,7 +53,7 @@ async def deploy(config: Config, folder: Path, owner: str) -> FoundAnswer:
         OutboxError: the outbox cannot be opened.
         ForeignChainError: the outbox belongs to another chain or operator.
         NodeError: the node does not respond, or is on another chain.
-        RefusalError: a precondition failed; nothing was sent.
+        OperationRejectedError: a precondition failed; nothing was sent.
         StepFailedError: the transaction failed, or the contract differs from the config.
     """
     signer = Signer(config.operator_key, config.chain_id)
@@ -76,21 +80,21 @@ class _Deployment:
         limit, depth = int(config.fee_max_wei), config.confirmations
         self._node = Node(rpc, signer.address, config.chain_id, limit, lambda: None)
         self._tracker = TransactionTracker(self._node, outbox, depth)
-        self._world = World(
+        self._context = OperationContext(
             node=self._node,
             outbox=outbox,
             sender=Sender(self._node, outbox, signer, self._tracker),
             addresses=self._addresses,
-            promises=ReservedAmounts(),
+            reserved=ReservedAmounts(),
             gas_gift=0,
         )
         self._stuck = StuckTransactions(
             self._node, outbox, signer, self._tracker, depth, config.bump_after_s, warn_of_gap
         )
 
-    async def run(self, owner: str) -> FoundAnswer:
+    async def run(self, owner: str) -> DeployExchangeAnswer:
         config, addresses = self._config, self._addresses
-        body = FoundBody(
+        body = DeployExchangeBody(
             name=config.domain_name,
             version=config.domain_version,
             collateral=addresses.collateral,
@@ -98,10 +102,12 @@ class _Deployment:
             owner=owner,
         )
         await self._node.refresh()  # fail at once instead of waiting for a node that is down
-        setup = WorkerSetup(config, self._world, self._tracker, _LOG.warning, lambda step: None)
+        setup = WorkerSetup(config, self._context, self._tracker, _LOG.warning, lambda step: None)
         await setup.identify()
         setup.track_all()
-        operation = asyncio.ensure_future(self._run_operation(FindExchange(body), write_body(body)))
+        operation = asyncio.ensure_future(
+            self._run_operation(DeployExchange(body), encode_body(body))
+        )
         background = [
             asyncio.ensure_future(each) for each in (self._tracker.run(), self._check_stuck())
         ]
@@ -122,26 +128,26 @@ class _Deployment:
             raise StepFailedError(setup_result.problem)
         return answer
 
-    async def _run_operation(self, work: FindExchange, body: bytes) -> FoundAnswer:
+    async def _run_operation(self, work: DeployExchange, body: bytes) -> DeployExchangeAnswer:
         """Run the operation, resume it, or return its stored answer."""
         name = f"{work.kind}:{keccak256(body).hex()}"
         known = self._outbox.find(name)
         if known is not None and known.status == "done":
-            return msgspec.json.decode(known.answer or b"", type=FoundAnswer)
+            return msgspec.json.decode(known.answer or b"", type=DeployExchangeAnswer)
         if known is None or known.status == "failed":
-            await work.check(self._world)
+            await work.check(self._context)
         if known is None:
             known = self._outbox.begin(name, work.kind, body, clock_ms())
         elif known.status != "pending":
             self._outbox.discard_failures(known.number)
             known = self._outbox.set_status(known.number, "pending")
         try:
-            answer = await work.run(Run(self._world, known))
+            answer = await work.run(Run(self._context, known))
         except StepFailedError as error:
             self._outbox.set_status(known.number, "failed", error=str(error))
             self._outbox.commit()
             raise
-        self._outbox.set_status(known.number, "done", answer=encoded(answer))
+        self._outbox.set_status(known.number, "done", answer=encode_json(answer))
         self._outbox.commit()
         return answer
 

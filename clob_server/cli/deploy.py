@@ -59,7 +59,10 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     # Signing and encoding load slowly; the server does not need them.
     from clob_server.chain import deploy as deploying  # noqa: PLC0415
     from clob_server.chain.eth.rpc import NodeError  # noqa: PLC0415
-    from clob_server.chain.operations.base import RefusalError, StepFailedError  # noqa: PLC0415
+    from clob_server.chain.operations.base import (  # noqa: PLC0415
+        OperationRejectedError,
+        StepFailedError,
+    )
     from clob_server.chain.tx.outbox import OutboxError  # noqa: PLC0415
     from clob_server.chain.worker.setup import ForeignChainError  # noqa: PLC0415
 
@@ -82,7 +85,7 @@ def deploy(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         )
         folder = Path(settings.data_dir) / OUTBOX_FOLDER
         answer = asyncio.run(deploying.deploy(config, folder, owner))
-    except (RefusalError, StepFailedError, NodeError) as error:
+    except (OperationRejectedError, StepFailedError, NodeError) as error:
         return complain(f"{getattr(error, 'code', 'CHAIN_UNAVAILABLE')}: {error}", FAILED)
     except (SettingsError, OutboxError, ForeignChainError, OSError, ValueError) as error:
         return complain(str(error), UNUSABLE)

@@ -31,7 +31,7 @@ from clob_server.core.commands import AnyCommand, EndTrades
 from clob_server.core.ids import Ids
 from clob_server.core.recovery import commands_of
 from clob_server.core.serialize import order_body, trade_body
-from clob_server.core.settlement_ledger import Settling
+from clob_server.core.settlement_ledger import SettlementLedger
 from clob_server.core.settlement_status import NONE, PENDING, fate_at
 from clob_server.core.state import ServerState, outcome_of
 from clob_server.history.follower import start_snapshot
@@ -278,7 +278,7 @@ def rows_of(log: SqliteLog, folder: Path, ids: Ids) -> Iterator[tuple[str, Wire]
 
 
 def settlement_rows(
-    seq: int, command: EndTrades, settling: Settling, ids: Ids
+    seq: int, command: EndTrades, settling: SettlementLedger, ids: Ids
 ) -> Iterator[tuple[str, Wire]]:
     """Yield rows of trades that a command ends, before it is applied."""
     ended: set[int] = set()

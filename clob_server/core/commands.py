@@ -1,7 +1,7 @@
-"""The commands that concern the server alone, and one way to write and to read all of them.
+"""Commands of the server, and encoding of all logged commands.
 
-A command of the engine is written as ``clob.codec`` does. One of the server's is a byte, its kind
-from 128 on, and MessagePack; the journal of the engine passes over it.
+Engine commands are encoded by ``clob.codec``. A server command is a kind byte from 128 on and
+MessagePack; journals of the engine skip it.
 """
 
 from typing import ClassVar, Final, TypeAlias, get_args
@@ -17,10 +17,10 @@ from clob_server.log import LogDamagedError
 class ServerBase(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
-    """What all commands of the server have."""
+    """Base of the server's commands."""
 
     KIND: ClassVar[int]
-    """The byte that it begins with, 128 to 255."""
+    """Kind byte, 128 to 255."""
     now_ms: int = 0
     """The time of the command, Unix milliseconds."""
 
@@ -40,88 +40,86 @@ class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array
     signature_type: int
     """The type of the signature (decision 13)."""
     signature: bytes
-    """The signature: r, s and v, 65 bytes."""
+    """r, s and v, 65 bytes."""
 
 
 class OrderCharge(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Orders created, by who has to pay for them out of the budget of a minute."""
+    """Orders created, by the budget that they are charged to."""
 
     KIND: ClassVar[int] = 129
     charges: tuple[tuple[bytes, int], ...]
-    """Whose budget, as ``clob_server.auth.rate_limit`` names it, and how many orders."""
+    """Budget, as named by ``clob_server.auth.rate_limit``, and number of orders."""
 
 
 class ApiKey(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
-    """An API key, without its secret."""
+    """An API key without its secret."""
 
     id: str
-    """What names it, and what the key begins with."""
+    """Id, also the start of the key."""
     hash: bytes
-    """SHA-256 of the whole key, 32 bytes."""
+    """SHA-256 of the key, 32 bytes."""
     name: str
-    """What people call it."""
+    """Display name."""
     environment: str
-    """``test`` or ``production``: where it opens something."""
+    """``test`` or ``production``."""
     scopes: tuple[str, ...]
-    """What it may do: ``read``, ``trade``, ``cancel``."""
+    """Scopes: ``read``, ``trade``, ``cancel``."""
     makers: tuple[str, ...]
-    """Whose orders it may place and cancel, as EIP-55 writes them; none is nobody's."""
+    """Makers whose orders it may place and cancel, in EIP-55 form."""
     created_ms: int
-    """When it was made, Unix milliseconds."""
+    """Time of creation, Unix milliseconds."""
     requests_per_minute: int | None = None
-    """How many requests it may make; None leaves it to the setting."""
+    """Request limit; None for the default."""
     orders_per_minute: int | None = None
-    """How many orders it may create; None leaves it to the setting."""
+    """Order limit; None for the default."""
     deactivated_ms: int | None = None
-    """When it was deactivated; None while it is active."""
+    """Time of deactivation; None while active."""
 
 
 class AddKey(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Let an API key in."""
+    """Add an API key."""
 
     KIND: ClassVar[int] = 130
     key: ApiKey
-    """The key."""
 
 
 class DeactivateKey(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Let an API key in no longer, from the next request on."""
+    """Deactivate an API key from the next request on."""
 
     KIND: ClassVar[int] = 131
     key_id: str
-    """The key."""
 
 
 class SetDelegate(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Let somebody sign for a maker, or no longer. The maker signed it (decision 16)."""
+    """Allow or forbid a delegate to sign for a maker; signed by the maker (decision 16)."""
 
     KIND: ClassVar[int] = 132
     maker: str
-    """Who allows it."""
+    """The maker."""
     delegate: str
-    """Who may sign."""
+    """The delegate."""
     allowed: bool
-    """If he may."""
+    """Whether the delegate may sign."""
     nonce: str
-    """A number that rises with each of the maker's, in decimal digits: it may have 256 bits."""
+    """Rising 256-bit number per maker, in decimal digits."""
 
 
 class DescribeMarket(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Say in words what a market is about."""
+    """Set question and description of a market."""
 
     KIND: ClassVar[int] = 133
     market: str
     """The market."""
     question: str
-    """What is asked."""
+    """The question."""
     description: str = ""
-    """What else there is to know."""
+    """Further description."""
 
 
 class SetOutcome(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """State which token of a market won; its mode follows by a command of its own."""
+    """Set the winning token of a market; its mode changes by another command."""
 
     KIND: ClassVar[int] = 134
     market: str
@@ -133,134 +131,134 @@ class SetOutcome(ServerBase, frozen=True, kw_only=True, gc=False, array_like=Tru
 class Budgets(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
-    """How many requests of which kind somebody may make in a minute (decision 32)."""
+    """Requests per minute, by kind (decision 32)."""
 
     anonymous_per_minute: int = 100
-    """Requests of an address without a key."""
+    """Requests per address without a key."""
     key_per_minute: int = 240
-    """Requests with a key that has no number of its own."""
+    """Requests per key without its own limit."""
     orders_per_minute: int = 30
-    """Orders created by a key that has no number of its own, or an address."""
+    """New orders per key without its own limit, or per address."""
     cancels_per_minute: int = 240
-    """Cancels of a key or an address, which count nowhere else."""
+    """Cancels per key or address; counted separately."""
 
 
 class SetBudgets(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Change the budgets of requests."""
+    """Set the request budgets."""
 
     KIND: ClassVar[int] = 135
     budgets: Budgets
-    """The budgets from now on."""
+    """The new budgets."""
 
 
 class Grant(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Promise units of the faucet to a wallet, before the chain is asked for them."""
+    """Grant faucet units to a wallet before the operation is sent."""
 
     KIND: ClassVar[int] = 136
     operation: str
-    """The operation that brings them; the same one again is no second grant."""
+    """The operation; a repeated one is not a second grant."""
     user: str
-    """Whose wallet, as EIP-55 writes it."""
+    """The wallet, in EIP-55 form."""
     amount: int
-    """How many, in whole units."""
+    """Whole units."""
 
 
 class GiveBack(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Take back what was granted, because the operation has brought nothing."""
+    """Return a grant after its operation failed."""
 
     KIND: ClassVar[int] = 137
     operation: str
-    """The operation; one without a grant changes nothing."""
+    """The operation; without a grant nothing changes."""
 
 
 class Condition(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
-    """What a market is on the chain."""
+    """A market's condition on the chain."""
 
     question_id: bytes
-    """What names its question, 32 bytes."""
+    """Question id, 32 bytes."""
     condition_id: bytes
-    """What names question and oracle together, 32 bytes."""
+    """Condition id, 32 bytes."""
     oracle: str
-    """Who reports the outcome."""
+    """Oracle that reports the outcome."""
     collateral: str
-    """The ERC-20 that backs its tokens."""
+    """ERC-20 that backs the tokens."""
     yes: str
-    """The YES token, decimal digits."""
+    """YES token, decimal digits."""
     no: str
-    """The NO token, decimal digits."""
+    """NO token, decimal digits."""
 
 
 class BindMarket(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """State which condition of the chain a market trades.
+    """Bind a market to a condition of the chain.
 
-    A market that has other tokens than the condition has nothing to do with it.
+    No effect on a market with other tokens.
     """
 
     KIND: ClassVar[int] = 138
     market: str
     """The market."""
     condition: Condition
-    """Its condition, which stays."""
+    """The condition; permanent."""
 
 
 class BeginSettlement(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """Begin to number trades on a chain, before the first market whose trades settle there."""
+    """Set the base of trade ids, before the first settling market."""
 
     KIND: ClassVar[int] = 139
     base: bytes
-    """16 bytes that no other log has: with them, the number of a trade is its own on the chain."""
+    """16 bytes unique to this log, so that trade ids are unique on the chain."""
 
 
 class SendTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """State which trades an operation of the chain settles, before the chain is asked for it.
+    """Assign trades to an operation of the chain, before it is sent.
 
-    Those that went with another operation before, which failed as a whole, go with this one.
+    Trades of an operation that failed as a whole move to this one.
     """
 
     KIND: ClassVar[int] = 140
     operation: str
     """The operation."""
     trades: tuple[int, ...]
-    """Their numbers, of a mint or a merge the first, in their sequence."""
+    """Trade numbers in order; the first of a mint or merge."""
 
 
 class TradeEnd(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True, forbid_unknown_fields=True
 ):
-    """What came of the settlement of a trade, or of the two trades of a mint or a merge."""
+    """Result of a settlement."""
 
     trade: int
-    """Its number, of a mint or a merge the first."""
+    """Trade number; the first of a mint or merge."""
     tx: str
-    """The transaction, 0x and 64 hex digits."""
+    """Transaction hash, 0x and 64 hex digits."""
     reason: str = ""
-    """Why it failed; empty where it was settled."""
+    """Reason of a failure; empty if settled."""
 
 
 class EndTrades(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """State what came of trades on the chain; the commands of the engine stand beside it."""
+    """Record results of settlements; engine commands accompany it."""
 
     KIND: ClassVar[int] = 141
     ends: tuple[TradeEnd, ...]
-    """One for each trade; of those that wait for nothing, nothing is kept."""
+    """One per trade; unknown trades are ignored."""
 
 
 class FollowChain(ServerBase, frozen=True, kw_only=True, gc=False, array_like=True):
-    """State up to which block the chain was heard, and what is remembered of it."""
+    """Record the last processed block and what it changed."""
 
     KIND: ClassVar[int] = 142
     block: int
-    """The number of the block."""
+    """Block number."""
     hash: str
-    """Its hash."""
+    """Block hash."""
     wallets: tuple[str, ...] = ()
-    """Wallets that have allowed the exchange contract something, and had not before."""
+    """Wallets with a first approval for the exchange contract."""
     permissions: tuple[tuple[PermissionKind, str, str, bool], ...] = ()
-    """What somebody allows, or no longer: which kind, who, to whom, and if he does."""
+    """Permission changes: kind, owner, delegate, granted."""
     cancelled: tuple[str, ...] = ()
-    """The hashes of orders that were cancelled there, 0x and 64 hex digits."""
+    """Hashes of orders cancelled on the chain, 0x and 64 hex digits."""
 
 
 ServerCommand: TypeAlias = (
@@ -279,15 +277,15 @@ ServerCommand: TypeAlias = (
     | EndTrades
     | FollowChain
 )
-"""A command that the engine does not know."""
+"""A server command."""
 
 AnyCommand: TypeAlias = Command | ServerCommand
-"""Whatever may be in the log of a server."""
+"""Any logged command."""
 
 ENGINE: Final = frozenset(get_args(Command))
-"""The types of the engine's commands."""
+"""Types of engine commands."""
 SERVER: Final = frozenset(get_args(ServerCommand))
-"""The types of the server's commands."""
+"""Types of server commands."""
 
 _KINDS: Final = {kind: bytes((kind.KIND,)) for kind in get_args(ServerCommand)}
 _PACK: Final = msgspec.msgpack.Encoder()
@@ -295,46 +293,41 @@ _UNPACK: Final = {byte: msgspec.msgpack.Decoder(kind) for kind, byte in _KINDS.i
 
 
 def encode(command: AnyCommand) -> bytes:
-    """Write a command as it stands in the log.
-
-    What is written can be read again: a log that holds anything else could not be recovered from.
-
-    Args:
-        command: one of the engine's or of the server's.
+    """Encode a command for the log, checking that it can be decoded again.
 
     Raises:
-        TypeError: it is none, or something in it is not of its type.
-        ValueError: an integer in it, or a text, cannot be written.
+        TypeError: not a command, or a field has the wrong type.
+        ValueError: an integer or text cannot be encoded.
     """
     kind = type(command)
     if kind in ENGINE:
         return encode_command(command)
     byte = _KINDS.get(kind)
     if byte is None:
-        raise TypeError(f"a command is asked for, not {command!r:.99}")
+        raise TypeError(f"expected a command; got {command!r:.99}")
     packed = _PACK.encode(command)
     try:
         _UNPACK[byte].decode(packed)
     except msgspec.MsgspecError as error:
-        raise TypeError(f"{kind.__name__} cannot be written: {error}") from None
+        raise TypeError(f"{kind.__name__} cannot be encoded: {error}") from None
     return byte + packed
 
 
 def decode_own(raw: bytes) -> ServerCommand:
-    """Read a command of the server.
+    """Decode a server command.
 
     Args:
-        raw: its bytes, from its kind on.
+        raw: the bytes, starting with the kind.
 
     Raises:
-        LogDamagedError: no command is written so.
+        LogDamagedError: unknown kind or invalid bytes.
     """
     decoder = _UNPACK.get(raw[:1])
     if decoder is None:
         kind = int.from_bytes(raw[:1])
-        raise LogDamagedError(f"a command is of kind {kind}, which is not known here")
+        raise LogDamagedError(f"unknown command kind {kind}")
     try:
         command: ServerCommand = decoder.decode(raw[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LogDamagedError(f"a command of kind {raw[0]} cannot be read: {error}") from None
+        raise LogDamagedError(f"a command of kind {raw[0]} cannot be decoded: {error}") from None
     return command

@@ -1,7 +1,7 @@
-"""From trades as the engine tells them to fills as the exchange contract takes them.
+"""Converts trades of the engine to fills for the exchange contract.
 
-It keeps at hand the orders that rest in markets whose trades settle: many may finish in one
-command, more than the engine lets one read afterwards.
+The builder keeps the resting orders of settling markets, since a command may finish more orders
+than the engine keeps readable afterwards.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,25 +14,25 @@ from clob.signing import ZERO_ADDRESS, keccak256
 from clob.units import FEE_RATE_MAX_BPS, collateral_of
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.core.commands import SignatureRecord
-from clob_server.core.settlement_ledger import Half, Held, Settling
+from clob_server.core.settlement_ledger import HeldTrade, SettlementLedger, TradeHalf
 
 UNSIGNED: Final = "0x"
-"""What an order has for a signature that nobody signed."""
+"""Signature of an unsigned order."""
 UNSIGNED_TYPE: Final = 1
-"""The signature type of such an order."""
+"""Signature type of an unsigned order."""
 
 _REPLACED: Final = RemovalReason.REPLACED
 
 
 def party_body(order: Order, papers: SignatureRecord | None, market_bps: int) -> PartyBody:
-    """Give an order as a fill has it: what was signed, to the last digit.
+    """Return an order as part of a fill, exactly as signed.
 
-    One that nobody signed has a salt made of its id, so that it has the same hash in all its fills.
+    An unsigned order gets a salt derived from its id, so that its hash is the same in all fills.
 
     Args:
-        order: the order as it was submitted.
+        order: the submitted order.
         papers: what came with it; None where nobody signed.
-        market_bps: what the market charges it, unless it allows less.
+        market_bps: the market's fee rate; a lower signed cap applies.
     """
     collateral = order.collateral
     if collateral is None:
@@ -59,12 +59,12 @@ def party_body(order: Order, papers: SignatureRecord | None, market_bps: int) ->
 
 
 def salt_of(order_id: str | int) -> int:
-    """Give the salt of an order that nobody signed, of 256 bits."""
+    """Return the 256-bit salt of an unsigned order."""
     return int.from_bytes(keccak256(str(order_id).encode(errors="surrogatepass")))
 
 
-class Fills:
-    """Has each trade of a market that settles wait for it, as a fill that is complete.
+class FillBuilder:
+    """Records each trade of a settling market as a complete fill in the ledger.
 
     Args:
         matcher: whose trades.
@@ -74,20 +74,20 @@ class Fills:
     def __init__(
         self,
         matcher: Matcher,
-        settling: Settling,
+        settling: SettlementLedger,
         signature: Callable[[str | int], SignatureRecord | None],
     ) -> None:
         self._matcher: Final = matcher
         self._settling: Final = settling
         self._signature: Final = signature
         self.markets: Final[set[str]] = {market.id for market in matcher.markets if market.settles}
-        """The markets whose trades settle on a chain."""
+        """Settling markets."""
         self.orders: Final[dict[str | int, Order]] = {
             record.order.id: record.order
             for market in self.markets
             for record in matcher.open_orders(market=market)
         }
-        """The orders that rest there, as they were submitted, by their ids."""
+        """Their resting orders, as submitted, by id."""
 
     def take(
         self, events: Sequence[Event], incoming: Order | None, num_trades: int, now_ms: int
@@ -95,14 +95,14 @@ class Fills:
         """Take down what a command led to, while the papers of its orders are still there.
 
         Args:
-            events: what happened, all of one command.
+            events: all events of one command.
             incoming: the order that came in, or gave up its place; None where none did.
-            num_trades: how many trades there are with those of the command.
+            num_trades: number of trades after the command.
             now_ms: the time of the command, Unix milliseconds.
         """
         orders = self.orders
         if incoming is not None:
-            if len(events) == 1 and type(events[0]) is OrderAdded:  # as most do
+            if len(events) == 1 and type(events[0]) is OrderAdded:  # the most frequent case
                 orders[incoming.id] = incoming
                 return
             trades = [event for event in events if isinstance(event, Trade)]
@@ -115,10 +115,10 @@ class Fills:
             if type(events[-1]) is OrderAdded:
                 orders[incoming.id] = incoming
             elif type(events[0]) is OrderRemoved and events[0].order_id == incoming.id:
-                orders.pop(incoming.id, None)  # it gave up its place, and got no other
+                orders.pop(incoming.id, None)  # it left its queue and did not rest again
 
     def _hold(self, trades: Sequence[Trade], incoming: Order, num_before: int, now_ms: int) -> None:
-        """Have the trades of an order wait, the two of a mint or a merge as one."""
+        """Add the trades of an order to the ledger; both trades of a mint or merge count as one."""
         market = self._matcher.market(trades[0].market)
         second = self._party(incoming, market.incoming_fee_rate_bps)
         settling, place = self._settling, 0
@@ -126,15 +126,15 @@ class Fills:
             count = 2 if type(trades[place]) is PairedTrade else 1
             own = trades[place : place + count]
             halves = tuple(
-                Half(num_before + at, trade.seq, trade.token, trade.buyer, trade.seller)
+                TradeHalf(num_before + at, trade.seq, trade.token, trade.buyer, trade.seller)
                 for at, trade in enumerate(own, place + 1)
             )
             fill = self._fill(own[-1], halves[0].number, market, second)
-            settling.hold(Held(market.id, halves, now_ms, fill))
+            settling.hold(HeldTrade(market.id, halves, now_ms, fill))
             place += count
 
     def _fill(self, trade: Trade, number: int, market: Market, incoming: PartyBody) -> FillBody:
-        """Give the fill of a trade; of two, that for the token of the order that rested."""
+        """Return the fill of a trade; for a pair, of the trade in the resting order's token."""
         order = self.orders[trade.resting_order_id]
         return FillBody(
             trade_id=str(self._settling.trade_id(number)),
@@ -145,5 +145,5 @@ class Fills:
         )
 
     def _party(self, order: Order, market_bps: int) -> PartyBody:
-        """Give an order as a fill has it."""
+        """Return an order as part of a fill."""
         return party_body(order, self._signature(order.id), market_bps)

@@ -1,7 +1,7 @@
-"""The ids of orders and trades: when it was, and six characters that nobody can guess.
+"""Ids of orders and trades: a time and six unpredictable characters.
 
-The six are a number that counts up, put through a permutation of 36**6 that a key chooses: unique,
-with nothing to remember but the count (decision 22).
+The characters are a counter passed through a keyed permutation of 36**6 values: unique, with only
+the counter to store (decision 22).
 """
 
 import hashlib
@@ -11,15 +11,15 @@ from itertools import product
 from typing import Final
 
 DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-"""What the six characters are of."""
+"""Alphabet of the characters."""
 HALF: Final = 36**3
-"""How many values three of them have."""
+"""Values of three characters."""
 COUNT: Final = HALF * HALF
-"""How many values all six have."""
+"""Values of six characters."""
 ORDER_HASH_CHARACTERS: Final = 66
 """Length of an order hash as text."""
 KEY_BYTES: Final = 32
-"""How long a key is."""
+"""Length of a key."""
 
 _ROUNDS: Final = 4
 _TEXTS: Final = tuple(map("".join, product(DIGITS, repeat=3)))
@@ -28,21 +28,21 @@ _TEXTS: Final = tuple(map("".join, product(DIGITS, repeat=3)))
 class Permutation:
     """A permutation of the numbers below :data:`COUNT`, written in six characters.
 
-    Four rounds of Feistel, each half three characters. What a round adds stands in a table drawn
-    from the key, so that a number costs eight look-ups and no hashing.
+    A Feistel network of four rounds on halves of three characters. Round functions are tables drawn
+    from the key, so a number costs eight lookups and no hashing.
 
     Args:
-        key: 32 bytes that nobody else knows.
-        purpose: two purposes have two permutations.
+        key: 32 secret bytes.
+        purpose: each purpose has its own permutation.
     """
 
     def __init__(self, key: bytes, purpose: str) -> None:
         if len(key) != KEY_BYTES:
-            raise ValueError(f"the key of ids must have {KEY_BYTES} bytes, not {len(key)}")
+            raise ValueError(f"the key of ids must have {KEY_BYTES} bytes; got {len(key)}")
         self._tables = [_table(key, f"{purpose} {turn}") for turn in range(_ROUNDS)]
 
     def text(self, number: int) -> str:
-        """Give the six characters of a number; one beyond :data:`COUNT` begins anew."""
+        """Return the six characters of a number, modulo :data:`COUNT`."""
         left, right = divmod(number % COUNT, HALF)
         for table in self._tables:
             left, right = right, (left + table[right]) % HALF
@@ -50,17 +50,17 @@ class Permutation:
 
 
 def _table(key: bytes, purpose: str) -> "array[int]":
-    """Draw a table of as many numbers as three characters have."""
+    """Derive the table of one round from the key."""
     stream = hashlib.shake_256(key + purpose.encode()).digest(4 * HALF)
-    drawn = struct.unpack(f"<{HALF}I", stream)  # alike on every machine: the log may move
+    drawn = struct.unpack(f"<{HALF}I", stream)  # little-endian on every machine: the log may move
     return array("H", [number % HALF for number in drawn])
 
 
 class Ids:
-    """Names orders and trades.
+    """Creates ids of orders and trades.
 
     Args:
-        key: 32 bytes that nobody else knows.
+        key: 32 secret bytes.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -68,11 +68,11 @@ class Ids:
         self._trades = Permutation(key, "trades")
 
     def order(self, now_ms: int, number: int) -> str:
-        """Name the order of a number, counted from 1, that comes in now."""
+        """Return the id of an order by its number, counted from 1."""
         return f"ord_{now_ms // 1000}_{self._orders.text(number)}"
 
     def trade(self, now_ms: int, number: int) -> str:
-        """Name the trade of a number, counted from 1, that is made now."""
+        """Return the id of a trade by its number, counted from 1."""
         return f"trade_{now_ms}_{self._trades.text(number)}"
 
 

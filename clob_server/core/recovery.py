@@ -1,4 +1,4 @@
-"""From a log to the state that it leads to, and a snapshot of that state for the next time."""
+"""Recovers the state from a log, and takes snapshots."""
 
 from typing import Final
 
@@ -14,91 +14,87 @@ _KINDS: Final = ENGINE | SERVER
 
 
 def recover(log: Log) -> tuple[ServerState, bytes, int]:
-    """Make the state that a log leads to: its newest snapshot, and the commands since.
+    """Return the state of a log: its newest snapshot plus later commands.
 
-    Frames state the event hash before their first command. So all but the last frame are done
-    without hashing what comes of them, which is what ``clob verify`` is for.
+    Frames contain the event hash before their first command, so only the last frame is hashed here;
+    ``clob-server verify`` hashes all.
 
     Args:
         log: the log.
 
     Returns:
-        The state, the event hash after the last command, and how many commands were done again.
+        The state, the event hash after the last command, and the number of replayed commands.
 
     Raises:
-        LogDamagedError: a frame or the snapshot is not what was written, or they do not belong
-            together.
-        InvalidSnapshotError: the state of the snapshot cannot be read.
+        LogDamagedError: the bytes of a frame or the snapshot were changed, or they do not match.
+        InvalidSnapshotError: the state of the snapshot is unreadable.
     """
     snapshot = log.get_snapshot()
-    exchange = ServerState() if snapshot is None else ServerState.restore(snapshot.state)
+    state = ServerState() if snapshot is None else ServerState.restore(snapshot.state)
     hashed, after = (ZERO_HASH, 0) if snapshot is None else (snapshot.event_hash, snapshot.seq)
     before = after
     last: Frame | None = None
     for frame in log.read(after):
         check(frame, before, hashed if last is None else None)
         if last is not None:
-            exchange.replay(commands_of(last))
+            state.replay(commands_of(last))
         last, before = frame, frame.first_seq + frame.count - 1
     if last is not None:
-        hashed = done_again(exchange, last, last.event_hash or hashed)
-    return exchange, hashed, before - after
+        hashed = replay_frame(state, last, last.event_hash or hashed)
+    return state, hashed, before - after
 
 
-def done_again(exchange: ServerState, frame: Frame, hashed: bytes) -> bytes:
-    """Do the commands of a frame, and give the event hash after them."""
+def replay_frame(state: ServerState, frame: Frame, hashed: bytes) -> bytes:
+    """Apply the commands of a frame and return the event hash afterwards."""
     for command in commands_of(frame):
-        outcome = outcome_of(exchange, command)
+        outcome = outcome_of(state, command)
         if type(command) in ENGINE:
             hashed = event_hash(hashed, outcome)
     return hashed
 
 
 def check(frame: Frame, before: int, hashed: bytes | None) -> None:
-    """Refuse a frame that does not follow the snapshot, by its number or by its event hash."""
+    """Reject a frame whose number or event hash does not follow."""
     if frame.first_seq != before + 1:
         raise LogDamagedError(f"command {before + 1} is within the frame from {frame.first_seq}")
     if frame.event_hash is None:
-        raise LogDamagedError(f"the frame from command {frame.first_seq} states no event hash")
+        raise LogDamagedError(f"the frame from command {frame.first_seq} has no event hash")
     if hashed is not None and frame.event_hash != hashed:
         raise LogDamagedError(
-            f"before command {frame.first_seq} the event hash was {frame.event_hash.hex()}, "
-            f"and here it is {hashed.hex()}"
+            f"event hash before command {frame.first_seq}: expected {hashed.hex()}; "
+            f"the frame has {frame.event_hash.hex()}"
         )
 
 
 def commands_of(frame: Frame) -> list[AnyCommand]:
-    """Give the commands of a frame.
+    """Decode the commands of a frame.
 
     Raises:
-        InvalidBytesError: what stands for a command of the engine is none.
-        LogDamagedError: what stands for one of the server is none.
+        InvalidBytesError: invalid bytes of an engine command.
+        LogDamagedError: invalid bytes of a server command.
     """
     try:
         commands = [decode_own(raw) if raw[0] >= OWN else decode(raw) for raw in frame.raw]
-    except (InvalidBytesError, IndexError):  # the latter of no bytes at all
+    except (InvalidBytesError, IndexError):  # IndexError: no bytes
         commands = []
     if len(commands) != frame.count or not _KINDS.issuperset(map(type, commands)):
-        frame.commands()  # says which of them is none, and where
+        frame.commands()  # raises with the position of the invalid command
     return commands
 
 
-def take_snapshot(log: Log, exchange: ServerState, hashed: bytes) -> Snapshot:
-    """Keep a snapshot of the state after the last command.
+def take_snapshot(log: Log, state: ServerState, hashed: bytes) -> Snapshot:
+    """Store a durable snapshot of the state after the last command.
 
-    Beside a running engine only within a listener, where log and state are at the same command.
+    While a sequencer runs, call this from a subscriber only, where log and state agree.
 
     Args:
-        log: the log; the exchange must have taken in all of it.
-        exchange: the state.
+        log: the log; the state must include all of it.
+        state: the state.
         hashed: the event hash after the last command.
-
-    Returns:
-        The snapshot, which is durable.
     """
     tail = log.tail
     snapshot = Snapshot(
-        seq=tail.seq, chain_hash=tail.chain_hash, event_hash=hashed, state=exchange.snapshot()
+        seq=tail.seq, chain_hash=tail.chain_hash, event_hash=hashed, state=state.snapshot()
     )
     log.put_snapshot(snapshot)
     return snapshot

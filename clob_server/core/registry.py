@@ -1,6 +1,6 @@
-"""What the server knows beside the engine: keys, delegates, words about markets, budgets, papers.
+"""State of the server besides the engine: keys, delegates, market texts, budgets, faucet grants.
 
-As pure as the engine. It changes by commands alone, which carry their time, and it reads no clock.
+Like the engine it changes by commands only, which carry their time, and reads no clock.
 """
 
 from collections import defaultdict
@@ -38,60 +38,60 @@ from clob_server.core.rejections import (
     MarketBoundError,
     UnknownKeyError,
 )
-from clob_server.core.settlement_ledger import KeptSettling, Settling
+from clob_server.core.settlement_ledger import LedgerSnapshot, SettlementLedger
 
 DAY_MS: Final = 86_400_000
-"""How long a grant counts."""
+"""Time for which a grant counts."""
 DAY_UNITS: Final = 500
-"""How many units a wallet is granted within that time, at most (decision 42)."""
+"""Units per wallet in that time, at most (decision 42)."""
 
 
-class Granted(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Units promised to a wallet."""
+class FaucetGrant(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Units granted to a wallet."""
 
     operation: str
-    """The operation that brings them."""
+    """The operation."""
     user: str
-    """Whose wallet."""
+    """The wallet."""
     amount: int
-    """How many, in whole units."""
+    """Whole units."""
     now_ms: int
-    """When, Unix milliseconds."""
+    """Time, Unix milliseconds."""
 
 
-class Grants:
-    """The grants of the last day, in the sequence in which they were made.
+class FaucetGrants:
+    """Grants of the last day, oldest first.
 
     Args:
-        grants: what it begins with.
+        grants: the initial grants.
     """
 
-    def __init__(self, grants: Iterable[Granted] = ()) -> None:
-        self._by_operation: dict[str, Granted] = {}
-        self._by_user: defaultdict[str, list[Granted]] = defaultdict(list)
+    def __init__(self, grants: Iterable[FaucetGrant] = ()) -> None:
+        self._by_operation: dict[str, FaucetGrant] = {}
+        self._by_user: defaultdict[str, list[FaucetGrant]] = defaultdict(list)
         for granted in grants:
             self._keep(granted)
 
-    def __iter__(self) -> Iterator[Granted]:
+    def __iter__(self) -> Iterator[FaucetGrant]:
         return iter(self._by_operation.values())
 
     def __contains__(self, operation: object) -> bool:
         return operation in self._by_operation
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Grants) and list(self) == list(other)
+        return isinstance(other, FaucetGrants) and list(self) == list(other)
 
     def give(self, operation: str, user: str, amount: int, now_ms: int) -> None:
-        """Promise units to a wallet; the same operation again is no second grant.
+        """Grant units to a wallet; a repeated operation is not a second grant.
 
         Args:
-            operation: the operation that brings them.
-            user: whose wallet.
-            amount: how many, in whole units.
+            operation: the operation.
+            user: the wallet.
+            amount: whole units.
             now_ms: the time, Unix milliseconds.
 
         Raises:
-            FaucetLimitError: it would be more than a wallet is granted within a day.
+            FaucetLimitError: the wallet would exceed its daily limit.
         """
         before = self._by_operation.get(operation)
         if before is not None and counts(before, now_ms):
@@ -100,33 +100,33 @@ class Grants:
         total = sum(each.amount for each in counted)
         if total + amount > DAY_UNITS:
             raise FaucetLimitError(
-                f"a wallet is given {DAY_UNITS} units in 24 hours, and {user} has been given "
-                f"{total}; {amount} more are too many",
+                f"a wallet gets at most {DAY_UNITS} units in 24 hours; {user} got {total} and "
+                f"requested {amount} more",
                 frees_ms(counted, total + amount - DAY_UNITS, now_ms),
             )
         self._forget(now_ms)
-        self._keep(Granted(operation, user, amount, now_ms))
+        self._keep(FaucetGrant(operation, user, amount, now_ms))
 
     def take_back(self, operation: str) -> None:
-        """Take back what was promised for an operation, if anything was."""
+        """Remove the grant of an operation, if any."""
         granted = self._by_operation.pop(operation, None)
         if granted is not None:
             self._drop(granted)
 
-    def _keep(self, granted: Granted) -> None:
-        """Note a grant under both of its names."""
+    def _keep(self, granted: FaucetGrant) -> None:
+        """Index a grant by operation and wallet."""
         self._by_operation[granted.operation] = granted
         self._by_user[granted.user].append(granted)
 
-    def _drop(self, granted: Granted) -> None:
-        """Strike a grant from those of its wallet."""
+    def _drop(self, granted: FaucetGrant) -> None:
+        """Remove a grant from its wallet."""
         of_user = self._by_user[granted.user]
         of_user.remove(granted)
         if not of_user:
             del self._by_user[granted.user]
 
     def _forget(self, now_ms: int) -> None:
-        """Let go of what does not count any more."""
+        """Remove grants that no longer count."""
         gone = []
         for granted in self._by_operation.values():
             if counts(granted, now_ms):
@@ -137,18 +137,18 @@ class Grants:
             self._drop(granted)
 
 
-def counts(granted: Granted, now_ms: int) -> bool:
-    """Say whether a grant still counts."""
+def counts(granted: FaucetGrant, now_ms: int) -> bool:
+    """Return whether a grant still counts."""
     return granted.now_ms > now_ms - DAY_MS
 
 
-def frees_ms(counted: Iterable[Granted], amount: int, now_ms: int) -> int:
-    """Say when an amount is free again, Unix milliseconds.
+def frees_ms(counted: Iterable[FaucetGrant], amount: int, now_ms: int) -> int:
+    """Return when an amount is available again, Unix milliseconds.
 
     Args:
         counted: the grants of a wallet that count, oldest first.
-        amount: how much has to become free, in whole units.
-        now_ms: the time, where nothing counts.
+        amount: whole units that must become available.
+        now_ms: the result if nothing counts.
     """
     last_ms = now_ms
     for granted in counted:
@@ -162,47 +162,47 @@ def frees_ms(counted: Iterable[Granted], amount: int, now_ms: int) -> int:
 _UINT256_DIGITS: Final = len(str(UINT256_MAX))
 
 
-class Words(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What is said of a market."""
+class MarketText(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Texts of a market."""
 
     question: str = ""
-    """What is asked."""
+    """The question."""
     description: str = ""
-    """What else there is to know."""
+    """Further description."""
     outcome: str = ""
-    """``yes`` or ``no`` once it is known."""
+    """``yes`` or ``no`` once resolved."""
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    """All of a registry, as a snapshot has it."""
+    """A registry in a snapshot."""
 
     keys: list[ApiKey]
     delegates: list[tuple[str, str]]
     delegate_nonces: list[tuple[str, str]]
-    words: list[tuple[str, Words]]
+    words: list[tuple[str, MarketText]]
     budgets: Budgets
     now_ms: int
-    grants: list[Granted]
+    grants: list[FaucetGrant]
     conditions: list[tuple[str, Condition]]
-    settling: KeptSettling
+    settling: LedgerSnapshot
 
 
 class Registry:
-    """What the server knows beside the engine."""
+    """State of the server besides the engine."""
 
     def __init__(self) -> None:
         self.keys: dict[str, ApiKey] = {}
         self.delegates: set[tuple[str, str]] = set()
-        self.words: dict[str, Words] = {}
+        self.words: dict[str, MarketText] = {}
         self.conditions: dict[str, Condition] = {}
-        """What markets are on the chain, by their ids."""
-        self.grants: Grants = Grants()
-        """What the faucet has given within a day."""
-        self.settling: Settling = Settling()
-        """What waits to be settled on a chain, and what the chain has said."""
+        """Conditions by market id."""
+        self.grants: FaucetGrants = FaucetGrants()
+        """Faucet grants of the last day."""
+        self.settling: SettlementLedger = SettlementLedger()
+        """Settlement ledger."""
         self.budgets: Budgets = Budgets()
         self.now_ms: int = 0
-        """The latest time of a command here, Unix milliseconds."""
+        """Time of the latest command, Unix milliseconds."""
         self._delegate_nonces: dict[str, int] = {}
         self._handlers = {
             AddKey: self._add_key,
@@ -221,33 +221,33 @@ class Registry:
         }
 
     def apply(self, command: ServerCommand) -> None:
-        """Execute one command of the server.
+        """Execute one server command.
 
         Raises:
-            RejectedError: a rule refuses it, and nothing changed.
+            RejectedError: a rule rejects the command; nothing changed.
         """
         self._handlers[type(command)](command)  # type: ignore[operator]
         if command.now_ms > self.now_ms:
             self.now_ms = command.now_ms
 
     def delegate_nonce(self, maker: str) -> int:
-        """Give the lowest number the next delegation of a maker may have."""
+        """Return the lowest valid nonce of a maker's next delegation."""
         return self._delegate_nonces.get(maker, 0)
 
     # ----- keys --------------------------------------------------------------------------------
 
     def _add_key(self, command: AddKey) -> None:
-        """Let a key in."""
+        """Add a key."""
         key = command.key
         if key.id in self.keys:
-            raise KeyExistsError(f"there is a key {key.id!r:.80} already")
+            raise KeyExistsError(f"key {key.id!r:.80} already exists")
         self.keys[key.id] = key
 
     def _deactivate_key(self, command: DeactivateKey) -> None:
-        """Let a key in no longer."""
+        """Deactivate a key."""
         key = self.keys.get(command.key_id)
         if key is None:
-            raise UnknownKeyError(f"there is no key {command.key_id!r:.80}")
+            raise UnknownKeyError(f"no key {command.key_id!r:.80}")
         if key.deactivated_ms is not None:
             raise KeyInactiveError(f"key {key.id!r} was deactivated at {key.deactivated_ms} ms")
         self.keys[key.id] = msgspec.structs.replace(key, deactivated_ms=command.now_ms)
@@ -255,11 +255,11 @@ class Registry:
     # ----- the rest ----------------------------------------------------------------------------
 
     def _set_delegate(self, command: SetDelegate) -> None:
-        """Let somebody sign for a maker, or no longer."""
+        """Add or remove a delegate."""
         least, nonce = self.delegate_nonce(command.maker), uint256(command.nonce)
         if nonce < least:
             raise DelegateNonceError(
-                f"nonce must be at least {least} for maker {command.maker}, not {nonce}"
+                f"nonce must be at least {least} for maker {command.maker}; got {nonce}"
             )
         self._delegate_nonces[command.maker] = nonce + 1
         pair = (command.maker, command.delegate)
@@ -269,37 +269,41 @@ class Registry:
             self.delegates.discard(pair)
 
     def _describe(self, command: DescribeMarket) -> None:
-        """Say what a market is about."""
-        before = self.words.get(command.market, Words())
-        self.words[command.market] = Words(command.question, command.description, before.outcome)
+        """Set question and description."""
+        before = self.words.get(command.market, MarketText())
+        self.words[command.market] = MarketText(
+            command.question, command.description, before.outcome
+        )
 
     def _set_outcome(self, command: SetOutcome) -> None:
-        """State which token of a market won."""
-        before = self.words.get(command.market, Words())
-        self.words[command.market] = Words(before.question, before.description, command.outcome)
+        """Set the winning token."""
+        before = self.words.get(command.market, MarketText())
+        self.words[command.market] = MarketText(
+            before.question, before.description, command.outcome
+        )
 
     def _bind(self, command: BindMarket) -> None:
-        """State which condition a market trades."""
+        """Bind a market to a condition."""
         if command.market in self.conditions:
-            raise MarketBoundError(f"market {command.market!r:.80} has a condition, which stays")
+            raise MarketBoundError(f"market {command.market!r:.80} already has a condition")
         self.conditions[command.market] = command.condition
 
     def _grant(self, command: Grant) -> None:
-        """Promise units of the faucet."""
+        """Grant faucet units."""
         self.grants.give(command.operation, command.user, command.amount, command.now_ms)
 
     def _give_back(self, command: GiveBack) -> None:
-        """Take back what was granted."""
+        """Remove a grant."""
         self.grants.take_back(command.operation)
 
     def _set_budgets(self, command: SetBudgets) -> None:
-        """Change the budgets."""
+        """Set the budgets."""
         self.budgets = command.budgets
 
     # ----- snapshots ---------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Write all of it; equal registries give equal bytes. O(everything)."""
+        """Encode the registry; equal registries have equal bytes. Linear in its size."""
         nonces = sorted(self._delegate_nonces.items())
         kept = _Kept(
             keys=list(self.keys.values()),
@@ -316,10 +320,10 @@ class Registry:
 
     @classmethod
     def restore(cls, state: bytes) -> "Registry":
-        """Make a registry as it was.
+        """Decode a registry.
 
         Raises:
-            msgspec.MsgspecError: the bytes are none of :meth:`snapshot`.
+            msgspec.MsgspecError: not bytes of :meth:`snapshot`.
         """
         kept = msgspec.msgpack.decode(state, type=_Kept)
         made = cls()
@@ -329,23 +333,22 @@ class Registry:
         made.words = dict(kept.words)
         made.budgets = kept.budgets
         made.now_ms = kept.now_ms
-        made.grants = Grants(kept.grants)
+        made.grants = FaucetGrants(kept.grants)
         made.conditions = dict(kept.conditions)
-        made.settling = Settling(kept.settling)
+        made.settling = SettlementLedger(kept.settling)
         return made
 
 
 def uint256(digits: str) -> int:
-    """Read a number of 256 bits in decimal digits.
+    """Parse a 256-bit number in decimal digits.
 
     Raises:
-        InvalidCommandError: it is none.
+        InvalidCommandError: not such a number.
     """
     if digits.isascii() and digits.isdigit() and len(digits) <= _UINT256_DIGITS:
         number = int(digits)
         if number <= UINT256_MAX:
             return number
-    raise InvalidCommandError(f"nonce must be digits, at most {UINT256_MAX}, not {digits!r:.99}")
-
-
-# MERGED clob_server.core.registry: What the faucet has given to whom within a day. As pure as the registry, whose part it is.
+    raise InvalidCommandError(
+        f"nonce must be decimal digits, at most {UINT256_MAX}; got {digits!r:.99}"
+    )

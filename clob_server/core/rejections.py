@@ -1,38 +1,38 @@
-"""What the commands of the server are refused for, as ``clob.errors`` has it for the engine's."""
+"""Rejections of server commands; ``clob.errors`` has those of engine commands."""
 
 from clob import RejectedError
 
 
 class UnknownKeyError(RejectedError):
-    """There is no API key of this id."""
+    """No API key has this id."""
 
     code = "UNKNOWN_KEY"
 
 
 class KeyExistsError(RejectedError):
-    """An API key of this id is there already."""
+    """An API key with this id exists."""
 
     code = "KEY_EXISTS"
 
 
 class KeyInactiveError(RejectedError):
-    """The API key was deactivated before."""
+    """The API key is already inactive."""
 
     code = "KEY_INACTIVE"
 
 
 class DelegateNonceError(RejectedError):
-    """The nonce of a delegation does not rise."""
+    """The nonce of a delegation is not above the last one."""
 
     code = "DELEGATE_NONCE_TOO_LOW"
 
 
 class FaucetLimitError(RejectedError):
-    """A wallet was granted as much as it may be within a day.
+    """A wallet reached the daily limit of the faucet.
 
     Args:
-        message: the rule, the value and the limit.
-        frees_ms: when so much is free again, Unix milliseconds.
+        message: rule, value and limit.
+        frees_ms: when the amount is available again, Unix milliseconds.
     """
 
     code = "FAUCET_LIMIT"
@@ -40,10 +40,10 @@ class FaucetLimitError(RejectedError):
     def __init__(self, message: str, frees_ms: int) -> None:
         super().__init__(message)
         self.frees_ms: int = frees_ms
-        """When so much is free again, Unix milliseconds."""
+        """When the amount is available again, Unix milliseconds."""
 
 
 class MarketBoundError(RejectedError):
-    """The market has a condition, which stays."""
+    """The market already has a condition."""
 
     code = "MARKET_EXISTS"

@@ -1,4 +1,4 @@
-"""From what the engine knows to what the server says."""
+"""JSON bodies of orders, books, trades and markets."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -21,8 +21,8 @@ from clob_server.api.schemas import (
 from clob_server.chain.config import Addresses
 from clob_server.core.commands import Condition, SignatureRecord
 from clob_server.core.ids import Ids
-from clob_server.core.registry import Words
-from clob_server.core.settlement_status import NONE, Fate
+from clob_server.core.registry import MarketText
+from clob_server.core.settlement_status import NONE, SettlementStatus
 
 MODES: Final = {
     Mode.OPEN: "open",
@@ -30,18 +30,18 @@ MODES: Final = {
     Mode.HALTED: "halted",
     Mode.RESOLVED: "resolved",
 }
-"""The modes of a market, as JSON writes them."""
+"""Market modes in JSON."""
 NOWHERE: Final = "none"
-"""What the settlement of a market is where its trades move nothing."""
+"""Settlement of a market whose trades move nothing."""
 ON_CHAIN: Final = "chain"
-"""What it is where they move tokens and collateral on the chain."""
+"""Settlement of a market whose trades move tokens and collateral on the chain."""
 
 
 def order_body(record: OrderRecord, papers: SignatureRecord | None) -> OrderBody:
-    """Describe an order.
+    """Return the body of an order.
 
     Args:
-        record: what the engine knows.
+        record: the order's record in the engine.
         papers: what came with it; None where nobody signed.
     """
     order = record.order
@@ -83,7 +83,7 @@ def order_body(record: OrderRecord, papers: SignatureRecord | None) -> OrderBody
 
 
 def average(collateral: int, tokens: int) -> str | None:
-    """Give what a token cost on average, in cents with four digits at most, rounded down."""
+    """Return the average price in cents with up to four decimals, rounded down."""
     if not tokens:
         return None
     whole, parts = divmod(collateral * 1_000_000 // tokens, 10_000)
@@ -91,12 +91,12 @@ def average(collateral: int, tokens: int) -> str | None:
 
 
 def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
-    """Describe a book.
+    """Return the body of a book.
 
     Args:
         market: the market.
         depth: the book.
-        changed_ms: when the market last had an event.
+        changed_ms: time of the market's last event.
     """
     bids, asks = (
         [
@@ -120,14 +120,16 @@ def orderbook_body(market: str, depth: Depth, changed_ms: int) -> OrderbookBody:
     )
 
 
-def trade_body(event: Trade, trade_id: str, now_ms: int, fate: Fate = NONE) -> TradeBody:
-    """Describe a trade.
+def trade_body(
+    event: Trade, trade_id: str, now_ms: int, fate: SettlementStatus = NONE
+) -> TradeBody:
+    """Return the body of a trade.
 
     Args:
         event: the trade.
-        trade_id: what names it.
-        now_ms: when it was made.
-        fate: how its settlement stands.
+        trade_id: the trade id.
+        now_ms: the time of the trade.
+        fate: the settlement status.
     """
     settlement, tx_hash, reason = fate
     return TradeBody(
@@ -159,14 +161,14 @@ def summaries(
     num_trades: int,
     tx_hash: str | None = None,
 ) -> list[TradeSummary]:
-    """Describe the trades among the events of a command.
+    """Return summaries of the trades of a command.
 
     Args:
-        events: what came of the command.
-        ids: what names trades.
+        events: the events of the command.
+        ids: creates trade ids.
         now_ms: the time of the command.
-        num_trades: how many trades there were before it.
-        tx_hash: the transaction that settled them; None where nothing has.
+        num_trades: the number of trades before it.
+        tx_hash: the settling transaction, if any.
     """
     return [
         TradeSummary(
@@ -177,10 +179,9 @@ def summaries(
 
 
 def own_trades(events: Sequence[Event | Rejected], num_trades: int) -> Iterator[tuple[int, Trade]]:
-    """Give the trades of the orders that came in, each with its number.
+    """Yield the trades of incoming orders with their numbers.
 
-    Of the two trades of a mint or a merge that is the one for the token of such an order; the other
-    one is that of the order that rested.
+    Of the two trades of a mint or merge, this is the one in the incoming order's token.
     """
     trades = (event for event in events if isinstance(event, Trade))
     for number, trade in enumerate(trades, num_trades + 1):
@@ -189,12 +190,12 @@ def own_trades(events: Sequence[Event | Rejected], num_trades: int) -> Iterator[
 
 
 def is_own(trade: Trade) -> bool:
-    """Say whether a trade is for the token of the order that came in."""
+    """Return whether a trade is in the incoming order's token."""
     return not isinstance(trade, PairedTrade) or trade.is_incoming
 
 
-def market_terms(market: Market, words: Words) -> dict[str, Any]:
-    """Give what all descriptions of a market have, a :class:`~clob_server.api.schemas.MarketTerms`."""
+def market_terms(market: Market, words: MarketText) -> dict[str, Any]:
+    """Return the fields of :class:`~clob_server.api.schemas.MarketTerms`."""
     return {
         "market_id": market.id,
         "yes_token_id": market.yes,
@@ -213,11 +214,11 @@ def market_terms(market: Market, words: Words) -> dict[str, Any]:
 
 
 def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any]:
-    """Give what all descriptions of a market say of its condition.
+    """Return the fields about a market's condition.
 
     Args:
-        condition: its condition; None where it has none.
-        state: where it stands on the chain; None where there is none.
+        condition: the condition, or None.
+        state: its state on the chain, or None.
     """
     if condition is None:
         return dict.fromkeys(("condition_id", "question_id", "collateral", "chain"))
@@ -230,7 +231,7 @@ def chain_terms(condition: Condition | None, state: str | None) -> dict[str, Any
 
 
 def contracts_of(addresses: Addresses | None) -> ContractsBody:
-    """Describe the contracts; None where they are not known."""
+    """Return the body of contract addresses, null if unknown."""
     if addresses is None:
         return ContractsBody(
             stablecoin=None, collateral=None, conditional_tokens=None, exchange=None

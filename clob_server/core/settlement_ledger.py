@@ -1,7 +1,7 @@
-"""The trades that wait to be settled on a chain, and what the chain has said. Part of the registry.
+"""Trades pending settlement and the observed state of the chain; a pure part of the registry.
 
-As pure as the registry. A trade is named by its number among all trades of the server; the two
-trades of a mint or a merge are settled as one, which has the number of the first.
+A trade is identified by its number among all trades of the server. The two trades of a mint or
+merge settle as one, under the number of the first.
 """
 
 from collections import deque
@@ -15,66 +15,66 @@ from clob_server.chain.operation_bodies import FillBody
 from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades
 
 ENDED_MAX: Final = 1_000
-"""How many trades that have come to an end stay at hand."""
+"""Ended trades kept."""
 BASE_SHIFT: Final = 128
-"""By how many bits the base of the log stands above the number of a trade on the chain."""
+"""Bits by which the log's base is shifted above a trade number on the chain."""
 
 
-class Half(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A trade, or one of the two trades of a mint or a merge."""
+class TradeHalf(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A trade, or one of the two trades of a mint or merge."""
 
     number: int
-    """Which of all trades of the server it is, counted from 1."""
+    """Number among all trades of the server, from 1."""
     seq: int
-    """Its number in its market."""
+    """Sequence number of the event in its market."""
     token: str
-    """The token that was traded."""
+    """The traded token."""
     buyer: str
-    """The maker of the buying order; empty in a merge."""
+    """Maker of the buy order; empty in a merge."""
     seller: str
-    """The maker of the selling order; empty in a mint."""
+    """Maker of the sell order; empty in a mint."""
 
 
-class Held(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What waits to be settled together: a trade, or both of a mint or a merge."""
+class HeldTrade(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A trade, or both trades of a mint or merge, pending settlement."""
 
     market: str
-    """The market."""
-    halves: tuple[Half, ...]
-    """One trade, or two."""
+    """Market id."""
+    halves: tuple[TradeHalf, ...]
+    """One trade or two."""
     traded_ms: int
-    """When, Unix milliseconds."""
+    """Time of the trade, Unix milliseconds."""
     fill: FillBody
-    """What the chain is asked for."""
+    """The fill to settle."""
 
     @property
     def number(self) -> int:
-        """What names it: the number of its first trade."""
+        """Number of the first trade."""
         return self.halves[0].number
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What waits no longer."""
+class EndedTrade(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A trade whose settlement ended."""
 
     market: str
-    """The market."""
-    halves: tuple[Half, ...]
-    """One trade, or two."""
+    """Market id."""
+    halves: tuple[TradeHalf, ...]
+    """One trade or two."""
     traded_ms: int
-    """When, Unix milliseconds."""
+    """Time of the trade, Unix milliseconds."""
     tx: str
     """The transaction."""
     reason: str
-    """Why it failed; empty where it was settled."""
+    """Reason of a failure; empty if settled."""
 
 
-class KeptSettling(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """All of it, as a snapshot has it."""
+class LedgerSnapshot(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The ledger in a snapshot."""
 
     base: bytes = b""
-    held: list[Held] = []
+    held: list[HeldTrade] = []
     operations: list[tuple[str, tuple[int, ...]]] = []
-    ended: list[Ended] = []
+    ended: list[EndedTrade] = []
     block: int | None = None
     block_hash: str = ""
     wallets: list[str] = []
@@ -82,59 +82,58 @@ class KeptSettling(msgspec.Struct, frozen=True, gc=False, array_like=True):
     cancelled: list[str] = []
 
 
-class Settling:
-    """What is known of a chain where trades settle.
+class SettlementLedger:
+    """Settlement state of the server.
 
     Args:
-        kept: what it begins with.
+        kept: the state of a snapshot.
     """
 
-    def __init__(self, kept: KeptSettling = KeptSettling()) -> None:  # noqa: B008 - frozen
+    def __init__(self, kept: LedgerSnapshot = LedgerSnapshot()) -> None:  # noqa: B008 - frozen
         self.base: bytes = kept.base
-        """What the numbers of this log have in common on the chain; empty while there are none."""
-        self.held: dict[int, Held] = {held.number: held for held in kept.held}
-        """What waits to be settled, by its number, the oldest first."""
+        """Prefix of this log's trade ids on the chain; empty before the first settling market."""
+        self.held: dict[int, HeldTrade] = {held.number: held for held in kept.held}
+        """Pending trades by number, oldest first."""
         self.operations: dict[str, tuple[int, ...]] = dict(kept.operations)
-        """Operations that were begun, and what of theirs still waits."""
+        """Started operations and their pending trades."""
         self.sent: dict[int, str] = {
             number: name for name, numbers in kept.operations for number in numbers
         }
-        """Which operation something waits for; what is not in it waits to be sent."""
-        self.ended: deque[Ended] = deque(kept.ended, ENDED_MAX)
-        """What came to an end last, the oldest first."""
+        """Operation by trade; other pending trades are not sent yet."""
+        self.ended: deque[EndedTrade] = deque(kept.ended, ENDED_MAX)
+        """Latest ended trades, oldest first."""
         self.block: int | None = kept.block
-        """Up to which block the chain was heard; None is nothing of it."""
+        """Last processed block; None before the first."""
         self.block_hash: str = kept.block_hash
-        """The hash of that block."""
+        """Hash of that block."""
         self.wallets: dict[str, None] = dict.fromkeys(kept.wallets)
-        """The wallets that have allowed the exchange contract something, the first first."""
+        """Wallets with an approval for the exchange contract, in order of appearance."""
         self.permissions: set[tuple[PermissionKind, str, str]] = set(kept.permissions)
-        """What is allowed: which kind, who allows it, to whom."""
+        """Permissions: kind, owner, delegate."""
         self.cancelled: dict[str, None] = dict.fromkeys(kept.cancelled)
-        """The hashes of orders that were cancelled on the chain, the first first. They stay, as
-        what was signed stays signed."""
+        """Hashes of orders cancelled on the chain. Kept forever, since signatures stay valid."""
 
     # ----- trades ------------------------------------------------------------------------------
 
     def trade_id(self, number: int) -> int:
-        """Give the number that a trade has on the chain, of 256 bits."""
+        """Return the 256-bit id of a trade on the chain."""
         return (int.from_bytes(self.base) << BASE_SHIFT) | number
 
     def number_of(self, trade_id: int) -> int | None:
-        """Give the number of a trade from that on the chain; None where it is of another log."""
+        """Return the number of a trade on the chain; None for another log's trade."""
         base, number = divmod(trade_id, 1 << BASE_SHIFT)
         return number if base == int.from_bytes(self.base) else None
 
     def begin(self, command: BeginSettlement) -> None:
-        """Begin to number trades; once begun, it stays so."""
+        """Set the base of trade ids; the first one stays."""
         self.base = self.base or command.base
 
-    def hold(self, held: Held) -> None:
-        """Have something wait to be settled."""
+    def hold(self, held: HeldTrade) -> None:
+        """Add a pending trade."""
         self.held[held.number] = held
 
     def send(self, command: SendTrades) -> None:
-        """Have trades wait for an operation, and for no other; what it had besides goes on."""
+        """Assign trades to an operation, and remove them from any other."""
         numbers = [number for number in dict.fromkeys(command.trades) if number in self.held]
         for number in numbers:
             self._leave(number)
@@ -144,16 +143,16 @@ class Settling:
             self.sent |= dict.fromkeys(numbers, command.operation)
 
     def end(self, command: EndTrades) -> None:
-        """Let trades wait no longer."""
+        """End the settlement of trades."""
         for end in command.ends:
             held = self.held.pop(end.trade, None)
             if held is not None:
                 self._leave(end.trade)
-                ended = Ended(held.market, held.halves, held.traded_ms, end.tx, end.reason)
+                ended = EndedTrade(held.market, held.halves, held.traded_ms, end.tx, end.reason)
                 self.ended.append(ended)
 
     def _leave(self, number: int) -> None:
-        """Have something wait for no operation."""
+        """Remove a trade from its operation."""
         name = self.sent.pop(number, None)
         if name is not None:
             left = tuple(each for each in self.operations[name] if each != number)
@@ -162,24 +161,20 @@ class Settling:
             else:
                 del self.operations[name]
 
-    def unsent(self, limit: int) -> Sequence[Held]:
-        """Give what waits to be sent, the oldest first.
-
-        Args:
-            limit: how many at most.
-        """
-        found: list[Held] = []
+    def unsent(self, limit: int) -> Sequence[HeldTrade]:
+        """Return up to ``limit`` pending trades without an operation, oldest first."""
+        trades: list[HeldTrade] = []
         for number, held in self.held.items():
-            if len(found) == limit:
+            if len(trades) == limit:
                 break
             if number not in self.sent:
-                found.append(held)
-        return found
+                trades.append(held)
+        return trades
 
-    # ----- what the chain says -----------------------------------------------------------------
+    # ----- the chain ---------------------------------------------------------------------------
 
     def follow(self, command: FollowChain) -> None:
-        """Remember what the chain has said."""
+        """Store the observed state of the chain."""
         self.block, self.block_hash = command.block, command.hash
         self.wallets.update(dict.fromkeys(command.wallets))
         self.cancelled.update(dict.fromkeys(command.cancelled))
@@ -190,14 +185,14 @@ class Settling:
                 self.permissions.discard((kind, owner, other))
 
     def allows(self, kind: PermissionKind, owner: str, other: str) -> bool:
-        """Say if something is allowed; see :data:`clob_server.chain.events.PermissionKind`."""
+        """Return whether a permission is granted."""
         return (kind, owner, other) in self.permissions
 
     # ----- snapshots ---------------------------------------------------------------------------
 
-    def snapshot(self) -> KeptSettling:
-        """Give all of it; the same state gives the same."""
-        return KeptSettling(
+    def snapshot(self) -> LedgerSnapshot:
+        """Return the state; equal ledgers return equal snapshots."""
+        return LedgerSnapshot(
             base=self.base,
             held=list(self.held.values()),
             operations=list(self.operations.items()),

@@ -1,7 +1,7 @@
-"""How the settlement of trades stands: what is at hand of it, and each change as it comes.
+"""Settlement status of trades, and the changes of each batch.
 
-A trade is settled under a number of its own, and both trades of a mint or a merge under that of the
-first. What came to an end long ago is no longer at hand, but in history.
+A trade settles under its own number, both trades of a mint or merge under that of the first. Trades
+that ended long ago are in history only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,98 +9,98 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from clob import PairedTrade, RejectedError, Trade
 from clob_server.core.commands import EndTrades, SendTrades
-from clob_server.core.settlement_ledger import Ended, Held, Settling
+from clob_server.core.settlement_ledger import EndedTrade, HeldTrade, SettlementLedger
 
 if TYPE_CHECKING:
     from clob_server.core.sequencer import Committed
 
 ENDED_KEPT: Final = 10_000
-"""How many trades that came to an end since the process began stay at hand."""
+"""Ended trades kept in memory."""
 
 
-class Fate(NamedTuple):
-    """How the settlement of a trade stands."""
+class SettlementStatus(NamedTuple):
+    """Settlement status of a trade."""
 
     settlement: str
     """``none``, ``pending``, ``submitted``, ``settled`` or ``failed``."""
     tx_hash: str | None = None
-    """The transaction that settled it."""
+    """The settling transaction."""
     reason: str | None = None
-    """Why it failed."""
+    """Reason of a failure."""
 
 
-NONE: Final = Fate("none")
-"""A trade that settles nowhere."""
-PENDING: Final = Fate("pending")
-"""A trade that waits for its turn."""
-SUBMITTED: Final = Fate("submitted")
-"""A trade that the chain was asked for."""
+NONE: Final = SettlementStatus("none")
+"""The market does not settle."""
+PENDING: Final = SettlementStatus("pending")
+"""The trade is not sent yet."""
+SUBMITTED: Final = SettlementStatus("submitted")
+"""The trade was sent to the chain."""
 
 
 class StatusChange(NamedTuple):
-    """A trade, or both of a mint or a merge, that stand differently from now on."""
+    """A change of status of a trade, or of both trades of a mint or merge."""
 
-    held: Held | Ended
-    """What it is."""
-    fate: Fate
-    """How it stands."""
+    held: HeldTrade | EndedTrade
+    """The trade."""
+    fate: SettlementStatus
+    """The new status."""
     now_ms: int
-    """Since when, Unix milliseconds."""
+    """Time of the change, Unix milliseconds."""
 
 
-def fate_at(tx: str, reason: str) -> Fate:
-    """Give how a trade stands that came to an end.
+def fate_at(tx: str, reason: str) -> SettlementStatus:
+    """Return the status of an ended trade.
 
     Args:
         tx: the transaction.
-        reason: why it failed; empty where it was settled.
+        reason: the reason of a failure; empty if settled.
     """
-    return Fate("failed", None, reason) if reason else Fate("settled", tx)
+    return SettlementStatus("failed", None, reason) if reason else SettlementStatus("settled", tx)
 
 
 def settled_as(trade: Trade, number: int) -> int:
-    """Give the number under which a trade is settled.
+    """Return the number under which a trade settles.
 
     Args:
         trade: the trade.
-        number: which of all trades of the server it is.
+        number: its number among all trades of the server.
     """
     return number - (isinstance(trade, PairedTrade) and not trade.is_incoming)
 
 
-class Fates:
-    """How trades stand, as far as that is at hand. It has to hear of every batch.
+class SettlementStatuses:
+    """Status of recent trades; must receive every batch.
 
     Args:
-        settling: what changes, at the moment from which on every batch is heard of.
-        kept: how many that came to an end stay at hand.
+        settling: the ledger, before the first batch.
+        kept: number of ended trades to keep.
     """
 
-    def __init__(self, settling: Settling, kept: int = ENDED_KEPT) -> None:
+    def __init__(self, settling: SettlementLedger, kept: int = ENDED_KEPT) -> None:
         self._settling = settling
         self._kept = kept
-        self._sent: dict[int, Held | Ended] = {
+        self._sent: dict[int, HeldTrade | EndedTrade] = {
             number: settling.held[number] for number in settling.sent
         }
-        self._ended: dict[int, Fate] = {
+        self._ended: dict[int, SettlementStatus] = {
             ended.halves[0].number: fate_at(ended.tx, ended.reason) for ended in settling.ended
         }
         self._last = settling.ended[-1] if settling.ended else None
 
-    def of(self, number: int) -> Fate | None:
-        """Give how a trade stands; None where that is not at hand.
+    def of(self, number: int) -> SettlementStatus | None:
+        """Return the status of a trade, or None if it is no longer kept.
 
         Args:
-            number: what it is settled as.
+            number: the number under which the trade settles.
         """
         if number in self._settling.sent:
             return SUBMITTED
         return PENDING if number in self._settling.held else self._ended.get(number)
 
     def hear(self, batch: "Sequence[Committed]") -> list[StatusChange]:
-        """Hear of a batch that is done; give what changed with it, in its sequence."""
+        """Process a committed batch; return its changes in order."""
         changes: list[StatusChange] = []
-        fresh: dict[int, Ended] | None = None
+        new_ends: dict[int, EndedTrade] | None = None
         for done in batch:
             command = done.command
             if isinstance(done.outcome, RejectedError):
@@ -108,22 +108,22 @@ class Fates:
             if type(command) is SendTrades:
                 changes += self._send(command)
             elif type(command) is EndTrades:
-                fresh = self._fresh() if fresh is None else fresh
-                changes += self._end(command, fresh)
+                new_ends = self._new_ends() if new_ends is None else new_ends
+                changes += self._end(command, new_ends)
         return changes
 
     def _send(self, command: SendTrades) -> Iterator[StatusChange]:
-        """Note what goes to the chain; what went there before stands as it did."""
+        """Yield trades sent for the first time."""
         for number in command.trades:
             held = None if number in self._sent else self._settling.held.get(number)
             if held is not None:
                 self._sent[number] = held
                 yield StatusChange(held, SUBMITTED, command.now_ms)
 
-    def _end(self, command: EndTrades, fresh: dict[int, Ended]) -> Iterator[StatusChange]:
-        """Note what came to an end; what waited for nothing is passed over."""
+    def _end(self, command: EndTrades, new_ends: dict[int, EndedTrade]) -> Iterator[StatusChange]:
+        """Yield ended trades; skip unknown ones."""
         for end in command.ends:
-            unsent = fresh.pop(end.trade, None)
+            unsent = new_ends.pop(end.trade, None)
             held = self._sent.pop(end.trade, unsent)
             if held is None:
                 continue
@@ -132,12 +132,12 @@ class Fates:
                 del self._ended[next(iter(self._ended))]
             yield StatusChange(held, fate, command.now_ms)
 
-    def _fresh(self) -> dict[int, Ended]:
-        """Give what came to an end since the last time, as far as the registry still has it."""
-        fresh: dict[int, Ended] = {}
+    def _new_ends(self) -> dict[int, EndedTrade]:
+        """Return trades that ended since the last call, as far as the registry keeps them."""
+        new_ends: dict[int, EndedTrade] = {}
         for ended in reversed(self._settling.ended):
             if ended is self._last:
                 break
-            fresh[ended.halves[0].number] = ended
+            new_ends[ended.halves[0].number] = ended
         self._last = self._settling.ended[-1] if self._settling.ended else None
-        return fresh
+        return new_ends

@@ -34,7 +34,7 @@ from clob.commands import Single
 from clob.errors import InvalidSnapshotError
 from clob.journal import Outcome
 from clob_server.core.commands import SERVER, AnyCommand, OrderCharge, SignatureRecord
-from clob_server.core.fills import Fills
+from clob_server.core.fills import FillBuilder
 from clob_server.core.registry import Registry
 
 CHARGE_MS: Final = 60_000
@@ -102,7 +102,7 @@ class ServerState:
         self._attachments: dict[str | int, bytes] = {}
         self._finished: deque[str | int | None] = deque()
         self._finished_max = self.matcher.limits.finished_max
-        self._fills: Final = Fills(self.matcher, self.registry.settling, self.signature)
+        self._fills: Final = FillBuilder(self.matcher, self.registry.settling, self.signature)
         self.settles: Final[set[str]] = self._fills.markets
         """The markets whose trades settle on a chain."""
         self._apply_to_matcher: Final = self.matcher.apply

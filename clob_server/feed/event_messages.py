@@ -13,7 +13,7 @@ import clob
 from clob import Event, RemovalReason, Side
 from clob_server.core.ids import Ids
 from clob_server.core.serialize import trade_body
-from clob_server.core.settlement_status import NONE, PENDING, Fate, StatusChange
+from clob_server.core.settlement_status import NONE, PENDING, SettlementStatus, StatusChange
 from clob_server.feed import messages
 from clob_server.feed.messages import encode
 from clob_server.transport import text_frame
@@ -304,7 +304,7 @@ class TradeStatus(NamedTuple):
     """Maker of the buy order; empty in a merge."""
     seller: str
     """Maker of the sell order; empty in a mint."""
-    status: Fate
+    status: SettlementStatus
     """Settlement status."""
     now_ms: int
     """Time of the status change, Unix milliseconds."""

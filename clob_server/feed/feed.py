@@ -16,7 +16,7 @@ from clob_server.api.request import Receive, Scope, Send
 from clob_server.core.commands import DeactivateKey
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed
-from clob_server.core.settlement_status import Fates, StatusChange
+from clob_server.core.settlement_status import SettlementStatuses, StatusChange
 from clob_server.core.state import ServerState
 from clob_server.feed.broadcast import EVENTS_MAX, Broadcaster, Group, loop_time, sink_for
 from clob_server.feed.event_messages import (
@@ -90,7 +90,7 @@ class Feed:
             records: all resting orders; None reads them from the state.
         """
         self._ids = ids
-        self._statuses = Fates(state.registry.settling)
+        self._statuses = SettlementStatuses(state.registry.settling)
         self.channels = Channels(
             state,
             MarketStreams(state, self._settings.ws_resume_events, records),

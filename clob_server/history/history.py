@@ -25,8 +25,8 @@ from clob_server.core.settlement_status import (
     NONE,
     PENDING,
     SUBMITTED,
-    Fate,
-    Fates,
+    SettlementStatus,
+    SettlementStatuses,
     StatusChange,
     settled_as,
 )
@@ -74,7 +74,7 @@ class TradeTape:
         """Cached responses, cleared at each change."""
         self.version: int = 0
         """Number of changes."""
-        self._statuses: dict[int, Fate] = {}
+        self._statuses: dict[int, SettlementStatus] = {}
 
     def add(self, row: TradeRow) -> None:
         """Add a new trade."""
@@ -85,7 +85,7 @@ class TradeTape:
         trades.append(row)
         self.on_change()
 
-    def set_status(self, number: int, status: Fate) -> None:
+    def set_status(self, number: int, status: SettlementStatus) -> None:
         """Store the final settlement status of a trade while the tape has it.
 
         Args:
@@ -95,7 +95,7 @@ class TradeTape:
         if self._trades and number >= self._trades[0].number:
             self._statuses[number] = status
 
-    def status(self, number: int) -> Fate | None:
+    def status(self, number: int) -> SettlementStatus | None:
         """Return the final settlement status of a trade; None if none is stored."""
         return self._statuses.get(number)
 
@@ -191,7 +191,7 @@ class History:
         self._ids = ids
         self._engine: Sequencer
         self._state: ServerState
-        self._statuses: Fates
+        self._statuses: SettlementStatuses
         self._written = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reader: StoreReader | None = None
@@ -256,7 +256,7 @@ class History:
         """
         self._engine = engine
         self._state = engine.state
-        self._statuses = Fates(self._state.registry.settling)
+        self._statuses = SettlementStatuses(self._state.registry.settling)
         if self._store is not None:
             self._writer = ThreadWriter(
                 self._store,
@@ -416,7 +416,7 @@ class History:
             lambda reader: reader.trades(market, below, limit - len(rows), token)
         )
 
-    async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[Fate]:
+    async def statuses(self, market: str, rows: Sequence[TradeRow]) -> list[SettlementStatus]:
         """Return the settlement status of each trade of a market.
 
         Raises:

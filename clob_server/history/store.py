@@ -15,7 +15,7 @@ import msgspec
 
 from clob import ClobError, MatchType, PairedTrade, Side, Trade
 from clob.journal import ZERO_HASH
-from clob_server.core.settlement_status import Fate, fate_at, settled_as
+from clob_server.core.settlement_status import SettlementStatus, fate_at, settled_as
 from clob_server.log.files import make_file
 
 FILE: Final = "history.db"
@@ -249,9 +249,9 @@ class StoreReader:
             now_ms,
         )
 
-    def statuses(self, numbers: Sequence[int]) -> dict[int, Fate]:
+    def statuses(self, numbers: Sequence[int]) -> dict[int, SettlementStatus]:
         """Return the final settlement statuses by settlement number."""
-        statuses: dict[int, Fate] = {}
+        statuses: dict[int, SettlementStatus] = {}
         for start in range(0, len(numbers), PARAMETERS_MAX):
             part = tuple(numbers[start : start + PARAMETERS_MAX])
             query = f"SELECT * FROM settlements WHERE settled_as IN ({','.join('?' * len(part))})"

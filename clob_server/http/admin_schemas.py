@@ -16,7 +16,7 @@ from clob_server.auth.api_keys import NAME_MAX, new_key
 from clob_server.auth.policy import SCOPES
 from clob_server.chain.messages import Counts
 from clob_server.core.commands import AddKey, ApiKey, Budgets
-from clob_server.core.registry import Words
+from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms
 
 QUESTION_MAX: Final = 500
@@ -379,7 +379,7 @@ def key_fields(key: ApiKey, last_used_ms: int | None) -> dict[str, Any]:
 
 
 def market_body(
-    market: Market, words: Words, seq: int, on_chain: Mapping[str, Any]
+    market: Market, words: MarketText, seq: int, on_chain: Mapping[str, Any]
 ) -> AdminMarketBody:
     """Describe a market."""
     return AdminMarketBody(

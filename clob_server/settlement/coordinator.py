@@ -1,9 +1,9 @@
-"""Has the trades of markets that settle settled on the chain, and the engine hear what came of it.
+"""Settlement on the chain: connects the sender, the inbox and the chain worker.
 
-Trades go out in batches, each noted in the log before the chain is asked, under a name by which the
-chain worker does it once. What comes of a trade is never heard from there: the worker reads it in
-the blocks, together with what wallets hold after it, and one batch of commands takes both. So the
-engine's accounts are those of the chain after some block, whatever dies in between.
+Trades go out in batches. Each batch is logged under an operation id before the chain worker gets it,
+and the worker runs an operation id once. Results do not come from the operation: the worker reads
+them from the blocks, with the balances after each block, and one batch of commands applies both. So
+the engine's balances always equal those of the chain after some block, whichever process dies.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,20 +11,20 @@ from typing import Final
 
 from clob_server.chain.client import ChainClient, Stage
 from clob_server.core.sequencer import Committed, Sequencer
-from clob_server.core.settlement_ledger import Settling
+from clob_server.core.settlement_ledger import SettlementLedger
 from clob_server.http.admin_schemas import FailureBody, SettlementBody
 from clob_server.settings import Settings
-from clob_server.settlement.inbox import Hearing
-from clob_server.settlement.markets import Conditions
-from clob_server.settlement.sender import Sending
+from clob_server.settlement.inbox import ChainInbox
+from clob_server.settlement.markets import MarketConditions
+from clob_server.settlement.sender import TradeSender
 from clob_server.telemetry.metrics import Metrics
 
-FAILURES: Final = 20
-"""How many trades that failed are shown."""
+FAILURES_MAX: Final = 20
+"""Number of failed trades that are shown, the newest."""
 
 
 class SettlementCoordinator:
-    """Sends trades to the chain, and takes its news.
+    """Sends trades to the chain and applies its updates.
 
     Args:
         settings: settings of the server.
@@ -42,14 +42,14 @@ class SettlementCoordinator:
         sequencer: Sequencer,
         chain: ChainClient,
         metrics: Metrics,
-        conditions: Conditions,
+        conditions: MarketConditions,
     ) -> None:
-        self.hearing: Final = Hearing(clock_ms, sequencer, metrics)
-        """What takes the news."""
-        self.sending: Final = Sending(
-            settings, clock_ms, sequencer, chain, metrics, conditions, self.hearing
+        self.inbox: Final = ChainInbox(clock_ms, sequencer, metrics)
+        """Applies the updates of the chain."""
+        self.sender: Final = TradeSender(
+            settings, clock_ms, sequencer, chain, metrics, conditions, self.inbox
         )
-        """What sends the trades."""
+        """Sends the trades."""
         self._state: Final = sequencer.state
         self._clock_ms: Final = clock_ms
         self._chain: Final = chain
@@ -57,96 +57,96 @@ class SettlementCoordinator:
         self._is_watched = False
 
     @property
-    def settling(self) -> Settling:
-        """The trades that wait."""
+    def ledger(self) -> SettlementLedger:
+        """The trades that are not settled yet, and the state of the chain as last applied."""
         return self._state.registry.settling
 
-    # ----- from start to end -------------------------------------------------------------------
+    # ----- start and stop ----------------------------------------------------------------------
 
-    async def rise(self) -> None:
-        """Begin to hear a worker that has just come, and ask it for what its forerunner left."""
-        await self.hearing.end()
+    async def on_worker_ready(self) -> None:
+        """Start watching with a new chain worker, and resume the operations of the previous one."""
+        await self.inbox.stop()
         self._is_watched = False
-        if self.settling.base and self._has_exchange():
+        if self.ledger.base and self._has_exchange():
             self._watch()
-            self.sending.rise()
+            self.sender.on_worker_ready()
 
     async def close(self) -> None:
-        """Leave the rest to the next start."""
-        await self.sending.close()
-        await self.hearing.close()
+        """Stop; the next start resumes from the log."""
+        await self.sender.close()
+        await self.inbox.close()
 
     def _has_exchange(self) -> bool:
-        """Say if there is a contract that settles."""
+        """Return whether the chain has an exchange contract."""
         addresses = self._chain.addresses
         return addresses is not None and addresses.exchange != ""
 
     def _watch(self) -> None:
-        """Ask for the news from the block on that was heard last, and send what waits."""
-        settling, worker = self.settling, self._chain.worker
+        """Watch the chain from the last applied block, and start sending."""
+        ledger, worker = self.ledger, self._chain.worker
         self._is_watched = True
-        self.hearing.begin()
+        self.inbox.start()
         self._markets = set(self._state.settles)
         tokens = self._tokens(self._markets)
-        allowed = sorted(settling.permissions)
+        allowed = sorted(ledger.permissions)
         worker.start_watching(
-            settling.block, settling.block_hash, list(settling.wallets), tokens, allowed
+            ledger.block, ledger.block_hash, list(ledger.wallets), tokens, allowed
         )
-        self.sending.begin()
+        self.sender.start()
 
     def _tokens(self, markets: set[str]) -> list[str]:
-        """Give the tokens of markets."""
+        """Return the YES and NO tokens of markets."""
         terms = [self._state.matcher.market(name) for name in sorted(markets)]
         return [token for each in terms for token in (each.yes, each.no)]
 
-    # ----- what happens ------------------------------------------------------------------------
+    # ----- commits -----------------------------------------------------------------------------
 
-    def listen(self, batch: Sequence[Committed]) -> None:
-        """Hear of a batch that is durable and done: there may be trades to send, or a market."""
-        self.sending.look()
+    def on_batch(self, batch: Sequence[Committed]) -> None:
+        """Handle a committed batch: it may hold trades to send, or a new market."""
+        self.sender.on_batch()
         settles = self._state.settles
         if len(settles) != len(self._markets):
             if self._is_watched:
                 new = settles - self._markets
                 self._markets |= new
                 self._chain.worker.watch_tokens(self._tokens(new))
-            elif self._chain.is_open and self._has_exchange():  # it is the first
+            elif self._chain.is_open and self._has_exchange():  # the first market
                 self._watch()
 
-    # ----- how it is ---------------------------------------------------------------------------
+    # ----- status ------------------------------------------------------------------------------
 
     @property
     def oldest_ms(self) -> int:
-        """For how long the oldest trade has waited, milliseconds; 0 where none does."""
-        oldest = next(iter(self.settling.held.values()), None)
+        """Age of the oldest unsettled trade, milliseconds; 0 without one."""
+        oldest = next(iter(self.ledger.held.values()), None)
         return 0 if oldest is None else max(0, self._clock_ms() - oldest.traded_ms)
 
     @property
     def detail(self) -> str:
-        """What holds settlement up, in a sentence; empty where nothing does."""
+        """The reason why settlement is delayed, as a sentence; empty while it works."""
         chain = self._chain
-        if not self.settling.base:
+        if not self.ledger.base:
             return ""
         if chain.stage is not Stage.READY:
             return chain.detail or f"the chain is {chain.stage.value}"
         if not self._has_exchange():
-            return chain.detail or "there is no exchange contract that this server may use"
-        return self.hearing.trouble or self.sending.trouble
+            return chain.detail or "the chain has no exchange contract that this server may use"
+        return self.inbox.error or self.sender.error
 
     def view(self) -> SettlementBody:
-        """Describe it to an operator."""
-        settling = self.settling
-        failures = [each for each in settling.ended if each.reason]
+        """Return the state of settlement for an operator."""
+        ledger = self.ledger
+        failures = [each for each in ledger.ended if each.reason]
         return SettlementBody(
             detail=self.detail,
-            pending=len(settling.held) - len(settling.sent),
-            submitted=len(settling.sent),
-            operations=list(settling.operations),
+            pending=len(ledger.held) - len(ledger.sent),
+            submitted=len(ledger.sent),
+            operations=list(ledger.operations),
             oldest_ms=self.oldest_ms,
-            block=settling.block,
-            block_hash=settling.block_hash or None,
-            wallets=len(settling.wallets),
-            difference=self.hearing.difference(),
+            block=ledger.block,
+            block_hash=ledger.block_hash or None,
+            wallets=len(ledger.wallets),
+            difference=self.inbox.difference(),
             failures=[
                 FailureBody(
                     market_id=each.market,
@@ -155,6 +155,6 @@ class SettlementCoordinator:
                     tx_hash=each.tx,
                     reason=each.reason,
                 )
-                for each in failures[: -FAILURES - 1 : -1]
+                for each in failures[: -FAILURES_MAX - 1 : -1]
             ],
         )

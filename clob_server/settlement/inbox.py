@@ -1,4 +1,4 @@
-"""Takes the news of the chain: each becomes commands, in sequence, whoever else asks meanwhile."""
+"""Applies the updates of the chain: each becomes commands, in the order of arrival."""
 
 import asyncio
 import logging
@@ -7,29 +7,29 @@ from typing import Final
 
 from clob_server.chain.events import ChainUpdate, SettlementResult
 from clob_server.core.sequencer import Build, QueueFullError, Sequencer, SequencerStoppedError
-from clob_server.core.settlement_ledger import Held
+from clob_server.core.settlement_ledger import HeldTrade
 from clob_server.settlement.reconcile import (
     Account,
     NothingToDoError,
     assets_of,
     holdings_of,
-    joined,
-    makes,
-    pieces,
-    waited,
+    builds,
+    chunks,
+    merge_messages,
+    pending_results,
 )
 from clob_server.telemetry.metrics import Metrics
 
-FULL_S: Final = 0.05
-"""How long until an engine is asked again that was full."""
+QUEUE_FULL_WAIT_S: Final = 0.05
+"""Wait before a command is retried after a full queue, seconds."""
 COMPARE_S: Final = 0.1
-"""How often some accounts are compared with what the chain said of them."""
+"""Interval of the background comparison of balances, one chunk each time, seconds."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Hearing:
-    """Takes what the chain says by itself.
+class ChainInbox:
+    """Applies the updates that the chain worker sends.
 
     Args:
         clock_ms: returns the time, Unix milliseconds.
@@ -43,159 +43,159 @@ class Hearing:
         sequencer: Sequencer,
         metrics: Metrics,
     ) -> None:
-        self.trouble: str = ""
-        """Why nothing is heard any more; empty where all is."""
-        self.has_heard: bool = False
-        """If all that wallets hold was heard since the worker came."""
-        self.is_taking: bool = False
-        """If news are on their way into the engine."""
-        self.num_differing: int = 0
-        """How many accounts were not as the chain said, when all were last looked at in turn."""
+        self.error: str = ""
+        """The reason why updates are no longer applied; empty while they are."""
+        self.is_synced: bool = False
+        """Whether the balances of all wallets were applied since the worker started."""
+        self.is_applying: bool = False
+        """Whether an update is being applied."""
+        self.num_differences: int = 0
+        """Number of accounts that differed from the chain in the last full comparison."""
         self._comparing: asyncio.Task[None] | None = None
         self._clock_ms: Final = clock_ms
         self._state: Final = sequencer.state
         self._sequencer: Final = sequencer
         self._metrics: Final = metrics
-        self._said: dict[Account, int] = {}
+        self._reported: dict[Account, int] = {}
         self._parts: list[ChainUpdate] = []
-        self._inbox: asyncio.Queue[ChainUpdate | None] | None = None
+        self._queue: asyncio.Queue[ChainUpdate | None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_open(self) -> bool:
-        """If news are taken."""
-        return self._inbox is not None
+        """Whether updates are accepted."""
+        return self._queue is not None
 
-    def begin(self) -> None:
-        """Take news from now on."""
-        self._inbox, self._parts = asyncio.Queue(), []
-        self.has_heard, self.is_taking, self.trouble = False, False, ""
-        self._task = asyncio.create_task(self._hear_on(self._inbox))
+    def start(self) -> None:
+        """Start to accept updates."""
+        self._queue, self._parts = asyncio.Queue(), []
+        self.is_synced, self.is_applying, self.error = False, False, ""
+        self._task = asyncio.create_task(self._run(self._queue))
         if self._comparing is None:
             self._comparing = asyncio.create_task(self._compare())
 
-    async def end(self) -> None:
-        """Take nothing more of what a worker has said that is gone; the next one says it again."""
-        inbox, self._inbox = self._inbox, None
-        if inbox is None or self._task is None:
+    async def stop(self) -> None:
+        """Drop queued updates of a worker that ended; the next worker sends them again."""
+        queue, self._queue = self._queue, None
+        if queue is None or self._task is None:
             return
-        while not inbox.empty():
-            inbox.get_nowait()
-        inbox.put_nowait(None)
-        await self._task  # what is on its way to the log is waited for
+        while not queue.empty():
+            queue.get_nowait()
+        queue.put_nowait(None)
+        await self._task  # an update that is being applied is finished first
 
     async def close(self) -> None:
-        """Leave the rest to the next start, which hears it again."""
-        self._inbox = None
+        """Stop at once; the next start receives the missing updates again."""
+        self._queue = None
         tasks = [task for task in (self._task, self._comparing) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def hear(self, news: ChainUpdate) -> None:
-        """Hear a message of the worker; the news are taken once they are there in full."""
-        if self._inbox is None:
+    def receive(self, update: ChainUpdate) -> None:
+        """Queue an update once its last part has arrived."""
+        if self._queue is None:
             return
-        self._parts.append(news)
-        if not news.more:
-            self._inbox.put_nowait(joined(self._parts))
+        self._parts.append(update)
+        if not update.more:
+            self._queue.put_nowait(merge_messages(self._parts))
             self._parts = []
 
-    async def _hear_on(self, inbox: "asyncio.Queue[ChainUpdate | None]") -> None:
-        """Take news one after the other."""
+    async def _run(self, queue: "asyncio.Queue[ChainUpdate | None]") -> None:
+        """Apply updates one after the other."""
         try:
-            while (news := await inbox.get()) is not None:
-                await self._take(news)
+            while (update := await queue.get()) is not None:
+                await self._apply(update)
         except SequencerStoppedError:
-            self._inbox = None
+            self._queue = None
         except Exception as error:
-            self._inbox = None  # what follows would be no continuation
-            self.trouble = f"the chain is not followed any more: {error}"
-            _LOG.exception("the chain is not followed any more")
+            self._queue = None  # an update is missing: later ones must not be applied
+            self.error = f"updates of the chain are no longer applied: {error}"
+            _LOG.exception("updates of the chain are no longer applied")
 
-    async def _take(self, news: ChainUpdate) -> None:
-        """Have the engine's accounts become those of the chain."""
-        self.is_taking = True
-        self._report(news)
-        for make in makes(self._state, news):
-            await self._ask(make)
-        if news.whole:
-            self._said.clear()
-        self._said.update(holdings_of(news))
-        self.has_heard = self.has_heard or news.whole
-        self.is_taking = False
+    async def _apply(self, update: ChainUpdate) -> None:
+        """Apply one update: trades, balances and permissions become those of the chain."""
+        self.is_applying = True
+        self._record_results(update)
+        for build in builds(self._state, update):
+            await self._submit(build)
+        if update.whole:
+            self._reported.clear()
+        self._reported.update(holdings_of(update))
+        self.is_synced = self.is_synced or update.whole
+        self.is_applying = False
 
-    async def _ask(self, make: Build) -> None:
-        """Have commands done; an engine that is full is asked again."""
+    async def _submit(self, build: Build) -> None:
+        """Submit a command; retry while the queue is full."""
         while True:
             try:
-                await self._sequencer.try_submit(make)
+                await self._sequencer.try_submit(build)
             except NothingToDoError:
                 return
             except QueueFullError:
-                await asyncio.sleep(FULL_S)
+                await asyncio.sleep(QUEUE_FULL_WAIT_S)
             else:
                 return
 
-    def _report(self, news: ChainUpdate) -> None:
-        """Count what came of trades, and say why some failed."""
+    def _record_results(self, update: ChainUpdate) -> None:
+        """Count settled and failed trades, and log each failure with its reason."""
         now_ms = self._clock_ms()
-        for held, told in waited(self._state, news.settlements):
-            outcome = "settled" if told.error is None else "failed"
+        for held, result in pending_results(self._state, update.settlements):
+            outcome = "settled" if result.error is None else "failed"
             taken_s = max(0, now_ms - held.traded_ms) / 1_000
             self._metrics.settlement(outcome, taken_s)
-            if told.error is not None:
-                _LOG.warning("a trade was not settled", extra=words_of(held, told))
+            if result.error is not None:
+                _LOG.warning("a trade failed to settle", extra=failure_fields(held, result))
 
-    # ----- what differs ------------------------------------------------------------------------
+    # ----- differences -------------------------------------------------------------------------
 
     async def _compare(self) -> None:
-        """Look at all accounts that the chain spoke of, some at a time, again and again.
+        """Compare all accounts with the balances that the chain reported, a chunk at a time, forever.
 
-        All at once would hold orders up for 4 ms where there are a thousand.
+        Comparing a thousand accounts at once would delay orders by 4 ms.
         """
         matcher = self._state.matcher
         while True:
             await asyncio.sleep(COMPARE_S)
             count = 0
-            for piece in pieces(list(self._said)):
+            for chunk in chunks(list(self._reported)):
                 await asyncio.sleep(COMPARE_S)
-                if self.is_taking or not self.has_heard:
-                    break  # what was said is about to change
-                said = self._said
-                count += sum(matcher.balance(*own).balance != said.get(own, 0) for own in piece)
+                if self.is_applying or not self.is_synced:
+                    break  # the reported balances are about to change
+                reported = self._reported
+                count += sum(matcher.balance(*own).balance != reported.get(own, 0) for own in chunk)
             else:
-                self.num_differing = count
+                self.num_differences = count
 
     def difference(self) -> int:
-        """Count the accounts that are not as the chain last said, and trades that wait for nothing.
+        """Count the accounts that differ from the chain, and the trades without a pending settlement.
 
-        Trades under way explain none of it: what they hold is part of a balance until the batch of
-        commands that takes what the chain says of their block. O(accounts).
+        Pending trades cause no difference: their amounts stay in the balances until the batch of commands
+        that applies their block. O(accounts).
         """
-        if self.is_taking or not self.has_heard:
-            return self.num_differing
-        exchange, held = self._state, self._state.registry.settling.held
-        assets = assets_of(exchange)
-        found = {
+        if self.is_applying or not self.is_synced:
+            return self.num_differences
+        state, held = self._state, self._state.registry.settling.held
+        assets = assets_of(state)
+        balances = {
             account: own.balance
-            for account, own in exchange.matcher.balances().items()
+            for account, own in state.matcher.balances().items()
             if own.balance and account[1] in assets
         }
-        said = {account: amount for account, amount in self._said.items() if amount}
-        accounts = {account for account, _ in found.items() ^ said.items()}
-        waits = {(each.market, half.seq) for each in held.values() for half in each.halves}
-        unsettled = exchange.matcher.unsettled
-        trades = {(market, seq) for market in exchange.settles for seq in unsettled(market)}
-        return len(accounts) + len(waits ^ trades)
+        reported = {account: amount for account, amount in self._reported.items() if amount}
+        accounts = {account for account, _ in balances.items() ^ reported.items()}
+        pending = {(each.market, half.seq) for each in held.values() for half in each.halves}
+        unsettled = state.matcher.unsettled
+        trades = {(market, seq) for market in state.settles for seq in unsettled(market)}
+        return len(accounts) + len(pending ^ trades)
 
 
-def words_of(held: Held, told: SettlementResult) -> dict[str, object]:
-    """Say of a trade why it failed."""
+def failure_fields(held: HeldTrade, result: SettlementResult) -> dict[str, object]:
+    """Return the log fields of a failed trade."""
     return {
         "market": held.market,
         "trade": held.number,
-        "tx": told.tx,
-        "reason": told.error,
-        "blamed": ", ".join(told.responsible),
+        "tx": result.tx,
+        "reason": result.error,
+        "blamed": ", ".join(result.responsible),
     }

@@ -17,7 +17,7 @@ from clob_server.chain.events import ChainUpdate, Permission, SettlementResult
 from clob_server.chain.operation_bodies import PartyBody
 from clob_server.core.commands import AnyCommand, EndTrades, FollowChain, TradeEnd
 from clob_server.core.sequencer import Build
-from clob_server.core.settlement_ledger import Held
+from clob_server.core.settlement_ledger import HeldTrade
 from clob_server.core.state import ServerState
 
 PIECE: Final = 100
@@ -150,7 +150,7 @@ def ends(
 
 def waited(
     exchange: ServerState, settlements: Sequence[SettlementResult]
-) -> list[tuple[Held, SettlementResult]]:
+) -> list[tuple[HeldTrade, SettlementResult]]:
     """Give the trades that still wait with what came of them; one that was settled did not fail."""
     settling = exchange.registry.settling
     found: dict[int, SettlementResult] = {}
@@ -161,14 +161,14 @@ def waited(
     return [(settling.held[number], each) for number, each in found.items()]
 
 
-def _end(held: Held, told: SettlementResult) -> TradeEnd:
+def _end(held: HeldTrade, told: SettlementResult) -> TradeEnd:
     """State what came of a trade; one that failed has a reason, whatever it is."""
     reason = "" if told.error is None else told.error or "it failed, and nothing says why"
     return TradeEnd(trade=held.number, tx=told.tx, reason=reason)
 
 
 def failure(
-    held: Held, error: str, responsible: Sequence[str], now_ms: int
+    held: HeldTrade, error: str, responsible: Sequence[str], now_ms: int
 ) -> Iterator[AnyCommand]:
     """Give back what a trade holds, and take out the orders of those who are to blame."""
     yield SettleFailed(
@@ -183,7 +183,7 @@ def failure(
 
 
 def _foreign(
-    exchange: ServerState, settled: Sequence[Held], wallets: Sequence[str]
+    exchange: ServerState, settled: Sequence[HeldTrade], wallets: Sequence[str]
 ) -> dict[Account, None]:
     """Give the accounts that trades have filled though the exchange contract may take nothing.
 

@@ -21,7 +21,7 @@ from clob_server.chain.messages import OperationDone, OperationFailed, Operation
 from clob_server.chain.operation_bodies import SettleBody
 from clob_server.core.commands import SendTrades
 from clob_server.core.sequencer import QueueFullError, Sequencer, SequencerStoppedError
-from clob_server.core.settlement_ledger import Held, Settling
+from clob_server.core.settlement_ledger import HeldTrade, SettlementLedger
 from clob_server.settings import Settings
 from clob_server.settlement.inbox import Hearing
 from clob_server.settlement.markets import Conditions, OnChain
@@ -112,7 +112,7 @@ class Sending:
         self._enough = 1
 
     @property
-    def settling(self) -> Settling:
+    def settling(self) -> SettlementLedger:
         """What waits."""
         return self._state.registry.settling
 
@@ -203,7 +203,7 @@ class Sending:
         waited_s = (self._clock_ms() - ready[0].traded_ms) / 1_000
         return max(0.0, settings.settle_every_s - max(waited_s, now_s - self._oldest[1]))
 
-    def _ready(self) -> Iterator[Held]:
+    def _ready(self) -> Iterator[HeldTrade]:
         """Go through the trades that were never sent and whose market is on the chain."""
         settling, is_ready = self.settling, dict[str, bool]()
         for number, held in settling.held.items():

@@ -161,10 +161,10 @@ def test_unusable_deployment_is_rejected_without_a_transaction(world, tmp_path, 
     options = ("--operator-key-file", key_file)
     nobody = f"0x{'0' * 40}"
     result = rejection(deploying(world, tmp_path, *options, "--owner", nobody))
-    assert result == "INVALID_ADDRESS: the zero address cannot own the exchange"
+    assert result == "INVALID_ADDRESS: the owner of the exchange must not be the zero address"
     named = ("--collateral", ELSEWHERE, "--conditional-tokens", world.contracts.conditional_tokens)
     result = rejection(deploying(world, tmp_path, *options, *named, contracts=False))
-    assert result == f"CHAIN_UNAVAILABLE: there is no contract at {ELSEWHERE}"
+    assert result == f"CHAIN_UNAVAILABLE: no contract at {ELSEWHERE}"
     (tmp_path / "poor.key").write_text("12" * 32)
     poor = ("--operator-key-file", tmp_path / "poor.key")
     result = rejection(deploying(world, tmp_path / "poor", *poor))

@@ -53,12 +53,12 @@ class Case:
 
     def check(self, end, num_steps):
         """Check that everything was returned by the transactions that the end names."""
-        self.return_what_was_drained()
+        self.return_drained_tokens()
         self.world.stable_left += self.failure.left_units * STABLE_UNIT
         hashes = [hashed for hashed in end.hashes.values() if hashed]
         self.before.check_undone(len(hashes) + num_steps)
 
-    def return_what_was_drained(self):
+    def return_drained_tokens(self):
         """Revert the user's own transfers."""
         for token in (self.story.condition.yes, self.story.condition.no):
             amount = self.world.ledger.token(self.world.friend.address, token)
@@ -78,7 +78,7 @@ def stock(world):
     return Stock(world, STOCK)
 
 
-def gives_back(world, stock, failure, company=(), places=()):
+def run_failing(world, stock, failure, company=(), places=()):
     """Let an operation fail while workers crash; return its steps and the number of crashes."""
     case = Case(world, stock, failure, company)
     with world.proxy.inject(case.fault):
@@ -90,11 +90,11 @@ def gives_back(world, stock, failure, company=(), places=()):
             if failure.is_undone:
                 case.check(end, num_steps)
     if not failure.is_undone:
-        goes_on_when_it_is_retried(world, case, num_steps)
+        retry_and_check(world, case, num_steps)
     return steps, sum(deaths)
 
 
-def goes_on_when_it_is_retried(world, case, num_steps):
+def retry_and_check(world, case, num_steps):
     """Retry the operation without the fault and check that it succeeds."""
     with world.worker() as worker:
         assert len(worker.operations(status="stuck")) == 1
@@ -108,7 +108,7 @@ def goes_on_when_it_is_retried(world, case, num_steps):
 
 
 def test_failed_merge_returns_the_tokens(world):
-    gives_back(world, Stock(world, 1), FAILURES["merge, NO drained"])
+    run_failing(world, Stock(world, 1), FAILURES["merge, NO drained"])
 
 
 @pytest.mark.long
@@ -116,14 +116,14 @@ def test_failed_merge_returns_the_tokens(world):
 def test_failed_operation_returns_funds_and_affects_no_others(world, stock, name):
     failure = FAILURES[name]
     company = COMPANY[1:] if failure.kind == COMPANY[0] else COMPANY
-    gives_back(world, stock, failure, company)
+    run_failing(world, stock, failure, company)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", list(FAILURES)[:: 2 * EVERY - 1])
 def test_failed_operation_returns_funds_despite_crashes(world, stock, name):
     failure = FAILURES[name]
-    steps, _ = gives_back(world, stock, failure)
+    steps, _ = run_failing(world, stock, failure)
     places = [f"{failure.kind}:{step}:{point}" for step, point in itertools.product(steps, POINTS)]
-    _, num_deaths = gives_back(world, stock, failure, places=places)
+    _, num_deaths = run_failing(world, stock, failure, places=places)
     assert num_deaths

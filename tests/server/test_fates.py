@@ -7,7 +7,7 @@ import pytest
 
 from clob_server.core.sequencer import Committed
 from clob_server.core.settlement_ledger import ENDED_MAX
-from clob_server.core.settlement_status import NONE, PENDING, SUBMITTED, Fates, fate_at, settled_as
+from clob_server.core.settlement_status import NONE, PENDING, SUBMITTED, SettlementStatuses, fate_at, settled_as
 from clob_server.core.state import ServerState, outcome_of
 from tests.matchers import buy, sell
 from tests.server.settled import ALICE, BOB, NO, YES, ended, opening, sent, settling, tx_of
@@ -21,7 +21,7 @@ class Story:
     def __init__(self, **terms):
         self.exchange, self.now_ms, self.orders = ServerState(), 1, 0
         self.exchange.replay(opening(settling(complementary=True, **terms)))
-        self.fates = Fates(self.exchange.registry.settling, KEPT)
+        self.fates = SettlementStatuses(self.exchange.registry.settling, KEPT)
         self.truth = {}
         self.told = defaultdict(list)
 

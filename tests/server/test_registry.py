@@ -25,7 +25,7 @@ from clob_server.core.commands import (
     SetDelegate,
     SetOutcome,
 )
-from clob_server.core.registry import DAY_MS, Registry, Words
+from clob_server.core.registry import DAY_MS, Registry, MarketText
 from clob_server.core.rejections import (
     DelegateNonceError,
     KeyExistsError,
@@ -154,10 +154,10 @@ def test_what_is_said_of_a_market_and_its_outcome_are_kept_apart():
         SetOutcome(market="m", outcome="yes", now_ms=2),
         SetOutcome(market="n", outcome="no", now_ms=2),
     )
-    assert registry.words == {"m": Words("Rain?", "By noon.", "yes"), "n": Words(outcome="no")}
+    assert registry.words == {"m": MarketText("Rain?", "By noon.", "yes"), "n": MarketText(outcome="no")}
     registry.apply(DescribeMarket(market="m", question="Snow?", now_ms=3))
     registry.apply(SetOutcome(market="n", outcome="yes", now_ms=3))
-    assert registry.words == {"m": Words("Snow?", "", "yes"), "n": Words(outcome="yes")}
+    assert registry.words == {"m": MarketText("Snow?", "", "yes"), "n": MarketText(outcome="yes")}
 
 
 def test_budgets_are_as_last_set():

@@ -4,7 +4,7 @@ import pytest
 
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
-from clob_server.core.settlement_ledger import ENDED_MAX, Ended, Half, Held, Settling
+from clob_server.core.settlement_ledger import ENDED_MAX, EndedTrade, TradeHalf, HeldTrade, SettlementLedger
 
 BASE = bytes(range(16))
 TX = f"0x{1:064x}"
@@ -18,13 +18,13 @@ PARTY = PartyBody(
 def held(number, *more):
     """Something that waits, by the numbers of its trades."""
     fill = FillBody(trade_id=str(number), price=50, size="1", resting=PARTY, incoming=PARTY)
-    halves = tuple(Half(each, 10 + each, "1", "B", "S") for each in (number, *more))
-    return Held("m", halves, 1_000 + number, fill)
+    halves = tuple(TradeHalf(each, 10 + each, "1", "B", "S") for each in (number, *more))
+    return HeldTrade("m", halves, 1_000 + number, fill)
 
 
 def holding(*waiting):
     """Settlement with what waits."""
-    settling = Settling()
+    settling = SettlementLedger()
     for each in waiting or map(held, range(1, 6)):
         settling.hold(each)
     return settling
@@ -45,14 +45,14 @@ def unsent(settling, limit=100):
 
 def same_again(settling):
     """Have a settlement made anew from a snapshot, which must be the same."""
-    again = Settling(settling.snapshot())
+    again = SettlementLedger(settling.snapshot())
     assert again.snapshot() == settling.snapshot()
     assert again.sent == settling.sent
     return again
 
 
 def test_a_trade_has_a_number_of_its_own_on_the_chain():
-    settling = Settling()
+    settling = SettlementLedger()
     settling.begin(BeginSettlement(base=BASE, now_ms=1))
     settling.begin(BeginSettlement(base=bytes(16), now_ms=1))
     assert settling.base == BASE
@@ -117,7 +117,7 @@ def test_both_trades_of_a_mint_end_as_one():
     settling = holding(held(1, 2), held(3))
     assert unsent(settling) == [1, 3]
     end(settling, 1, reason="no allowance")
-    assert list(settling.ended) == [Ended("m", held(1, 2).halves, 1_001, TX, "no allowance")]
+    assert list(settling.ended) == [EndedTrade("m", held(1, 2).halves, 1_001, TX, "no allowance")]
 
 
 def test_only_the_last_that_ended_stay_at_hand():
@@ -130,7 +130,7 @@ def test_only_the_last_that_ended_stay_at_hand():
 
 @pytest.mark.parametrize("kind", ["delegate", "gasless", "payer", "payee"])
 def test_what_the_chain_says_is_remembered(kind):
-    settling = Settling()
+    settling = SettlementLedger()
     told = FollowChain(
         block=5, hash="0x5", wallets=("W", "V"), permissions=((kind, "M", "D", True),),
         cancelled=("0xa",), now_ms=1,

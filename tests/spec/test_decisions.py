@@ -1,6 +1,6 @@
-"""What was decided where the specification is silent on orders and limits: tests named after it.
+"""Decisions on orders and limits, where the specification is silent: one test or more for each.
 
-The number in a name is that of the decision; its sentence is quoted in the docstring. Those on
+A test has the number of its decision in its name, and the decision in its docstring. Decisions on
 amounts are in ``test_decisions_on_amounts.py``.
 """
 
@@ -75,7 +75,7 @@ def test_decision_17_expiration(matcher):
 
 
 def test_decision_18_nonce(matcher):
-    """Lower than the maker's current nonce is refused; raising it cancels resting orders below
+    """A nonce below the maker's current one is rejected; raising it cancels resting orders below
     it."""
     matcher.apply(buy("low", 50, 1, nonce=1))
     matcher.apply(buy("at", 50, 1, nonce=2))
@@ -90,15 +90,15 @@ def test_decision_18_nonce(matcher):
 # ----- markets -------------------------------------------------------------------------------
 
 
-def test_decision_24_the_token_must_belong_to_the_market(matcher):
+def test_decision_24_token_of_another_market_is_rejected(matcher):
     """The token must belong to the market: TOKEN_NOT_IN_MARKET."""
     matcher.apply(AddMarket(market=market("n")))
     with rejected(matcher, TokenNotInMarketError, "'m'", "'m-yes'", "'m-no'", "'n-yes'"):
         matcher.apply(buy("a", 50, 1, token="n-yes"))
 
 
-def test_decision_25_an_unknown_market_is_refused_and_reads_create_none(matcher):
-    """Production: created by the admin, else UNKNOWN_MARKET. Reads never create."""
+def test_decision_25_unknown_market_is_rejected_and_reads_create_no_market(matcher):
+    """Production: markets are created by the admin, else UNKNOWN_MARKET. Reads never create one."""
     with rejected(matcher, UnknownMarketError, "'n'"):
         matcher.apply(buy("a", 50, 1, market="n", token="n-yes"))
     for read in (matcher.market, matcher.depth, matcher.seq, matcher.unsettled):
@@ -110,9 +110,9 @@ def test_decision_25_an_unknown_market_is_refused_and_reads_create_none(matcher)
 # ----- events --------------------------------------------------------------------------------
 
 
-def test_decision_38_added_only_what_rests_with_its_remaining_size_after_its_trades(matcher):
-    """order_added only for what rests, with its remaining size, after its trades. A partly filled
-    resting order is seen through trade, which names both order ids and both remainders."""
+def test_decision_38_order_added_has_the_remaining_size_and_follows_the_trades(matcher):
+    """order_added only for an order that rests, with its remaining size, after its trades. A
+    partial fill of a resting order is a trade with both order ids and both remaining sizes."""
     matcher.apply(sell("s", 50, 4))
     kinds = [type(event) for event in matcher.apply(buy("b", 50, 10))]
     assert kinds == [Trade, OrderRemoved, OrderAdded]
@@ -123,7 +123,7 @@ def test_decision_38_added_only_what_rests_with_its_remaining_size_after_its_tra
     assert (type(reduced), reduced.remaining) == (OrderReduced, 2)
 
 
-def test_decision_38_the_reasons_of_a_removal():
+def test_decision_38_removal_reasons():
     """order_removed has reason: filled, cancelled, expired, reduced, self_trade, nonce, replaced,
     settlement, admin, market (reduced being an event of its own here)."""
     assert {reason.value for reason in RemovalReason} == {
@@ -134,7 +134,7 @@ def test_decision_38_the_reasons_of_a_removal():
 
 @pytest.mark.parametrize("policy", list(SelfTrade))
 def test_decision_39_self_trade(matcher_class, policy):
-    """Allowed by default (silent in the specification); per-market and per-order prevention."""
+    """Self-trades are allowed by default; a market or an order may have a policy against them."""
     by_default = opened(matcher_class)
     by_market = opened(matcher_class, market(self_trade=policy))
     lines = {}
@@ -154,8 +154,8 @@ def test_decision_39_self_trade(matcher_class, policy):
 
 
 def test_decision_45_funds(matcher_class):
-    """none, or accounts: balance and allowance minus what resting and unsettled orders hold; the
-    refusal states available, reserved, needed."""
+    """none, or accounts: balance and allowance minus the amounts of resting and unsettled orders;
+    the rejection has the amounts available, reserved and needed."""
     free = opened(matcher_class)
     free.apply(buy("a", 50, SIZE_MAX))
     assert free.balances() == {}
@@ -172,7 +172,7 @@ def test_decision_45_funds(matcher_class):
 
 
 def test_decision_48_seq_is_one_per_event_and_market(matcher):
-    """seq: per market, + 1 per published event, nothing else takes one."""
+    """seq: per market, 1 more for each published event and for nothing else."""
     matcher.apply(AddMarket(market=market("n")))
     numbers = []
     for command in (
@@ -193,9 +193,9 @@ def test_decision_48_seq_is_one_per_event_and_market(matcher):
 # ----- limits --------------------------------------------------------------------------------
 
 
-def test_decision_50_the_clock_does_not_go_back(matcher):
-    """A command's now_ms below the last one applied is refused CLOCK_WENT_BACK. Expired:
-    now_ms // 1000 > expiration. deadlineMs refuses an order that arrives too late."""
+def test_decision_50_time_before_the_last_command_is_rejected(matcher):
+    """A command's now_ms below the last one applied: CLOCK_WENT_BACK. Expired: now_ms // 1000 >
+    expiration. An order that arrives after its deadlineMs is rejected."""
     matcher.apply(buy("a", 50, 1, now_ms=10, deadline_ms=10))
     for command in (buy("b", 50, 1, now_ms=9), Expire(now_ms=9), Batch(commands=(), now_ms=9)):
         with rejected(matcher, ClockWentBackError, 10, 9):
@@ -205,7 +205,7 @@ def test_decision_50_the_clock_does_not_go_back(matcher):
     assert matcher.now_ms == 10
 
 
-def test_decision_52_the_smallest_size(matcher_class):
+def test_decision_52_minimum_size(matcher_class):
     """Market minSize 1, or 10**16 wei where trades settle."""
     assert market().min_size == 1
     matcher = opened(matcher_class, market(min_size=10**16))
@@ -228,8 +228,9 @@ def test_decision_52_500_resting_orders_per_maker_and_market(matcher):
     matcher.apply(buy(503, 50, 1))
 
 
-def test_decision_52_1000_trades_a_command_with_the_size_that_fits(matcher):
-    """1,000 trades a command (TOO_MANY_TRADES, refused whole, with the size that would fit)."""
+def test_decision_52_1000_trades_per_command(matcher):
+    """1,000 trades per command; beyond it the whole command is rejected with TOO_MANY_TRADES and
+    the size that would fit."""
     for number in range(1_001):
         matcher.apply(sell(number, 50, 2 + number % 2, maker=str(number)))
     with rejected(matcher, TooManyTradesError, 1_000, 1_001, "a size of 2500 wei fits"):
@@ -237,16 +238,15 @@ def test_decision_52_1000_trades_a_command_with_the_size_that_fits(matcher):
     assert len(trades_of(matcher.apply(buy("b", 50, 2_500)))) == 1_000
 
 
-def test_decision_52_20_orders_a_batch_and_all_are_settings(matcher):
-    """20 orders a batch: all settings."""
+TWENTY_ONE = [buy(number, 50, 1) for number in range(21)]
+
+
+def test_decision_52_20_orders_per_batch_and_limits_are_settings(matcher):
+    """20 orders per batch; all limits are settings."""
     assert matcher.limits == Limits(orders_max=500, trades_max=1_000, batch_max=20)
     with rejected(matcher, BatchTooLargeError, 20, 21):
-        matcher.batch(twenty_one())
-    assert len(matcher.batch(twenty_one()[:20])) == 20
+        matcher.batch(TWENTY_ONE)
+    assert len(matcher.batch(TWENTY_ONE[:20])) == 20
     matcher.apply(SetLimits(limits=Limits(batch_max=1)))
     with rejected(matcher, BatchTooLargeError, 1, 2):
-        matcher.batch(twenty_one()[:2])
-
-
-def twenty_one():
-    return [buy(number, 50, 1) for number in range(21)]
+        matcher.batch(TWENTY_ONE[:2])

@@ -1,6 +1,6 @@
-"""What was decided where the specification is silent on amounts and fees: tests named after it.
+"""Decisions on amounts and fees, where the specification is silent: one test or more for each.
 
-The number in a name is that of the decision; its sentence is quoted in the docstring. The other
+A test has the number of its decision in its name, and the decision in its docstring. Other
 decisions are in ``test_decisions.py``.
 """
 
@@ -39,7 +39,7 @@ def trades_of(events):
 # ----- prices and amounts --------------------------------------------------------------------
 
 
-def test_decision_01_the_resting_orders_price_and_a_refund_of_the_improvement(covered):
+def test_decision_01_trades_are_at_the_resting_price_and_improvement_is_refunded(covered):
     """The resting order's price; improvement goes to the incoming order. A BUY's improvement is
     refunded collateral, its size stays takerAmount tokens."""
     covered.apply(sell("a", 40, 100))
@@ -47,7 +47,7 @@ def test_decision_01_the_resting_orders_price_and_a_refund_of_the_improvement(co
     assert (trade.price, trade.size, trade.incoming_remaining) == (40, 100, 0)
     assert covered.balance("B", "collateral").available == 1_000 - 40
     assert covered.balance("B", "m-yes").balance == 1_000 + 100
-    # A SELL's improvement is collateral received beyond what was asked for.
+    # A SELL's improvement is collateral received above its limit.
     covered.apply(buy("c", 70, 100))
     (trade,) = trades_of(covered.apply(sell("d", 40, 100)))
     assert trade.price == 70
@@ -59,7 +59,7 @@ def test_decision_02_filled_amount_of_a_market_sell_at_1(matcher, collateral):
     """Counting collateral received would stop the specification's own market sell at price 1 after
     2 of 100 tokens."""
     matcher.apply(buy("b", 50, tokens(2)))
-    # 100 tokens at 1 ask for 1 token of collateral; 2 tokens at 50 bring all of it.
+    # 100 tokens at 1 are for 1 token of collateral; 2 tokens at 50 pay all of it.
     matcher.apply(sell("s", 1, tokens(100), collateral=collateral))
     record = matcher.order("s")
     assert record.filled_collateral == WEI
@@ -72,11 +72,11 @@ def test_decision_02_filled_amount_of_a_market_sell_at_1(matcher, collateral):
         WEI,
         tokens(100),
     )
-    # It rests at 1 by then, so that its own price is paid for the other 98.
+    # It rests at 1 by then, so the other 98 trade at its own price.
     assert record.filled_collateral == WEI + WEI * 98 // 100
 
 
-def test_decision_02_filled_amount_is_tokens_of_a_buy_and_rounds_down_for_a_sell(matcher):
+def test_decision_02_filled_amount_is_tokens_for_a_buy_and_rounded_down_for_a_sell(matcher):
     """BUY: filled tokens. SELL: floor(filledTokens * takerAmount / makerAmount), and exactly
     takerAmount when complete."""
     matcher.apply(sell("s", 33, 7, collateral=5))
@@ -89,7 +89,7 @@ def test_decision_02_filled_amount_is_tokens_of_a_buy_and_rounds_down_for_a_sell
 
 
 def test_decision_02_filled_amount_never_falls(matcher):
-    """Portion of takerAmount already filled: what is filled stays filled when the rest shrinks."""
+    """filledAmount is the portion of takerAmount already filled; a reduction does not lower it."""
     matcher.apply(sell("s", 50, 6, collateral=3))
     matcher.apply(buy("b", 50, 2))
     assert matcher.order("s").filled_amount == 1
@@ -114,7 +114,7 @@ def test_decision_04_a_buy_never_pays_more_than_its_maker_amount(covered):
     covered.apply(buy("b", 33, 100))
     for number in range(100):
         covered.apply(sell(number, 33, 1))
-    # A hundred trades of 33 / 100 wei each, rounded down: none of them is paid for.
+    # A hundred trades of 33 / 100 wei each, rounded down to 0.
     assert (covered.order("b").status, covered.order("b").filled_collateral) == (
         OrderStatus.FILLED,
         0,
@@ -127,7 +127,7 @@ def test_decision_04_a_buy_never_pays_more_than_its_maker_amount(covered):
     assert total == 2_000
 
 
-def test_decision_05_amounts_that_cannot_be(matcher):
+def test_decision_05_invalid_amounts_are_rejected(matcher):
     """Zero or negative amounts, more than uint256, more than SIZE_MAX: INVALID_AMOUNT /
     AMOUNT_TOO_LARGE, with the limit in the message."""
     for size in (0, -1, -(2**256)):
@@ -139,8 +139,8 @@ def test_decision_05_amounts_that_cannot_be(matcher):
     matcher.apply(buy("a", 50, SIZE_MAX))
 
 
-def test_decision_06_what_is_left_of_a_market_order_rests(matcher):
-    """Rests, as specified, unless the optional timeInForce or postOnly says otherwise."""
+def test_decision_06_remainder_of_a_market_order_rests(matcher):
+    """The remainder rests, as specified, unless the optional timeInForce or postOnly forbids it."""
     matcher.apply(sell("s", 60, 5))
     assert event_lines(matcher.apply(buy("gtc", 99, 7)))[-1] == "added gtc 2"
     matcher.cancel("gtc")
@@ -186,8 +186,8 @@ def test_decision_08_times_are_milliseconds(matcher):
 )
 def test_decision_20_fees(matcher_class, price, seller_fee, buyer_fee):
     """SELL pays floor(bps * min(p, 100-p) * size / 1_000_000) collateral out of the proceeds, BUY
-    floor(bps * min(p, 100-p) * size / (10_000 * p)) tokens out of what is received. Never netted
-    into size."""
+    floor(bps * min(p, 100-p) * size / (10_000 * p)) of the tokens received. Fees never change
+    the size."""
     terms = {"resting_fee_rate_bps": 250, "incoming_fee_rate_bps": 250}
     matcher = opened(matcher_class, market(funds=Funds.ACCOUNTS, **terms))
     funded(matcher, ("B", "S"), tokens(100))
@@ -202,7 +202,7 @@ def test_decision_20_fees(matcher_class, price, seller_fee, buyer_fee):
     assert matcher.balance("fees", "m-yes").balance == tokens(buyer_fee)
 
 
-def test_decision_20_each_side_at_its_own_signed_rate_as_the_cap(matcher_class):
+def test_decision_20_signed_rate_caps_the_rate_of_each_side(matcher_class):
     """Per side, at its own signed rate as the cap; the charged rate is a market setting, default
     0."""
     plain = opened(matcher_class)
@@ -211,12 +211,12 @@ def test_decision_20_each_side_at_its_own_signed_rate_as_the_cap(matcher_class):
     assert (trade.seller_fee, trade.buyer_fee) == (0, 0)
     terms = {"resting_fee_rate_bps": 100, "incoming_fee_rate_bps": 200}
     matcher = opened(matcher_class, market(**terms))
-    found = {}
+    charged = {}
     for number, (resting, incoming) in enumerate([(None, None), (50, 50), (1000, 0), (0, 1000)]):
         matcher.apply(sell(f"s{number}", 50, 10_000, fee_rate_bps=resting))
         (trade,) = trades_of(matcher.apply(buy(f"b{number}", 50, 10_000, fee_rate_bps=incoming)))
-        found[resting, incoming] = (trade.seller_fee, trade.buyer_fee)
-    assert found == {
+        charged[resting, incoming] = (trade.seller_fee, trade.buyer_fee)
+    assert charged == {
         (None, None): (50, 200),
         (50, 50): (25, 50),
         (1000, 0): (50, 0),
@@ -224,7 +224,7 @@ def test_decision_20_each_side_at_its_own_signed_rate_as_the_cap(matcher_class):
     }
 
 
-def test_decision_20_at_most_1000_in(matcher):
-    """At most 1000 in."""
+def test_decision_20_signed_rate_above_1000_is_rejected(matcher):
+    """A signed fee rate is at most 1000."""
     with rejected(matcher, InvalidFeeRateError, 1000, 1001):
         matcher.apply(buy("a", 50, 1, fee_rate_bps=1001))

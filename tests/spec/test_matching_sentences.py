@@ -1,7 +1,7 @@
-"""The specification's sentences on matching, on whole markets: a test for each sentence.
+"""The specification's sentences on matching, tested on a matcher: one test for each sentence.
 
-A sentence is quoted in the docstring of its test, and the test is named after it. Those that a
-single book shows are in ``test_what_the_service_does.py``.
+The docstring of a test quotes its sentence. ``test_what_the_service_does.py`` tests the sentences
+on a single book.
 """
 
 import pytest
@@ -41,13 +41,13 @@ def test_each_market_has_two_outcome_tokens_yes_and_no(matcher):
     matcher.apply(sell("no", 50, 5, token="m-no"))
     with rejected(matcher, TokenNotInMarketError, "m-yes", "m-no", "m-maybe"):
         matcher.apply(sell("maybe", 50, 5, token="m-maybe"))
-    # Each is traded for itself.
+    # Each token has its own orders.
     assert resting_ids(matcher.apply(buy("b", 50, 9, token="m-no"))) == ["no"]
     assert [level.size for level in matcher.depth("m", "m-yes").asks] == [5]
     assert [level.size for level in matcher.depth("m", "m-no").bids] == [4]
 
 
-def test_they_are_erc1155_tokens_each_with_its_own_token_id(matcher):
+def test_tokens_of_a_market_have_distinct_erc1155_token_ids(matcher):
     """They are ERC1155 tokens, each with its own token ID."""
     longest = [str(2**256 - 1), str(2**256 - 2)]
     assert len(longest[0]) == 78
@@ -69,11 +69,11 @@ def test_orders_are_matched_with_price_time_priority(matcher):
     prices = {"old 51": 51, "old 50": 50, "new 51": 51, "new 50": 50}
     for name, price in prices.items():
         matcher.apply(sell(name, price, 1, maker=name))
-    found = resting_ids(matcher.apply(buy("b", 51, 4)))
-    assert found == ["old 50", "new 50", "old 51", "new 51"]
+    ids = resting_ids(matcher.apply(buy("b", 51, 4)))
+    assert ids == ["old 50", "new 50", "old 51", "new 51"]
 
 
-def test_time_priority_is_the_sequence_also_at_one_millisecond(matcher):
+def test_orders_of_one_millisecond_match_in_sequence(matcher):
     """timestamp: Creation time in Unix milliseconds. Used for time priority. -- Order"""
     for name in "cab":
         matcher.apply(sell(name, 50, 1, now_ms=1_000))
@@ -81,12 +81,12 @@ def test_time_priority_is_the_sequence_also_at_one_millisecond(matcher):
     assert resting_ids(matcher.apply(buy("x", 50, 3, now_ms=1_000))) == ["c", "a", "b"]
 
 
-def test_an_order_that_gave_up_its_place_queues_last(matcher):
+def test_replaced_order_that_lost_priority_queues_last(matcher):
     """At the same price, the older order matches first."""
     for name in "abc":
         matcher.apply(sell(name, 50, 2))
-    matcher.apply(Replace(order_id="a", price=50, size=3))  # larger: a new place
-    matcher.apply(Replace(order_id="b", price=50, size=1))  # smaller: the place is kept
+    matcher.apply(Replace(order_id="a", price=50, size=3))  # larger: queues last
+    matcher.apply(Replace(order_id="b", price=50, size=1))  # smaller: keeps its place
     assert resting_ids(matcher.apply(buy("x", 50, 6))) == ["b", "c", "a"]
 
 
@@ -141,7 +141,7 @@ def test_buy_at_price_99_matches_any_ask_and_sell_at_price_1_any_bid(matcher, pr
     matcher.apply(sell("a", price, 5))
     matcher.apply(buy("m", 99, 7))
     assert matcher.order("a").status is OrderStatus.FILLED
-    # What is left of it rests at its price, as of any limit order.
+    # The remainder rests at its price, like that of any limit order.
     assert [(level.price, level.size) for level in matcher.depth("m").bids] == [(99, 2)]
     matcher.cancel("m")
     matcher.apply(buy("b", price, 5))
@@ -240,7 +240,7 @@ def test_orders_past_their_expiration_are_rejected_from_matching(matcher):
 
 
 @pytest.mark.parametrize("rate", [-1, 1001, 10_000, 1.0, "0", True])
-def test_fee_rate_range_of_the_order_creation_body_is_0_to_1000(matcher, rate):
+def test_fee_rates_outside_0_to_1000_are_rejected(matcher, rate):
     """feeRateBps: Default 0. Range 0 to 1000. -- POST /api/orders"""
     with rejected(matcher, InvalidFeeRateError, 0, 1000):
         matcher.apply(buy("a", 50, 1, fee_rate_bps=rate))
@@ -248,7 +248,7 @@ def test_fee_rate_range_of_the_order_creation_body_is_0_to_1000(matcher, rate):
         matcher.apply(buy(right, 50, 1, fee_rate_bps=right))
 
 
-def test_the_orderbook_is_sorted_and_counts_its_orders(matcher):
+def test_depth_is_sorted_and_counts_orders(matcher):
     """bids: Buy orders sorted by price descending (highest bid first). asks: Sell orders sorted by
     price ascending (lowest ask first). Level: price, size (total at that price), numOrders (count
     of orders at the level). -- Orderbook"""
@@ -269,7 +269,7 @@ def test_the_orderbook_is_sorted_and_counts_its_orders(matcher):
     assert matcher.depth("m", "m-no").bids == ()
 
 
-def test_open_orders_are_those_with_status_open_or_partial_only(matcher):
+def test_open_orders_have_status_open_or_partial_only(matcher):
     """Returns an array of Order resources with status open or partial only. -- GET /api/orders"""
     matcher.add_market(market("n"))
     matcher.apply(buy("open", 40, 2))
@@ -278,12 +278,12 @@ def test_open_orders_are_those_with_status_open_or_partial_only(matcher):
         matcher.apply(buy(name, 50, 2, maker=name))
     matcher.cancel("cancelled")
     matcher.apply(sell("s", 50, 3))
-    found = {record.order.id: record.status for record in matcher.open_orders()}
-    assert found == {
+    statuses = {record.order.id: record.status for record in matcher.open_orders()}
+    assert statuses == {
         "open": OrderStatus.OPEN,
         "elsewhere": OrderStatus.OPEN,
         "partial": OrderStatus.PARTIAL,
     }
     assert [record.order.id for record in matcher.open_orders("B", "n")] == ["elsewhere"]
     assert [record.order.id for record in matcher.open_orders(market="m")] == ["open", "partial"]
-    assert matcher.open_orders("nobody") == []
+    assert matcher.open_orders("unknown") == []

@@ -1,7 +1,7 @@
 """The specification's "States and transitions": a test for each row of its table and its notes.
 
-The table itself is ``clob.status.TRANSITIONS``; the last tests drive a matcher at random and see
-that it takes every row of it, and no other step.
+The table itself is ``clob.status.TRANSITIONS``; the last tests apply random commands to a matcher
+and check that every row of the table occurs, and no other transition.
 """
 
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -40,7 +40,7 @@ def matcher(matcher_class):
     return opened(matcher_class)
 
 
-def test_the_values_of_status():
+def test_status_values():
     """Order status values: open, partial, filled, cancelled."""
     assert [status.value for status in OrderStatus] == ["open", "partial", "filled", "cancelled"]
 
@@ -130,11 +130,11 @@ def test_orders_past_their_expiration_are_rejected_from_matching(matcher):
         Replace(order_id="x", price=50, size=1),
     ],
 )
-@pytest.mark.parametrize("how", ["filled", "cancelled"])
-def test_filled_and_cancelled_are_for_ever(matcher, command, how):
-    """filled (fully executed), cancelled (cancelled by the maker): no row leads on from them."""
+@pytest.mark.parametrize("status", ["filled", "cancelled"])
+def test_filled_and_cancelled_are_final(matcher, command, status):
+    """filled (fully executed), cancelled (cancelled by the maker): no row starts from them."""
     matcher.apply(buy("x", 50, 2))
-    matcher.apply(sell("s", 50, 2) if how == "filled" else Cancel(order_id="x"))
+    matcher.apply(sell("s", 50, 2) if status == "filled" else Cancel(order_id="x"))
     before = matcher.order("x")
     with rejected(matcher, OrderNotOpenError, "'x'", "finished"):
         matcher.apply(command)
@@ -142,8 +142,8 @@ def test_filled_and_cancelled_are_for_ever(matcher, command, how):
     assert matcher.order("x") == before
 
 
-def test_an_order_that_may_not_rest_is_cancelled_without_an_event(matcher):
-    """cancelled: it never rested, so nothing leaves the book."""
+def test_remainder_of_an_ioc_order_is_cancelled_without_an_event(matcher):
+    """cancelled: it never rested, so no event announces a removal."""
     matcher.apply(sell("s", 50, 4))
     events = matcher.apply(buy("i", 50, 10, time_in_force=TimeInForce.IOC))
     assert event_lines(events) == ["trade s i 4 @ 50", "removed s filled"]
@@ -161,37 +161,39 @@ AFTER = {
     Trigger.TRADED_WHOLE: FILLED,
     Trigger.REMOVED: CANCELLED,
 }
-"""Where each trigger leads, written out here once more."""
+"""Status after each trigger, independent of the table."""
 
 
-class Walk:
-    """Follows every order through the events, step by step."""
+class TransitionRecorder:
+    """Tracks the status of every order by the events."""
 
     def __init__(self, matcher):
         self.matcher = matcher
         self.status = {}
-        self.left = {}
-        self.taken = set()
+        self.remaining = {}
+        self.transitions = set()
 
     def step(self, order_id, trigger):
-        """Take a step."""
+        """Record a transition."""
         before, after = self.status.get(order_id), AFTER[trigger]
         self.status[order_id] = after
-        self.taken.add(Transition(before, trigger, after))
+        self.transitions.add(Transition(before, trigger, after))
 
     def trade(self, order_id, size):
-        """Take the step of a trade."""
-        self.left[order_id] -= size
-        self.step(order_id, Trigger.TRADED_IN_PART if self.left[order_id] else Trigger.TRADED_WHOLE)
+        """Record the transition of a trade."""
+        self.remaining[order_id] -= size
+        self.step(
+            order_id, Trigger.TRADED_IN_PART if self.remaining[order_id] else Trigger.TRADED_WHOLE
+        )
 
     def apply(self, command):
-        """Execute a command and follow what it did."""
+        """Execute a command and record its transitions."""
         try:
             events = self.matcher.apply(command)
         except RejectedError:
             return
         if isinstance(command, Submit):
-            self.left[command.order.id] = command.order.size
+            self.remaining[command.order.id] = command.order.size
             self.step(command.order.id, Trigger.ACCEPTED)
         for event in events:
             if isinstance(event, Trade):
@@ -201,10 +203,10 @@ class Walk:
                 if event.reason not in (RemovalReason.FILLED, RemovalReason.REPLACED):
                     self.step(event.order_id, Trigger.REMOVED)
             else:
-                self.left[event.order_id] = event.remaining
+                self.remaining[event.order_id] = event.remaining
             if isinstance(command, Replace) and event is events[0]:
-                self.left[command.order_id] = command.size
-        # What vanishes without having rested is announced by nobody.
+                self.remaining[command.order_id] = command.size
+        # A remainder that never rested is dropped without an event.
         gone = command.order.id if isinstance(command, Submit) else getattr(command, "order_id", "")
         if gone in self.status and self.status[gone] in (OPEN, PARTIAL):
             record = self.matcher.order(gone)
@@ -247,23 +249,23 @@ def draw(rng, number, now_ms):
     )
 
 
-def test_a_matcher_takes_every_row_of_the_table_and_no_other_step(matcher):
-    rng, walk, now_ms = random.Random(7), Walk(matcher), 0
+def test_random_commands_take_every_transition_of_the_table_and_no_other(matcher):
+    rng, recorder, now_ms = random.Random(7), TransitionRecorder(matcher), 0
     for number in range(1, 700):
         now_ms += rng.choice((0, 100, 700))
-        walk.apply(draw(rng, number, now_ms))
-    assert walk.taken == set(TRANSITIONS)
+        recorder.apply(draw(rng, number, now_ms))
+    assert recorder.transitions == set(TRANSITIONS)
     assert len(TRANSITIONS) == len(set(TRANSITIONS)) == 7
     matcher.audit()
 
 
-def test_the_table_says_after_each_trigger_one_status():
+def test_each_trigger_leads_to_one_status():
     assert {(row.trigger, row.after) for row in TRANSITIONS} == set(AFTER.items())
     assert not {row.before for row in TRANSITIONS} & {FILLED, CANCELLED}
 
 
 @pytest.mark.parametrize("rests", [True, False])
-def test_an_order_made_smaller_by_self_trade_is_filled_once_the_rest_traded(matcher, rests):
+def test_order_reduced_by_self_trade_is_filled_once_the_rest_trades(matcher, rests):
     for number, maker in enumerate("AB"):
         matcher.apply(sell(f"s{number}", 50 + number, 4, maker=maker))
     own = buy("own", 60, 10 if rests else 8, maker="A", self_trade=SelfTrade.DECREMENT)

@@ -1,7 +1,7 @@
-"""The specification's "What the service does", points 2, 3 and 8: a test for each sentence.
+"""The specification's "What the service does", points 2, 3 and 8, tested on a book.
 
-A sentence is quoted in the docstring of its test, and the test is named after it. What the
-sentences say of signatures is not the book's, which takes orders that were verified.
+The docstring of a test quotes its sentence. Signatures are not tested here: a book receives
+verified orders.
 """
 
 import pytest

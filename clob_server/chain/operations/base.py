@@ -91,9 +91,7 @@ class Run:
         """The stored operation."""
         self._estimates = dict(estimates or {})
 
-    async def send(
-        self, *calls: StepCall, then: StepCall | None = None
-    ) -> list[Step | None]:
+    async def send(self, *calls: StepCall, then: StepCall | None = None) -> list[Step | None]:
         """Send independent steps and wait for their end; see :meth:`Sender.send`."""
         known = [call._replace(estimate=self._estimates.pop(call.name, None)) for call in calls]
         steps = await self.context.sender.send(self.operation, known, then)
@@ -103,9 +101,7 @@ class Run:
                 self._estimates[then.name] = estimate
         return steps
 
-    async def confirm(
-        self, *calls: StepCall, then: StepCall | None = None
-    ) -> list[Step]:
+    async def confirm(self, *calls: StepCall, then: StepCall | None = None) -> list[Step]:
         """Send independent steps and wait until all are confirmed.
 
         Args:

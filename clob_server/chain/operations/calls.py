@@ -105,7 +105,9 @@ class StepBuilder:
 
     def approve(self, name: str, token: str, spender: str) -> StepCall:
         """Approve a contract for all the operator's balance of a token."""
-        return StepCall(name, token, APPROVE.encode(spender, UINT256_MAX), required_log(token, APPROVED))
+        return StepCall(
+            name, token, APPROVE.encode(spender, UINT256_MAX), required_log(token, APPROVED)
+        )
 
     def permit(
         self, name: str, user: str, value: int, deadline: int, v: int, r: bytes, s: bytes

@@ -231,9 +231,7 @@ class DeployExchange(Work):
         if step.nonce is None or step.block is None:
             raise StepFailedError(f"{EXCHANGE_STEP} was not sent")
         address = create_address(operator, step.nonce)
-        return DeployExchangeAnswer(
-            exchange=address, exchange_tx=step_hash(step), block=step.block
-        )
+        return DeployExchangeAnswer(exchange=address, exchange_tx=step_hash(step), block=step.block)
 
 
 def exchange_creation(*arguments: str) -> bytes:

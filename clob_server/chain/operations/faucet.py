@@ -20,7 +20,7 @@ from clob_server.chain.tx.gas_limits import StepCall
 ENOUGH_WEI: Final = ETHER_WEI // 100
 """Balance from which a wallet receives no ether for gas."""
 GAP_GAS: Final = 100_000
-"""Gas limit of the transaction that fills a gap: 21,000, and more on chains that charge for data."""
+"""Gas limit of the transaction that fills a gap: 21,000, and more on some chains."""
 GAP_STEP: Final = "gapTx"
 """Name of the step that fills a gap."""
 

@@ -1,4 +1,4 @@
-"""What a market needs of the chain: its condition prepared, and in the end its outcome reported."""
+"""Preparing the condition of a market, and reporting its outcome."""
 
 from typing import Final
 
@@ -6,57 +6,59 @@ import msgspec
 
 from clob_server.chain.eth.token_ids import condition_id, token_ids
 from clob_server.chain.operation_bodies import PrepareAnswer, PrepareBody, ReportAnswer, ReportBody
-from clob_server.chain.operations.base import RefusalError, Run, Work, World, hash_of
+from clob_server.chain.operations.base import (
+    OperationContext,
+    OperationRejectedError,
+    Run,
+    Work,
+    step_hash,
+)
 from clob_server.chain.operations.calls import CONDITION_OF, SLOTS, StepBuilder
 from clob_server.chain.operations.preconditions import (
     Read,
-    ask,
     check_condition,
     check_gas,
-    look,
     payout_reads,
+    read_once,
+    read_until_valid,
 )
 
 NO_CONDITION: Final = bytes(32)
-"""What the exchange answers for tokens that it does not know."""
+"""Condition that the exchange returns for an unregistered token."""
 PAYOUTS = {"yes": (1, 0), "no": (0, 1)}
-"""What both tokens pay, by outcome."""
+"""Payouts of YES and NO by outcome."""
 
 
 class Prepare(Work):
-    """Prepares the condition of a question, and has the exchange learn its tokens.
+    """Prepares the condition of a question and registers its tokens with the exchange.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "prepare"
-    """What it does."""
-    names: tuple[str, ...] = ("prepareTx", "registerTx")
-    """Its steps."""
+    step_names: tuple[str, ...] = ("prepareTx", "registerTx")
     gas: int = 400_000
-    """What it takes in gas, generously."""
 
     def __init__(self, body: PrepareBody) -> None:
         self._question = bytes.fromhex(body.question_id[2:])
 
-    async def check(self, world: World) -> None:
-        """Refuse what the operator cannot pay for.
+    async def check(self, context: OperationContext) -> None:
+        """Reject if a transaction is needed and the operator has too little ether.
 
         Raises:
-            RefusalError: that, or a node that does not answer.
+            OperationRejectedError: see above, or the node does not respond.
         """
-        slots, *known = await look(world, *self._reads(world))
-        if not slots or NO_CONDITION in known:
-            check_gas(world, self.gas)
+        slots, *registered = await read_once(context, *self._reads(context))
+        if not slots or NO_CONDITION in registered:
+            check_gas(context, self.gas)
 
-    def _condition(self, world: World) -> bytes:
-        """Name the condition."""
-        return condition_id(world.node.operator, self._question)
+    def _condition(self, context: OperationContext) -> bytes:
+        return condition_id(context.node.operator, self._question)
 
-    def _reads(self, world: World) -> list[Read]:
-        """Ask if it is prepared, and if the exchange knows it, where there is one."""
-        addresses, condition = world.addresses, self._condition(world)
+    def _reads(self, context: OperationContext) -> list[Read]:
+        """Read the outcome count and, if there is an exchange, the registered condition."""
+        addresses, condition = context.addresses, self._condition(context)
         reads = [Read(addresses.conditional_tokens, SLOTS, (condition,))]
         if addresses.exchange:
             yes, _ = token_ids(addresses.collateral, condition)
@@ -64,28 +66,31 @@ class Prepare(Work):
         return reads
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Prepare it, and have it learnt, if that was not done.
+        """Prepare the condition and register its tokens, unless that is done.
 
         Raises:
-            StepFailedError: it is not prepared, or not learnt.
+            StepFailedError: a step failed.
         """
-        world, condition = run.world, self._condition(run.world)
-        calls = StepBuilder(world.addresses, world.node.operator)
-        slots, *known = await ask(world, *self._reads(world))
-        learn = calls.register("registerTx", condition) if NO_CONDITION in known else None
-        prepared, registered = None, None
+        context, condition = run.context, self._condition(run.context)
+        builder = StepBuilder(context.addresses, context.node.operator)
+        slots, *registered = await read_until_valid(context, *self._reads(context))
+        register = None
+        if NO_CONDITION in registered:
+            register = builder.register("registerTx", condition)
+        prepare_tx, register_tx = None, None
         if not slots or run.has_begun("prepareTx"):
-            (step,) = await run.must(calls.prepare("prepareTx", self._question), then=learn)
-            prepared = hash_of(step)
-        if world.addresses.exchange and (learn is not None or run.has_begun("registerTx")):
-            (step,) = await run.must(calls.register("registerTx", condition))
-            registered = hash_of(step)
-        yes, no = token_ids(world.addresses.collateral, condition)
+            prepare = builder.prepare("prepareTx", self._question)
+            (step,) = await run.confirm(prepare, then=register)
+            prepare_tx = step_hash(step)
+        if context.addresses.exchange and (register is not None or run.has_begun("registerTx")):
+            (step,) = await run.confirm(builder.register("registerTx", condition))
+            register_tx = step_hash(step)
+        yes, no = token_ids(context.addresses.collateral, condition)
         return PrepareAnswer(
             message=f"the condition 0x{condition.hex()} is prepared",
-            prepare_tx=prepared,
-            register_tx=registered,
-            exchange=world.addresses.exchange,
+            prepare_tx=prepare_tx,
+            register_tx=register_tx,
+            exchange=context.addresses.exchange,
             condition_id=f"0x{condition.hex()}",
             yes_token_id=str(yes),
             no_token_id=str(no),
@@ -96,63 +101,60 @@ class Report(Work):
     """Reports the outcome of a question.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "report"
-    """What it does."""
-    names: tuple[str, ...] = ("reportTx",)
-    """Its steps."""
+    step_names: tuple[str, ...] = ("reportTx",)
     gas: int = 200_000
-    """What it takes in gas, generously."""
 
     def __init__(self, body: ReportBody) -> None:
         self._question = bytes.fromhex(body.question_id[2:])
         self._outcome = body.outcome
 
-    async def check(self, world: World) -> None:
-        """Refuse a question that is not prepared, or was answered otherwise.
+    async def check(self, context: OperationContext) -> None:
+        """Reject an unprepared condition, and one that is resolved with another outcome.
 
         Raises:
-            RefusalError: why.
+            OperationRejectedError: see above, or the operator has too little ether.
         """
-        slots, *payouts = await look(world, *self._reads(world))
-        condition = f"0x{self._condition(world).hex()}"
-        check_condition(world, condition, slots)
+        slots, *payouts = await read_once(context, *self._reads(context))
+        condition = f"0x{self._condition(context).hex()}"
+        check_condition(context, condition, slots)
         if payouts[0] and payouts[1:] != list(PAYOUTS[self._outcome]):
-            raise RefusalError(
+            raise OperationRejectedError(
                 "CONDITION_RESOLVED",
-                f"the condition {condition} pays {payouts[1]}/{payouts[0]} for YES and "
-                f"{payouts[2]}/{payouts[0]} for NO already, which is not {self._outcome}",
+                f"the condition {condition} is resolved with the payouts {payouts[1]}/{payouts[0]} "
+                f"for YES and {payouts[2]}/{payouts[0]} for NO; it cannot be resolved as "
+                f"{self._outcome}",
             )
         if not payouts[0]:
-            check_gas(world, self.gas)
+            check_gas(context, self.gas)
 
-    def _condition(self, world: World) -> bytes:
-        """Name the condition."""
-        return condition_id(world.node.operator, self._question)
+    def _condition(self, context: OperationContext) -> bytes:
+        return condition_id(context.node.operator, self._question)
 
-    def _reads(self, world: World) -> list[Read]:
-        """Ask for the outcomes, and what they pay."""
-        condition = self._condition(world)
-        slots = Read(world.addresses.conditional_tokens, SLOTS, (condition,))
-        return [slots, *payout_reads(world, condition)]
+    def _reads(self, context: OperationContext) -> list[Read]:
+        """Read the outcome count and the payouts."""
+        condition = self._condition(context)
+        slots = Read(context.addresses.conditional_tokens, SLOTS, (condition,))
+        return [slots, *payout_reads(context, condition)]
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Report it, if it is not.
+        """Report the outcome, unless it is reported.
 
         Raises:
-            StepFailedError: it is not reported.
+            StepFailedError: the step failed.
         """
-        world, found = run.world, None
-        _, denominator, *_ = await ask(world, *self._reads(world))
+        context, report_tx = run.context, None
+        _, denominator, *_ = await read_until_valid(context, *self._reads(context))
         if not denominator or run.has_begun("reportTx"):
-            calls = StepBuilder(world.addresses, world.node.operator)
+            builder = StepBuilder(context.addresses, context.node.operator)
             payouts = PAYOUTS[self._outcome]
-            (step,) = await run.must(calls.report("reportTx", self._question, payouts))
-            found = hash_of(step)
+            (step,) = await run.confirm(builder.report("reportTx", self._question, payouts))
+            report_tx = step_hash(step)
         return ReportAnswer(
-            message=f"the outcome {self._outcome} is on the chain",
-            report_tx=found,
-            condition_id=f"0x{self._condition(world).hex()}",
+            message=f"the outcome {self._outcome} is reported",
+            report_tx=report_tx,
+            condition_id=f"0x{self._condition(context).hex()}",
         )

@@ -1,7 +1,7 @@
-"""Merge: as much of both tokens is taken from a wallet, becomes collateral, and that is given back.
+"""Merge: converts equal amounts of both outcome tokens of a wallet into collateral.
 
-Both tokens must be here, confirmed, before they are merged: what other people's operations have
-here would make up for one that is missing.
+Both tokens are transferred to the operator and confirmed before they are merged: the operator also
+holds tokens of other operations, which would replace a missing one.
 """
 
 import msgspec
@@ -9,107 +9,104 @@ import msgspec
 from clob_server.chain.operation_bodies import MergeAnswer, MergeBody
 from clob_server.chain.operations.base import (
     Lock,
+    OperationContext,
     Run,
     StepFailedError,
     Work,
-    World,
-    hash_of,
+    step_hash,
 )
 from clob_server.chain.operations.calls import StepBuilder
 from clob_server.chain.operations.preconditions import (
     check_approved,
+    check_balance,
     check_condition,
     check_gas,
-    check_promise,
     check_tokens,
     check_user,
-    look_and_estimate,
+    read_and_estimate,
     token_reads,
 )
-from clob_server.chain.operations.refund import PULLS, REFUNDS, give_back
+from clob_server.chain.operations.refund import PULLS, REFUNDS, refund_tokens
 from clob_server.chain.operations.reserved import Reservation
 from clob_server.chain.tx.gas_limits import StepCall
 
 
 class Merge(Work):
-    """Makes tokens into collateral.
+    """Merges tokens of a wallet into collateral.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "merge"
-    """What it does."""
-    names: tuple[str, ...] = (*PULLS, "mergeTx", "returnTx")
-    """Its steps."""
+    step_names: tuple[str, ...] = (*PULLS, "mergeTx", "returnTx")
     gas: int = 700_000
-    """What it takes in gas, generously."""
 
     def __init__(self, body: MergeBody) -> None:
         self._body = body
         self._amount = int(body.amount)
         self._tokens = int(body.yes_token_id), int(body.no_token_id)
         self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=False)
-        """What it must have."""
-        self.promised: tuple[Reservation, ...] = tuple(
+        self.reservations: tuple[Reservation, ...] = tuple(
             Reservation(body.user, str(token), self._amount) for token in self._tokens
         )
-        """What it will take."""
 
-    async def check(self, world: World) -> dict[str, int]:
-        """Refuse what cannot be merged.
+    async def check(self, context: OperationContext) -> dict[str, int]:
+        """Reject a merge that cannot succeed.
 
         Returns:
-            How much gas it takes to take the tokens.
+            Gas estimates of the token transfers.
 
         Raises:
-            RefusalError: why.
+            OperationRejectedError: the wallet is invalid, the node does not respond, the condition
+                is unknown, the token ids do not belong to it, the balances are too low, the
+                approval is missing, or the operator has too little ether.
         """
         body = self._body
-        check_user(world, body.user)
-        reads = token_reads(world, body.user, body.condition_id, self._tokens)
-        pulls = self._pulls(StepBuilder(world.addresses, world.node.operator))
-        (slots, balances, is_approved), gas = await look_and_estimate(world, reads, pulls)
-        check_condition(world, body.condition_id, slots)
-        check_tokens(world, body.condition_id, body.yes_token_id, body.no_token_id)
-        for name, balance, promise in zip(("YES", "NO"), balances, self.promised, strict=True):
-            check_promise(world, f"{name} ({promise.asset})", balance, promise)
-        check_approved(world, body.user, is_approved)
-        check_gas(world, self.gas)
+        check_user(context, body.user)
+        reads = token_reads(context, body.user, body.condition_id, self._tokens)
+        pulls = self._pulls(StepBuilder(context.addresses, context.node.operator))
+        (slots, balances, is_approved), gas = await read_and_estimate(context, reads, pulls)
+        check_condition(context, body.condition_id, slots)
+        check_tokens(context, body.condition_id, body.yes_token_id, body.no_token_id)
+        for name, balance, each in zip(("YES", "NO"), balances, self.reservations, strict=True):
+            check_balance(context, f"{name} ({each.asset})", balance, each)
+        check_approved(context, body.user, is_approved)
+        check_gas(context, self.gas)
         return gas
 
-    def _pulls(self, calls: StepBuilder) -> list[StepCall]:
-        """Take both tokens."""
+    def _pulls(self, builder: StepBuilder) -> list[StepCall]:
+        """Return the steps that transfer both tokens to the operator."""
         return [
-            calls.pull_token(name, self._body.user, token, self._amount)
+            builder.pull_token(name, self._body.user, token, self._amount)
             for name, token in zip(PULLS, self._tokens, strict=True)
         ]
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Take both, merge them, and pay.
+        """Transfer both tokens to the operator, merge them and send the collateral to the wallet.
 
         Raises:
-            StepFailedError: the tokens that were taken are back.
-            StuckError: something stays here.
+            StepFailedError: it failed and the tokens were returned.
+            StuckError: it failed and the operator still holds tokens or collateral.
         """
         body = self._body
-        calls = StepBuilder(run.world.addresses, run.world.node.operator)
-        merging = calls.merge("mergeTx", bytes.fromhex(body.condition_id[2:]), self._amount)
-        paying = calls.pay("returnTx", body.user, self._amount)
+        builder = StepBuilder(run.context.addresses, run.context.node.operator)
+        merge = builder.merge("mergeTx", bytes.fromhex(body.condition_id[2:]), self._amount)
+        payment = builder.pay("returnTx", body.user, self._amount)
         try:
-            run.undoing(*REFUNDS)
-            yes, no = await run.must(*self._pulls(calls), then=merging)
-            run.world.promises.release(run.operation.id)
-            (merge,) = await run.must(merging, then=paying)
+            run.continue_undoing(*REFUNDS)
+            yes, no = await run.confirm(*self._pulls(builder), then=merge)
+            run.context.reserved.release(run.operation.id)
+            (merged,) = await run.confirm(merge, then=payment)
         except StepFailedError:
-            await give_back(run, calls, body, self._tokens, (self._amount, self._amount))
+            await refund_tokens(run, builder, body, self._tokens, (self._amount, self._amount))
             raise
-        (paid,) = await run.must_or_stick(paying)
+        (paid,) = await run.confirm_or_stick(payment)
         return MergeAnswer(
-            message=f"{body.amount} wei of both tokens became collateral in {body.user}",
-            yes_transfer_tx=hash_of(yes),
-            no_transfer_tx=hash_of(no),
-            merge_tx=hash_of(merge),
-            return_tx=hash_of(paid),
+            message=f"{body.amount} wei of both tokens were merged into collateral of {body.user}",
+            yes_transfer_tx=step_hash(yes),
+            no_transfer_tx=step_hash(no),
+            merge_tx=step_hash(merged),
+            return_tx=step_hash(paid),
             amount=body.amount,
         )

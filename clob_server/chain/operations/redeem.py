@@ -1,8 +1,8 @@
-"""Redeem: all tokens that a wallet has of a resolved condition are taken, paid out, and it is paid.
+"""Redeem: pays out all tokens of a resolved condition that a wallet holds.
 
-The contract pays out all that the operator has of a token. So nothing else of the condition may be
-under way, and the wallet is paid for what was taken from it. What lay here besides belongs to
-operations that are stuck, and is noted for them.
+The contract redeems the operator's whole balance of a token. So no other operation of the
+condition may run meanwhile, and the wallet is paid for the tokens transferred from it. Any other
+tokens of the condition belong to stuck operations, for which the redemption is recorded.
 """
 
 import msgspec
@@ -11,132 +11,130 @@ from clob_server.chain.eth.token_ids import token_ids
 from clob_server.chain.operation_bodies import RedeemAnswer, RedeemBody
 from clob_server.chain.operations.base import (
     Lock,
-    RefusalError,
+    OperationContext,
+    OperationRejectedError,
     Run,
     StepFailedError,
     Work,
-    World,
-    hash_of,
+    step_hash,
 )
 from clob_server.chain.operations.calls import (
-    BOTH,
+    INDEX_SETS,
     TOKEN_FROM,
     StepBuilder,
 )
 from clob_server.chain.operations.preconditions import (
-    ask,
     check_approved,
     check_condition,
     check_gas,
     check_user,
-    look,
+    payout_of,
     payout_reads,
+    read_once,
+    read_until_valid,
     token_reads,
-    worth,
 )
-from clob_server.chain.operations.refund import PULLS, REFUNDS, give_back, was_burnt
+from clob_server.chain.operations.refund import PULLS, REFUNDS, record_redeemed, refund_tokens
 
 
 class Redeem(Work):
-    """Pays out the tokens of a wallet.
+    """Redeems the tokens of a wallet.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "redeem"
-    """What it does."""
-    names: tuple[str, ...] = (*PULLS, "redeemTx", "returnTx")
-    """Its steps."""
+    step_names: tuple[str, ...] = (*PULLS, "redeemTx", "returnTx")
     gas: int = 700_000
-    """What it takes in gas, generously."""
 
     def __init__(self, body: RedeemBody) -> None:
         self._body = body
         self._condition = bytes.fromhex(body.condition_id[2:])
         self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=True)
-        """What it must have."""
 
-    async def check(self, world: World) -> None:
-        """Refuse what is worth nothing, or cannot be redeemed.
+    async def check(self, context: OperationContext) -> None:
+        """Reject a redemption without payout, or that cannot succeed.
 
         Raises:
-            RefusalError: why.
+            OperationRejectedError: the wallet is invalid, the node does not respond, the condition
+                is unknown or not resolved, the payout is 0, the approval is missing, or the
+                operator has too little ether.
         """
         user = self._body.user
-        check_user(world, user)
-        tokens = token_ids(world.addresses.collateral, self._condition)
-        reads = token_reads(world, user, self._body.condition_id, tokens)
-        slots, balances, is_approved, *payouts = await look(
-            world, *reads, *payout_reads(world, self._condition)
+        check_user(context, user)
+        tokens = token_ids(context.addresses.collateral, self._condition)
+        reads = token_reads(context, user, self._body.condition_id, tokens)
+        slots, balances, is_approved, *payouts = await read_once(
+            context, *reads, *payout_reads(context, self._condition)
         )
-        check_condition(world, self._body.condition_id, slots)
+        check_condition(context, self._body.condition_id, slots)
         if not payouts[0]:
-            raise RefusalError(
+            raise OperationRejectedError(
                 "CONDITION_NOT_RESOLVED",
-                f"the condition {self._body.condition_id} has no outcome yet",
+                f"the condition {self._body.condition_id} is not resolved",
             )
-        if not worth(balances, payouts):
-            raise RefusalError(
+        if not payout_of(balances, payouts):
+            raise OperationRejectedError(
                 "NOTHING_TO_REDEEM",
-                f"{user} has {balances[0]} wei of YES ({tokens[0]}) and {balances[1]} of NO "
-                f"({tokens[1]}), which is worth nothing: they pay {payouts[1]}/{payouts[0]} and "
+                f"the payout of {user} is 0: it has {balances[0]} wei of YES ({tokens[0]}) and "
+                f"{balances[1]} of NO ({tokens[1]}), which pay {payouts[1]}/{payouts[0]} and "
                 f"{payouts[2]}/{payouts[0]}",
             )
-        check_approved(world, user, is_approved)
-        check_gas(world, self.gas)
+        check_approved(context, user, is_approved)
+        check_gas(context, self.gas)
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Take all, have it paid out, and pay.
+        """Transfer all tokens to the operator, redeem them and send the payout to the wallet.
 
         Raises:
-            StepFailedError: the tokens that were taken are back.
-            StuckError: something stays here.
+            StepFailedError: it failed and the tokens were returned.
+            StuckError: it failed and the operator still holds tokens or collateral.
         """
-        user, world = self._body.user, run.world
-        calls = StepBuilder(world.addresses, world.node.operator)
-        tokens = token_ids(world.addresses.collateral, self._condition)
-        payouts = await ask(world, *payout_reads(world, self._condition))
+        user, context = self._body.user, run.context
+        builder = StepBuilder(context.addresses, context.node.operator)
+        tokens = token_ids(context.addresses.collateral, self._condition)
+        payouts = await read_until_valid(context, *payout_reads(context, self._condition))
         amounts = await self._amounts(run, tokens)
-        sets = [each for each, amount in zip(BOTH, amounts, strict=True) if amount]
-        redeeming = calls.redeem("redeemTx", self._condition, sets)
-        paid = worth(amounts, payouts)
-        paying = calls.pay("returnTx", user, paid)
+        sets = [each for each, amount in zip(INDEX_SETS, amounts, strict=True) if amount]
+        redemption = builder.redeem("redeemTx", self._condition, sets)
+        payout = payout_of(amounts, payouts)
+        payment = builder.pay("returnTx", user, payout)
         try:
-            run.undoing(*REFUNDS)
+            run.continue_undoing(*REFUNDS)
             pulls = [
-                calls.pull_token(name, user, token, amount)
+                builder.pull_token(name, user, token, amount)
                 for name, token, amount in zip(PULLS, tokens, amounts, strict=True)
                 if amount
             ]
-            if not paid:
-                raise StepFailedError("there was nothing left to redeem")
-            taken = {step.name: step for step in await run.must(*pulls, then=redeeming)}
-            (redeem,) = await run.must(redeeming, then=paying)
+            if not payout:
+                raise StepFailedError(f"{user} has no tokens left to redeem")
+            pulled = {step.name: step for step in await run.confirm(*pulls, then=redemption)}
+            (redeemed,) = await run.confirm(redemption, then=payment)
         except StepFailedError:
-            await give_back(run, calls, self._body, tokens, amounts)
+            await refund_tokens(run, builder, self._body, tokens, amounts)
             raise
-        was_burnt(run, self._body.condition_id, [tokens[each - 1] for each in sets])
-        (returned,) = await run.must_or_stick(paying)
-        hashes = [hash_of(taken[name]) if name in taken else None for name in PULLS]
+        record_redeemed(run, self._body.condition_id, [tokens[each - 1] for each in sets])
+        (paid,) = await run.confirm_or_stick(payment)
+        hashes = [step_hash(pulled[name]) if name in pulled else None for name in PULLS]
         return RedeemAnswer(
-            message=f"{paid} wei of collateral were paid to {user}",
+            message=f"{payout} wei of collateral were paid to {user}",
             yes_transfer_tx=hashes[0],
             no_transfer_tx=hashes[1],
-            redeem_tx=hash_of(redeem),
-            return_tx=hash_of(returned),
-            amount=str(paid),
+            redeem_tx=step_hash(redeemed),
+            return_tx=step_hash(paid),
+            amount=str(payout),
         )
 
     async def _amounts(self, run: Run, tokens: tuple[int, int]) -> tuple[int, int]:
-        """Tell how much of each token is taken: as was written, or else all that the wallet has."""
-        standing = run.world.outbox.current_steps(run.operation.number)
-        if any(name in standing for name in PULLS):
+        """Return the amounts to redeem: those of stored steps, or else the wallet's balances."""
+        current = run.context.outbox.current_steps(run.operation.number)
+        if any(name in current for name in PULLS):
             yes, no = (
-                TOKEN_FROM.arguments(standing[name].data)[3] if name in standing else 0
+                TOKEN_FROM.arguments(current[name].data)[3] if name in current else 0
                 for name in PULLS
             )
             return yes, no
-        reads = token_reads(run.world, self._body.user, self._body.condition_id, tokens)
-        _, (yes, no), _ = await ask(run.world, *reads)
+        reads = token_reads(run.context, self._body.user, self._body.condition_id, tokens)
+        _, (yes, no), _ = await read_until_valid(run.context, *reads)
         return yes, no

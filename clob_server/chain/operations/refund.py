@@ -1,8 +1,8 @@
-"""Gives tokens back to a wallet, or what they paid where they are gone.
+"""Refunds of tokens to a wallet, or of their payout if the tokens were redeemed meanwhile.
 
-A token that could not be given back stays with the operator, and its operation is stuck. If the
-condition is resolved and somebody else redeems it, the contract pays out that token as well. From
-then on the wallet is owed collateral in its stead.
+A token that cannot be refunded stays with the operator, and its operation becomes stuck. If the
+condition is resolved, the redemption of another wallet redeems this token as well; from then on the
+wallet is owed the payout instead.
 """
 
 from typing import Final
@@ -12,93 +12,94 @@ import msgspec
 from clob_server.chain.operation_bodies import MergeBody, RedeemBody, SplitBody
 from clob_server.chain.operations.base import Run
 from clob_server.chain.operations.calls import StepBuilder
-from clob_server.chain.operations.preconditions import ask, payout_reads, worth
+from clob_server.chain.operations.preconditions import payout_of, payout_reads, read_until_valid
 from clob_server.chain.tx.gas_limits import StepCall
 
 PULLS: Final = ("yesTransferTx", "noTransferTx")
-"""The steps that take the tokens."""
+"""Steps that transfer the tokens to the operator."""
 REFUNDS: Final = ("refundYesTx", "refundNoTx")
-"""The steps that give them back."""
+"""Steps that return the tokens."""
 
-_BODY: Final = msgspec.json.Decoder(SplitBody | MergeBody | RedeemBody)
+_DECODE: Final = msgspec.json.Decoder(SplitBody | MergeBody | RedeemBody).decode
 _KINDS: Final = ("split", "merge", "redeem")
 
 
-async def give_back(
+async def refund_tokens(
     run: Run,
-    calls: StepBuilder,
+    builder: StepBuilder,
     body: MergeBody | RedeemBody,
     tokens: tuple[int, int],
     amounts: tuple[int, int],
 ) -> None:
-    """Give the tokens back that were taken.
+    """Return the tokens that were transferred to the operator.
 
     Args:
         run: the operation.
-        calls: makes the steps.
-        body: whose they are, and of which condition.
-        tokens: their ids, YES and NO.
-        amounts: how much of each, in wei.
+        builder: builds the steps.
+        body: parameters with the wallet and the condition.
+        tokens: ids of YES and NO.
+        amounts: amounts of YES and NO, in wei.
 
     Raises:
-        StuckError: they cannot be given back.
+        StuckError: a token could not be returned.
     """
     refunds = []
-    for place, (pull, refund) in enumerate(zip(PULLS, REFUNDS, strict=True)):
-        if run.happened(pull):
-            refunds.append(await owed(run, calls, refund, body, tokens, place, amounts[place]))
-    for call in refunds:  # one after the other: one that fails must not hold up the other
+    for outcome, (pull, refund) in enumerate(zip(PULLS, REFUNDS, strict=True)):
+        if run.is_confirmed(pull):
+            amount = amounts[outcome]
+            refunds.append(await payment_step(run, builder, refund, body, tokens, outcome, amount))
+    for call in refunds:  # sent one by one, so that a failure of one does not prevent the other
         await run.send(call)
     if refunds:
-        await run.must_or_stick(*refunds)
+        await run.confirm_or_stick(*refunds)
 
 
-async def owed(
+async def payment_step(
     run: Run,
-    calls: StepBuilder,
+    builder: StepBuilder,
     name: str,
     body: SplitBody | MergeBody | RedeemBody,
     tokens: tuple[int, int],
-    place: int,
+    outcome: int,
     amount: int,
 ) -> StepCall:
-    """Give a wallet one of the tokens, or what it paid.
+    """Return the step that sends a token to a wallet, or its payout if it was redeemed.
 
     Args:
         run: the operation.
-        calls: makes the steps.
-        name: what the step is called.
-        body: whose it is, and of which condition.
-        tokens: the ids of YES and NO.
-        place: 0 for YES, 1 for NO.
-        amount: how much, in wei.
+        builder: builds the steps.
+        name: name of the step.
+        body: parameters with the wallet and the condition.
+        tokens: ids of YES and NO.
+        outcome: 0 for YES, 1 for NO.
+        amount: amount of the token, in wei.
     """
-    token = tokens[place]
-    if run.world.outbox.get_fact(burnt(run.operation.number, token)) is None:
-        return calls.pay_token(name, body.user, token, amount)
+    token = tokens[outcome]
+    if run.context.outbox.get_fact(redeemed_fact(run.operation.number, token)) is None:
+        return builder.pay_token(name, body.user, token, amount)
     condition = bytes.fromhex(body.condition_id[2:])
-    payouts = await ask(run.world, *payout_reads(run.world, condition))
-    amounts = (amount, 0) if place == 0 else (0, amount)
-    return calls.pay(name, body.user, worth(amounts, payouts))
+    payouts = await read_until_valid(run.context, *payout_reads(run.context, condition))
+    amounts = (amount, 0) if outcome == 0 else (0, amount)
+    return builder.pay(name, body.user, payout_of(amounts, payouts))
 
 
-def was_burnt(run: Run, condition: str, tokens: list[int]) -> None:
-    """Note for the operations of a condition that are stuck that their tokens were paid out.
+def record_redeemed(run: Run, condition: str, tokens: list[int]) -> None:
+    """Record for stuck operations of a condition that their tokens were redeemed.
 
     Args:
-        run: the operation that had them paid out.
-        condition: the condition, 32 bytes in hex.
-        tokens: the ids.
+        run: the operation that redeemed them.
+        condition: condition id, 32 bytes in hex.
+        tokens: ids of the redeemed tokens.
     """
-    outbox = run.world.outbox
+    outbox = run.context.outbox
     for operation in outbox.stuck():
         if operation.kind not in _KINDS:
             continue
-        if _BODY.decode(operation.body).condition_id.lower() == condition.lower():
+        if _DECODE(operation.body).condition_id.lower() == condition.lower():
             for token in tokens:
-                outbox.set_fact(burnt(operation.number, token), run.operation.id)
+                outbox.set_fact(redeemed_fact(operation.number, token), run.operation.id)
 
 
-def burnt(operation: int, token: int) -> str:
-    """Name the fact that a token which an operation held was paid out."""
+def redeemed_fact(operation: int, token: int) -> str:
+    """Return the name of the outbox fact that a token held for an operation was redeemed."""
     return f"paid out {operation} {token}"

@@ -1,7 +1,7 @@
-"""Settle: trades go to the exchange contract in one transaction, each by itself.
+"""Settle: sends trades to the exchange contract in one transaction, each settled independently.
 
-What came of each of them is in the logs, and is told as news. The operation is done once its
-transaction happened: what settled before moves nothing, so it does no harm to ask again.
+The watcher reports the result of each trade from the logs. The operation is done when its
+transaction succeeds. The contract skips trades that are settled already, so resending them is safe.
 """
 
 from typing import Final
@@ -17,131 +17,136 @@ from clob_server.chain.eth.exchange_abi import (
 )
 from clob_server.chain.operation_bodies import SettleAnswer, SettleBody
 from clob_server.chain.operations.base import (
-    RefusalError,
+    OperationContext,
+    OperationRejectedError,
     Run,
     StepFailedError,
     Work,
-    World,
-    hash_of,
+    step_hash,
 )
-from clob_server.chain.operations.preconditions import Read, check_gas, look
+from clob_server.chain.operations.preconditions import Read, check_gas, read_once
 from clob_server.chain.tx.gas_limits import StepCall
 
 STEP: Final = "settleTx"
-"""The one step."""
+"""Name of the only step."""
 BASE_GAS: Final = 60_000
-"""What a transaction takes besides its fills: 21,000, and the contract around its loop."""
-BESIDES_GAS: Final = 30_000
-"""What a fill takes besides what it may burn: the call, its log, and what a call must leave."""
-ZERO_GAS: Final = 4
-"""What a byte of the transaction costs that is 0."""
+"""Gas of a transaction without its fills: 21,000, and the code around the loop."""
+FILL_OVERHEAD_GAS: Final = 30_000
+"""Gas of a fill beyond its limit: the call, its log, and the gas that a call cannot forward."""
+ZERO_BYTE_GAS: Final = 4
+"""Gas of a zero byte of calldata."""
 BYTE_GAS: Final = 16
-"""What another byte costs."""
+"""Gas of any other byte of calldata."""
 OTHERS_GAS: Final = 900_000
-"""What each other operation under way may take in gas, generously."""
+"""Upper estimate of the gas of each other pending operation."""
 
 
 class Settle(Work):
     """Settles trades.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "settle"
-    """What it does."""
-    names: tuple[str, ...] = (STEP,)
-    """Its steps."""
+    step_names: tuple[str, ...] = (STEP,)
 
     def __init__(self, body: SettleBody) -> None:
         self._body = body
         self.gas: int = gas_limit(len(body.fills), b"")
-        """What it takes in gas, at most; what the bytes cost is left out."""
+        """Upper estimate of its gas, without the calldata."""
 
-    async def check(self, world: World) -> None:
-        """Refuse what the contract would not take as a whole.
+    async def check(self, context: OperationContext) -> None:
+        """Reject a batch that the contract would reject as a whole.
 
         Raises:
-            RefusalError: why.
+            OperationRejectedError: there is no exchange, the batch is empty or too long, a trade
+                cannot be encoded, the node does not respond, the exchange is paused or has another
+                operator, the gas exceeds the block gas limit, or the operator has too little ether.
         """
-        exchange = world.addresses.exchange
+        exchange = context.addresses.exchange
         if not exchange:
-            raise RefusalError("CHAIN_UNAVAILABLE", "there is no exchange contract on this chain")
-        if not 1 <= len(self._body.fills) <= FILLS_MAX:
-            count = len(self._body.fills)
-            raise RefusalError("INVALID_COMMAND", f"1 to {FILLS_MAX} trades settle, not {count}")
+            raise OperationRejectedError(
+                "CHAIN_UNAVAILABLE", "there is no exchange contract on this chain"
+            )
+        num_fills = len(self._body.fills)
+        if not 1 <= num_fills <= FILLS_MAX:
+            raise OperationRejectedError(
+                "INVALID_COMMAND",
+                f"a settlement must have 1 to {FILLS_MAX} trades; got {num_fills}",
+            )
         try:
             call = self._call(exchange)
         except ValueError as error:
-            raise RefusalError("INVALID_COMMAND", f"a trade cannot be written: {error}") from error
+            raise OperationRejectedError(
+                "INVALID_COMMAND", f"a trade cannot be encoded: {error}"
+            ) from error
         reads = Read(exchange, IS_PAUSED, ()), Read(exchange, OPERATOR, ())
-        is_paused, operator = await look(world, *reads)
-        self._check_contract(world, is_paused, operator)
-        self._check_gas(world, call.gas or 0)
+        is_paused, operator = await read_once(context, *reads)
+        self._check_contract(context, is_paused, operator)
+        self._check_gas(context, call.gas or 0)
 
-    def _check_contract(self, world: World, is_paused: bool, operator: str) -> None:
-        """Refuse while the contract takes no trades from here.
-
-        Raises:
-            RefusalError: its owner paused it, or named another operator.
-        """
-        exchange = world.addresses.exchange
+    def _check_contract(self, context: OperationContext, is_paused: bool, operator: str) -> None:
+        """Reject if the exchange is paused or has another operator."""
+        exchange = context.addresses.exchange
         if is_paused:
-            raise RefusalError("CHAIN_UNAVAILABLE", f"the exchange {exchange} is paused")
-        if operator != world.node.operator:
-            raise RefusalError(
+            raise OperationRejectedError("CHAIN_UNAVAILABLE", f"the exchange {exchange} is paused")
+        if operator != context.node.operator:
+            raise OperationRejectedError(
                 "CHAIN_UNAVAILABLE",
-                f"the operator of the exchange {exchange} is {operator}, not {world.node.operator}",
+                f"the operator of the exchange {exchange} is {operator}; expected "
+                f"{context.node.operator}",
             )
 
-    def _check_gas(self, world: World, gas: int) -> None:
-        """Refuse what fits into no block, or cannot be paid for.
-
-        Raises:
-            RefusalError: it does not, or cannot.
-        """
-        limit = world.node.gas_limit
+    def _check_gas(self, context: OperationContext, gas: int) -> None:
+        """Reject if the gas exceeds the block gas limit or the operator's balance."""
+        limit = context.node.gas_limit
         if limit is not None and gas > limit:
-            raise RefusalError(
+            raise OperationRejectedError(
                 "CHAIN_UNAVAILABLE",
-                f"{len(self._body.fills)} trades may take {gas} gas, and a block has {limit}",
+                f"{len(self._body.fills)} trades need up to {gas} gas; the block gas limit is "
+                f"{limit}",
             )
-        # Those under way beside it take as much as others do, and not as much as this.
-        more = max(0, gas - OTHERS_GAS) * world.node.fees.max_fee
-        check_gas(world, OTHERS_GAS, more)
+        # Other pending operations are counted with their own gas, not with that of this batch.
+        extra = max(0, gas - OTHERS_GAS) * context.node.fees.max_fee
+        check_gas(context, OTHERS_GAS, extra)
 
     def _call(self, exchange: str) -> StepCall:
-        """Write the transaction."""
+        """Return the step.
+
+        Raises:
+            ValueError: a trade cannot be encoded.
+        """
         data = encode_settle_bodies(self._body.fills)
         return StepCall(STEP, exchange, data, gas=gas_limit(len(self._body.fills), data))
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Have the transaction happen.
+        """Send the transaction.
 
         Raises:
-            StepFailedError: it was reverted, and nothing moved.
+            StepFailedError: it was reverted and no trade settled.
         """
-        exchange = run.world.addresses.exchange
+        exchange = run.context.addresses.exchange
         if not exchange and not run.has_begun(STEP):
             raise StepFailedError("there is no exchange contract any more")
-        (step,) = await run.must(self._call(exchange))
+        (step,) = await run.confirm(self._call(exchange))
         return SettleAnswer(
-            message=f"{len(self._body.fills)} trades were brought before the exchange contract",
-            settle_tx=hash_of(step),
+            message=f"{len(self._body.fills)} trades were sent to the exchange contract",
+            settle_tx=step_hash(step),
         )
 
 
 def gas_limit(num_fills: int, data: bytes) -> int:
-    """Say how much gas a settlement is given.
+    """Return the gas limit of a settlement.
 
-    So much that each fill can burn all it may, and none is refused for want of gas. A node's
-    estimate is no help: between it and the block, a receiver may begin to burn. What is left is
-    not paid for.
+    It lets each fill use its full limit, so that no fill fails for lack of gas. An estimate of the
+    node is not sufficient: the code of a token receiver may use more gas in the block than in the
+    estimate. Unused gas is not charged.
 
     Args:
-        num_fills: how many trades.
-        data: the transaction's bytes.
+        num_fills: number of trades.
+        data: calldata.
     """
     num_zeros = data.count(0)
-    written = ZERO_GAS * num_zeros + BYTE_GAS * (len(data) - num_zeros)
-    return BASE_GAS + num_fills * (FILL_GAS + BESIDES_GAS) + written
+    data_gas = ZERO_BYTE_GAS * num_zeros + BYTE_GAS * (len(data) - num_zeros)
+    return BASE_GAS + num_fills * (FILL_GAS + FILL_OVERHEAD_GAS) + data_gas

@@ -1,183 +1,187 @@
-"""Split: collateral of a wallet becomes as much of both tokens, which it is given."""
+"""Split: converts collateral of a wallet into the same amount of both outcome tokens."""
 
 import msgspec
 
 from clob_server.chain.operation_bodies import Permit, SplitAnswer, SplitBody
 from clob_server.chain.operations.base import (
     Lock,
-    RefusalError,
+    OperationContext,
+    OperationRejectedError,
     Run,
     StepFailedError,
     StuckError,
     Work,
-    World,
-    hash_of,
+    step_hash,
 )
 from clob_server.chain.operations.calls import ALLOWANCE, BALANCE, SLOTS, StepBuilder
 from clob_server.chain.operations.preconditions import (
     Read,
-    ask,
+    call_error,
+    check_balance,
     check_condition,
     check_gas,
-    check_promise,
     check_tokens,
     check_user,
-    look_and_estimate,
-    try_out,
+    read_and_estimate,
+    read_until_valid,
 )
-from clob_server.chain.operations.refund import owed
+from clob_server.chain.operations.refund import payment_step
 from clob_server.chain.operations.reserved import Reservation
 from clob_server.chain.tx.gas_limits import StepCall
-from clob_server.chain.tx.steps import Step
 
 UNDO = ("mergeBackTx", "refundTx")
-"""The steps that undo it."""
+"""Steps that undo a split."""
 
 
 class Split(Work):
-    """Makes collateral into tokens.
+    """Splits collateral of a wallet into tokens.
 
     Args:
-        body: what is asked for.
+        body: the parameters.
     """
 
     kind: str = "split"
-    """What it does."""
-    names: tuple[str, ...] = (
+    step_names: tuple[str, ...] = (
         "permitTx",
         "collateralTransferTx",
         "splitTx",
         "yesTransferTx",
         "noTransferTx",
     )
-    """Its steps."""
     gas: int = 900_000
-    """What it takes in gas, generously."""
 
     def __init__(self, body: SplitBody) -> None:
         self._body = body
         self._amount = int(body.amount)
         self._condition = bytes.fromhex(body.condition_id[2:])
         self.lock: Lock | None = Lock(body.condition_id.lower(), is_exclusive=False)
-        """What it must have."""
-        self.promised: tuple[Reservation, ...] = (
+        self.reservations: tuple[Reservation, ...] = (
             Reservation(body.user, "collateral", self._amount),
         )
-        """What it will take."""
 
-    async def check(self, world: World) -> dict[str, int]:
-        """Refuse what cannot be split.
+    async def check(self, context: OperationContext) -> dict[str, int]:
+        """Reject a split that cannot succeed.
 
         Returns:
-            How much gas it takes to take the collateral.
+            Gas estimate of the collateral transfer, unless a permit precedes it.
 
         Raises:
-            RefusalError: why.
+            OperationRejectedError: the wallet is invalid, the node does not respond, the condition
+                is unknown, the token ids do not belong to it, the balance is too low, the approval
+                is missing, or the operator has too little ether.
         """
-        body, operator = self._body, world.node.operator
-        check_user(world, body.user)
-        collateral = world.addresses.collateral
+        body, operator = self._body, context.node.operator
+        check_user(context, body.user)
+        collateral = context.addresses.collateral
         reads = [
-            Read(world.addresses.conditional_tokens, SLOTS, (self._condition,)),
+            Read(context.addresses.conditional_tokens, SLOTS, (self._condition,)),
             Read(collateral, BALANCE, (body.user,)),
-            self._allowance(world),
+            self._allowance(context),
         ]
-        calls = [] if body.permit else [self._pull(StepBuilder(world.addresses, operator))]
-        (slots, balance, allowance), gas = await look_and_estimate(world, reads, calls)
-        check_condition(world, body.condition_id, slots)
-        check_tokens(world, body.condition_id, body.yes_token_id, body.no_token_id)
-        check_promise(world, f"the collateral {collateral}", balance, self.promised[0])
-        taken = world.promises.total(body.user, "collateral")
-        if allowance - taken < self._amount:
-            await self._check_permit(world, max(0, allowance - taken))
-        check_gas(world, self.gas)
+        calls = [] if body.permit else [self._pull(StepBuilder(context.addresses, operator))]
+        (slots, balance, allowance), gas = await read_and_estimate(context, reads, calls)
+        check_condition(context, body.condition_id, slots)
+        check_tokens(context, body.condition_id, body.yes_token_id, body.no_token_id)
+        check_balance(context, f"the collateral {collateral}", balance, self.reservations[0])
+        reserved = context.reserved.total(body.user, "collateral")
+        if allowance - reserved < self._amount:
+            await self._check_permit(context, max(0, allowance - reserved))
+        check_gas(context, self.gas)
         return gas
 
-    def _allowance(self, world: World) -> Read:
-        """Ask how much collateral the operator may take."""
-        return Read(world.addresses.collateral, ALLOWANCE, (self._body.user, world.node.operator))
+    def _allowance(self, context: OperationContext) -> Read:
+        """Return the read of the wallet's approval for the operator."""
+        collateral = context.addresses.collateral
+        return Read(collateral, ALLOWANCE, (self._body.user, context.node.operator))
 
-    def _pull(self, calls: StepBuilder) -> StepCall:
-        """Take the collateral."""
-        return calls.pull("collateralTransferTx", self._body.user, self._amount)
+    def _pull(self, builder: StepBuilder) -> StepCall:
+        """Return the step that transfers the collateral to the operator."""
+        return builder.pull("collateralTransferTx", self._body.user, self._amount)
 
-    async def _check_permit(self, world: World, approved: int) -> None:
-        """Refuse a wallet that neither approved enough nor signed that it does.
+    async def _check_permit(self, context: OperationContext, approved: int) -> None:
+        """Reject if there is no valid permit for the amount.
+
+        Args:
+            context: the context.
+            approved: amount that the wallet has approved on chain, in wei.
 
         Raises:
-            RefusalError: what it has to call.
+            OperationRejectedError: there is none; the error contains the call that approves.
         """
-        permit, operator = self._body.permit, world.node.operator
+        permit, operator = self._body.permit, context.node.operator
         if permit is not None and int(permit.value) >= self._amount:
-            calls = StepBuilder(world.addresses, operator)
-            fault = await try_out(world, self._permit(calls, permit))
-            if fault is None:
+            builder = StepBuilder(context.addresses, operator)
+            reason = await call_error(context, self._permit_step(builder, permit))
+            if reason is None:
                 return
-            problem = f"the permit is not taken: {fault}"
+            problem = f"the permit is invalid: {reason}"
         else:
             signed = "" if permit is None else f", and its permit is for {permit.value}"
             problem = f"{self._body.user} has approved {approved} wei of collateral{signed}"
-        collateral = world.addresses.collateral
-        raise RefusalError(
+        collateral = context.addresses.collateral
+        raise OperationRejectedError(
             "NOT_APPROVED",
-            f"approve the operator: {self._body.user} must call "
-            f"approve({operator}, {self._amount}) on {collateral}; {problem}",
+            f"{problem}; {self._body.user} must call approve({operator}, {self._amount}) on "
+            f"{collateral}",
             contract=collateral,
             call=f"approve({operator}, {self._amount})",
         )
 
     async def run(self, run: Run) -> msgspec.Struct:
-        """Take the collateral, split it, and give both tokens.
+        """Transfer the collateral to the operator, split it and send both tokens to the wallet.
 
         Raises:
-            StepFailedError: the collateral that was taken is back.
-            StuckError: something stays here.
+            StepFailedError: it failed and the collateral was returned.
+            StuckError: it failed and the operator still holds collateral or tokens.
         """
         body, amount = self._body, self._amount
-        calls = StepBuilder(run.world.addresses, run.world.node.operator)
+        builder = StepBuilder(run.context.addresses, run.context.node.operator)
         yes, no = int(body.yes_token_id), int(body.no_token_id)
-        splitting = calls.split("splitTx", self._condition, amount)
-        giving = calls.pay_token("yesTransferTx", body.user, yes, amount)
+        split = builder.split("splitTx", self._condition, amount)
+        yes_payment = builder.pay_token("yesTransferTx", body.user, yes, amount)
         try:
-            run.undoing(*UNDO)
-            permit = await self._use_permit(run, calls)
-            (taken,) = await run.must(self._pull(calls), then=splitting)
-            run.world.promises.release(run.operation.id)
-            (split,) = await run.must(splitting, then=giving)
-            (gave,) = await run.must(giving)
+            run.continue_undoing(*UNDO)
+            permit_tx = await self._submit_permit(run, builder)
+            (pulled,) = await run.confirm(self._pull(builder), then=split)
+            run.context.reserved.release(run.operation.id)
+            (was_split,) = await run.confirm(split, then=yes_payment)
+            (paid_yes,) = await run.confirm(yes_payment)
         except StepFailedError:
-            await self._undo(run, calls)
+            await self._undo(run, builder)
             raise
-        last = await owed(run, calls, "noTransferTx", body, (yes, no), 1, amount)
-        (gave_no,) = await run.must_or_stick(last)
+        no_payment = await payment_step(run, builder, "noTransferTx", body, (yes, no), 1, amount)
+        (paid_no,) = await run.confirm_or_stick(no_payment)
         return SplitAnswer(
-            message=f"{body.amount} wei of collateral became both tokens in {body.user}",
-            permit_tx=permit,
-            collateral_transfer_tx=hash_of(taken),
-            split_tx=hash_of(split),
-            yes_transfer_tx=hash_of(gave),
-            no_transfer_tx=hash_of(gave_no),
+            message=f"{body.amount} wei of collateral were split into both tokens of {body.user}",
+            permit_tx=permit_tx,
+            collateral_transfer_tx=step_hash(pulled),
+            split_tx=step_hash(was_split),
+            yes_transfer_tx=step_hash(paid_yes),
+            no_transfer_tx=step_hash(paid_no),
             amount=body.amount,
         )
 
-    async def _use_permit(self, run: Run, calls: StepBuilder) -> str | None:
-        """Use the signed approval.
+    async def _submit_permit(self, run: Run, builder: StepBuilder) -> str | None:
+        """Submit the permit if it is needed.
 
-        Anybody may use it before us, and then it is refused and good all the same: if it was, the
-        transfer that follows tells.
+        Anybody may submit a permit first. Ours then reverts although the approval is valid, so its
+        failure is ignored; the transfer that follows fails if the approval is missing.
+
+        Returns:
+            The transaction hash; None if it was not submitted or failed.
         """
         if self._body.permit is None:
             return None
         if not run.has_begun("permitTx"):
-            (allowance,) = await ask(run.world, self._allowance(run.world))
+            (allowance,) = await read_until_valid(run.context, self._allowance(run.context))
             if allowance >= self._amount:
                 return None
-        (step,) = await run.send(self._permit(calls, self._body.permit))
-        return None if step is None else confirmed(step)
+        (step,) = await run.send(self._permit_step(builder, self._body.permit))
+        return step_hash(step) if step is not None and step.status == "confirmed" else None
 
-    def _permit(self, calls: StepBuilder, permit: Permit) -> StepCall:
-        """Make the step that uses the signed approval."""
-        return calls.permit(
+    def _permit_step(self, builder: StepBuilder, permit: Permit) -> StepCall:
+        """Return the step that submits the permit."""
+        return builder.permit(
             "permitTx",
             self._body.user,
             int(permit.value),
@@ -187,20 +191,15 @@ class Split(Work):
             bytes.fromhex(permit.s[2:]),
         )
 
-    async def _undo(self, run: Run, calls: StepBuilder) -> None:
-        """Give the collateral back that was taken.
+    async def _undo(self, run: Run, builder: StepBuilder) -> None:
+        """Return the collateral that was transferred.
 
         Raises:
-            StuckError: it cannot be given back.
+            StuckError: it cannot be returned.
         """
-        if run.happened("yesTransferTx"):
-            raise StuckError("one of the two tokens is with the wallet already")
-        if run.happened("splitTx"):
-            await run.must_or_stick(calls.merge("mergeBackTx", self._condition, self._amount))
-        if run.happened("collateralTransferTx"):
-            await run.must_or_stick(calls.pay("refundTx", self._body.user, self._amount))
-
-
-def confirmed(step: Step) -> str | None:
-    """Give the hash of a step that happened."""
-    return hash_of(step) if step.status == "confirmed" else None
+        if run.is_confirmed("yesTransferTx"):
+            raise StuckError("the YES tokens were already sent to the wallet")
+        if run.is_confirmed("splitTx"):
+            await run.confirm_or_stick(builder.merge("mergeBackTx", self._condition, self._amount))
+        if run.is_confirmed("collateralTransferTx"):
+            await run.confirm_or_stick(builder.pay("refundTx", self._body.user, self._amount))

@@ -148,5 +148,5 @@ class BalanceReader:
         for first in range(0, len(reads), size):
             part = reads[first : first + size]
             replies = await self._rpc.batch([call_at(read, hex(self._block)) for read in part])
-            values += [read.answer(reply) for read, reply in zip(part, replies, strict=True)]
+            values += [read.decode(reply) for read, reply in zip(part, replies, strict=True)]
         return values

@@ -165,7 +165,7 @@ def _unauthorised(context: CheckInput, orders: Sequence[PartyBody]) -> list[Fail
                 context.addresses.exchange,
                 AUTHORISED,
                 (body_values(party), body_signature(party)),
-                otherwise=REVERTED,
+                if_reverted=REVERTED,
             ),
             is_revert,
         )

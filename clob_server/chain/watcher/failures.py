@@ -150,7 +150,7 @@ def _mover(log: Mapping[str, Any]) -> str | None:
 
 def call_at(read: Read, at: str) -> RpcRequest:
     """Return the request of a call at a block."""
-    method, (call, _) = read.question()
+    method, (call, _) = read.request()
     return method, (call, at)
 
 
@@ -158,7 +158,7 @@ async def call_all(node: Node, reads: Sequence[Read], blocks: Sequence[int]) -> 
     """Call contracts, each at its block."""
     requests = [call_at(read, hex(at)) for read, at in zip(reads, blocks, strict=True)]
     replies = await request_at(node, requests)
-    return [read.answer(reply) for read, reply in zip(reads, replies, strict=True)]
+    return [read.decode(reply) for read, reply in zip(reads, replies, strict=True)]
 
 
 async def request_at(node: Node, requests: Sequence[RpcRequest]) -> list[Reply]:
@@ -343,7 +343,7 @@ async def _evidence(node: Node, addresses: Addresses, cases: Sequence[_Case]) ->
             party.maker for party in buyers(case.fill) if content(result(next(replies)))
         )
         hashes = [
-            read.answer(next(replies)) for read in hash_calls(addresses, case.reason, case.fill)
+            read.decode(next(replies)) for read in hash_calls(addresses, case.reason, case.fill)
         ]
         was_late = case.reason.name == EXPIRED and _was_late(case.fill, result(next(replies)))
         wallets = failure_checks(case.reason, CheckInput(addresses, case.fill, hashes))

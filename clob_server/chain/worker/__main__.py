@@ -33,7 +33,7 @@ from clob_server.chain.messages import (
     decode_server_message,
     encode,
 )
-from clob_server.chain.operations.base import World
+from clob_server.chain.operations.base import OperationContext
 from clob_server.chain.operations.reserved import ReservedAmounts
 from clob_server.chain.tx.node import Node
 from clob_server.chain.tx.outbox import Outbox, OutboxError
@@ -85,12 +85,12 @@ class ChainWorker:
         self._node = Node(rpc, signer.address, config.chain_id, limit, self._changed.set)
         depth, bump_after_s = config.confirmations, config.bump_after_s
         self._tracker = TransactionTracker(self._node, outbox, depth)
-        self._world = World(
+        self._context = OperationContext(
             node=self._node,
             outbox=outbox,
             sender=Sender(self._node, outbox, signer, self._tracker),
             addresses=deployed_by(signer.address),
-            promises=ReservedAmounts(),
+            reserved=ReservedAmounts(),
             gas_gift=int(config.gas_gift_wei),
         )
         self._runner = OperationRunner(
@@ -137,7 +137,7 @@ class ChainWorker:
     async def _work(self) -> None:
         """Check the chain, then run the tracker, the node checks and the setup."""
         setup = WorkerSetup(
-            self._config, self._world, self._tracker, self._set_problem, self._on_step_end
+            self._config, self._context, self._tracker, self._set_problem, self._on_step_end
         )
         await setup.identify()
         await first_of(self._tracker.run(), self._check_node(setup), self._open(setup))
@@ -145,7 +145,7 @@ class ChainWorker:
     async def _open(self, setup: WorkerSetup) -> None:
         """Finish the setup, accept operations, then watch the chain."""
         addresses = await setup.find()
-        self._runner.start(self._world._replace(addresses=addresses))
+        self._runner.start(self._context._replace(addresses=addresses))
         self._set_problem(setup.problem)
         send(self._state())  # before WorkerReady, so that the server knows the state
         contracts = Contracts(**msgspec.structs.asdict(addresses))

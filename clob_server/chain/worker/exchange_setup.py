@@ -16,7 +16,7 @@ from clob_server.chain.eth.accounts import DEPLOYER, create_address
 from clob_server.chain.eth.rpc import NodeRejectedError, Reply, RpcRequest, content, number, result
 from clob_server.chain.failpoints import failpoint
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.deploy import GAS, STEP, creation
+from clob_server.chain.operations.deploy import EXCHANGE_GAS, EXCHANGE_STEP, exchange_creation
 from clob_server.chain.tx.gas_fees import GWEI, Fees
 from clob_server.chain.tx.node import Node, is_failure
 from clob_server.chain.tx.sender import Signer
@@ -104,13 +104,13 @@ class ExchangeSetup:
         pause_s, errors, was_sent = AGAIN_S, 0, False
         while True:
             if not was_sent:
-                failpoint("deploy", STEP, "before_insert")
+                failpoint("deploy", EXCHANGE_STEP, "before_insert")
             status = await self._status(requests)
             if not was_sent:
-                failpoint("deploy", STEP, "after_broadcast")
+                failpoint("deploy", EXCHANGE_STEP, "after_broadcast")
             was_sent = True
             if status.is_there:
-                failpoint("deploy", STEP, "after_receipt")
+                failpoint("deploy", EXCHANGE_STEP, "after_receipt")
                 return ""
             if status.num_sent:
                 return (
@@ -130,12 +130,12 @@ class ExchangeSetup:
         contracts = addresses.collateral, addresses.conditional_tokens
         draft = Draft(
             operation=0,
-            name=STEP,
+            name=EXCHANGE_STEP,
             nonce=0,
             target="",
-            data=creation(*domain, *contracts, operator, operator),
+            data=exchange_creation(*domain, *contracts, operator, operator),
             value=0,
-            gas=GAS,
+            gas=EXCHANGE_GAS,
             expects="",
             head=0,
         )

@@ -29,17 +29,17 @@ from clob_server.chain.messages import (
     StepView,
 )
 from clob_server.chain.operations.base import (
-    RefusalError,
+    OperationContext,
+    OperationRejectedError,
     Run,
     StepFailedError,
     StuckError,
     Work,
-    World,
-    encoded,
-    hashes_of,
+    encode_json,
+    step_hashes,
 )
 from clob_server.chain.operations.faucet import GapBody
-from clob_server.chain.operations.registry import read_work, work_of, write_body
+from clob_server.chain.operations.registry import create_work, decode_work, encode_body
 from clob_server.chain.tx.outbox import Outbox, clock_ms
 from clob_server.chain.tx.steps import Operation, Step
 
@@ -169,12 +169,12 @@ class OperationRunner:
         self._checking: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._committing: asyncio.TimerHandle | None = None
-        self.world: World | None = None
+        self.context: OperationContext | None = None
         """Environment of the operations; None until they can begin."""
 
-    def start(self, world: World) -> None:
+    def start(self, context: OperationContext) -> None:
         """Resume pending operations and accept new ones."""
-        self.world = world
+        self.context = context
         for operation in self._outbox.pending():
             self._resume(operation)
 
@@ -216,7 +216,7 @@ class OperationRunner:
         if operation is not None:
             return self._stored_status(operation)
         if name in self._checking:
-            return OperationPending(id=name, kind=read_work(self._checking[name]).kind, hashes={})
+            return OperationPending(id=name, kind=decode_work(self._checking[name]).kind, hashes={})
         return OperationUnknown(id=name)
 
     def _stored_status(self, operation: Operation) -> AnyWorkerMessage:
@@ -229,7 +229,7 @@ class OperationRunner:
         if operation.status == "pending":
             self._outbox.commit()  # the server relies on a pending operation
         steps = self._outbox.steps(operation.number)
-        hashes = hashes_of(read_work(operation.body).names, steps)
+        hashes = step_hashes(decode_work(operation.body).step_names, steps)
         if operation.status == "pending":
             return OperationPending(id=name, kind=kind, hashes=hashes)
         return OperationFailed(
@@ -245,7 +245,7 @@ class OperationRunner:
 
     def _begin(self, request: BeginOperation) -> None:
         """Start an operation unless its id is known."""
-        body = write_body(request.body)
+        body = encode_body(request.body)
         known = self._outbox.find(request.id)
         before = self._checking.get(request.id) if known is None else known.body
         if before is not None and before != body:
@@ -257,28 +257,28 @@ class OperationRunner:
             self._send(self._stored_status(known))
         elif before is not None:
             return  # the answer to the first message answers this one
-        elif self.world is None:
+        elif self.context is None:
             detail = self._problem()
             self._send(OperationRejected(id=request.id, code="CHAIN_UNAVAILABLE", detail=detail))
         else:
             self._checking[request.id] = body
-            self._spawn(self._start(self.world, request, body))
+            self._spawn(self._start(self.context, request, body))
 
-    async def _start(self, world: World, request: BeginOperation, body: bytes) -> None:
+    async def _start(self, context: OperationContext, request: BeginOperation, body: bytes) -> None:
         """Check, store and run an operation."""
-        work = work_of(request.body)
+        work = create_work(request.body)
         try:
             async with self._lock(work):
-                estimates = await self._check(world, work)
+                estimates = await self._check(context, work)
                 operation = self._outbox.begin(request.id, work.kind, body, request.now_ms)
-                world.promises.hold(request.id, work.promised)
+                context.reserved.reserve(request.id, work.reservations)
                 del self._checking[request.id]
                 # Reported after the code that follows at once, so that one fsync covers the
                 # operation and its first steps, and one loop turn later, when they are sent.
                 loop = asyncio.get_running_loop()
                 loop.call_soon(loop.call_soon, self._report, operation)
-                await self._run(Run(world, operation, estimates), work)
-        except RefusalError as error:
+                await self._run(Run(context, operation, estimates), work)
+        except OperationRejectedError as error:
             self._send(
                 OperationRejected(
                     id=request.id, code=error.code, detail=str(error), more=error.more
@@ -291,32 +291,34 @@ class OperationRunner:
         """Send the status of an operation."""
         self._send(self._stored_status(operation))
 
-    async def _check(self, world: World, work: Work) -> dict[str, int] | None:
+    async def _check(self, context: OperationContext, work: Work) -> dict[str, int] | None:
         """Reject an operation that cannot succeed.
 
         Amounts reserved by another operation may be taken already, and would count twice. So a
         rejection counts only without reservations, or after :data:`RESERVED_S`.
         """
-        promises, wanted = world.promises, work.promised
+        reserved, wanted = context.reserved, work.reservations
         try:
-            return await promises.steady(wanted, lambda: work.check(world))
-        except RefusalError:
-            if not any(promises.total(each.user, each.asset) for each in wanted):
+            return await reserved.read_unchanged(wanted, lambda: work.check(context))
+        except OperationRejectedError:
+            if not any(reserved.total(each.user, each.asset) for each in wanted):
                 raise
-            await promises.wait(wanted, RESERVED_S)
-            return await promises.steady(wanted, lambda: work.check(world))
+            await reserved.wait(wanted, RESERVED_S)
+            return await reserved.read_unchanged(wanted, lambda: work.check(context))
 
     def _resume(self, operation: Operation) -> None:
         """Resume a stored operation."""
-        assert self.world is not None
-        work = read_work(operation.body)
-        self.world.promises.hold(operation.id, work.promised)
-        self._spawn(self._run_resumed(self.world, operation, work))
+        assert self.context is not None
+        work = decode_work(operation.body)
+        self.context.reserved.reserve(operation.id, work.reservations)
+        self._spawn(self._run_resumed(self.context, operation, work))
 
-    async def _run_resumed(self, world: World, operation: Operation, work: Work) -> None:
+    async def _run_resumed(
+        self, context: OperationContext, operation: Operation, work: Work
+    ) -> None:
         """Resume an operation with its lock."""
         async with self._lock(work):
-            await self._run(Run(world, operation), work)
+            await self._run(Run(context, operation), work)
 
     async def _run(self, run: Run, work: Work) -> None:
         """Run an operation to its end and report it."""
@@ -333,9 +335,11 @@ class OperationRunner:
             problem = f"unexpected error: {type(error).__name__}: {error}"
             operation = self._outbox.set_status(operation.number, "stuck", error=problem)
         else:
-            operation = self._outbox.set_status(operation.number, "done", answer=encoded(answer))
+            operation = self._outbox.set_status(
+                operation.number, "done", answer=encode_json(answer)
+            )
         finally:
-            run.world.promises.release(operation.id)
+            run.context.reserved.release(operation.id)
         # The steps are durable and determine the end, so the report need not wait for a commit;
         # the commit of the next operation usually includes this one.
         self._report(operation)
@@ -351,7 +355,7 @@ class OperationRunner:
         """Resume a stuck operation."""
         operation = self._outbox.find(name)
         if operation is not None and operation.status == "stuck":
-            if self.world is None:
+            if self.context is None:
                 return OperationRejected(id=name, code="CHAIN_UNAVAILABLE", detail=self._problem())
             self._outbox.discard_failures(operation.number)
             self._restart(operation)
@@ -365,12 +369,12 @@ class OperationRunner:
 
     def fill_gap(self, nonce: int) -> None:
         """Use a missing nonce, as an operation of the worker's own."""
-        if self.world is None:
+        if self.context is None:
             return
         body = GapBody(nonce=nonce)
         now_ms = clock_ms()
         name = f"gap:{nonce}:{now_ms}"
-        operation = self._outbox.begin(name, "gap", write_body(body), now_ms)
+        operation = self._outbox.begin(name, "gap", encode_body(body), now_ms)
         self._outbox.commit()
         self._resume(operation)
 
@@ -384,7 +388,7 @@ class OperationRunner:
         if operation.status != "done" or step.status == "confirmed":
             return
         _LOG.critical("a reorganisation undid %s of operation %s", step.name, operation.id)
-        if step.status == "lost" and self.world is not None:
+        if step.status == "lost" and self.context is not None:
             self._restart(operation)
             return
         error = f"{step.name} failed after a reorganisation: {step.error}"

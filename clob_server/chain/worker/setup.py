@@ -12,16 +12,16 @@ import msgspec
 from clob_server.chain.config import DEVELOPMENT_CHAIN, Addresses, deployed_by
 from clob_server.chain.eth.rpc import NodeInvalidResponseError, content, result
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.base import Run, StepFailedError, World
+from clob_server.chain.operations.base import OperationContext, Run, StepFailedError
 from clob_server.chain.operations.deploy import (
     ADDRESSES,
     Deploy,
     DeployBody,
     approval_reads,
-    is_enough,
+    is_unlimited,
 )
-from clob_server.chain.operations.preconditions import ask
-from clob_server.chain.operations.registry import write_body
+from clob_server.chain.operations.preconditions import read_until_valid
+from clob_server.chain.operations.registry import encode_body
 from clob_server.chain.tx.outbox import Outbox, clock_ms
 from clob_server.chain.tx.steps import Operation, Step
 from clob_server.chain.tx.tracker import TransactionTracker
@@ -42,7 +42,7 @@ class WorkerSetup:
 
     Args:
         config: configuration of the server.
-        world: environment of operations; its addresses are not used.
+        context: environment of operations; its addresses are not used.
         tracker: sends and tracks transactions signed by earlier workers.
         set_problem: called with a description of the current problem.
         on_step_end: callback for the steps that are tracked from the start.
@@ -51,16 +51,16 @@ class WorkerSetup:
     def __init__(
         self,
         config: Config,
-        world: World,
+        context: OperationContext,
         tracker: TransactionTracker,
         set_problem: Callable[[str], None],
         on_step_end: Callable[["asyncio.Future[Step]"], None],
     ) -> None:
         self._config = config
-        self._world = world
+        self._context = context
         self._tracker = tracker
-        self._outbox = world.outbox
-        self._operator = world.node.operator
+        self._outbox = context.outbox
+        self._operator = context.node.operator
         self._set_problem = set_problem
         self._on_step_end = on_step_end
         self.problem: str = ""
@@ -72,7 +72,7 @@ class WorkerSetup:
         Raises:
             ForeignChainError: it is on another chain.
         """
-        node = self._world.node
+        node = self._context.node
         state = node.state_requests()
         requests = [*state, ("eth_getBlockByNumber", ("0x0", False))]
 
@@ -95,7 +95,9 @@ class WorkerSetup:
         while (addresses := await self._find_or_deploy()) is None:
             await asyncio.sleep(AGAIN_S)
         self._set_problem("looking for the exchange contract")
-        exchange, self.problem = await ExchangeSetup(self._config, self._world.node).find(addresses)
+        exchange, self.problem = await ExchangeSetup(self._config, self._context.node).find(
+            addresses
+        )
         return msgspec.structs.replace(addresses, exchange=exchange)
 
     def track_all(self) -> None:
@@ -113,8 +115,10 @@ class WorkerSetup:
         expected = self._expected()
         missing = await self._missing(expected)
         if not missing:
-            allowed = await ask(self._world, *approval_reads(self._operator, expected))
-            if all(is_enough(amount) for amount in allowed):
+            allowed = await read_until_valid(
+                self._context, *approval_reads(self._operator, expected)
+            )
+            if all(is_unlimited(amount) for amount in allowed):
                 return expected
             return await self._begin(DeployBody(addresses=expected))
         is_configured = self._config.addresses is not None
@@ -136,7 +140,7 @@ class WorkerSetup:
     async def _missing(self, addresses: Addresses) -> list[str]:
         """Return the addresses without a contract."""
         contracts = addresses.required
-        codes = await self._world.node.request_until_valid(
+        codes = await self._context.node.request_until_valid(
             [("eth_getCode", (address, "latest")) for address in contracts],
             lambda replies: [content(result(reply)) for reply in replies],
         )
@@ -147,7 +151,7 @@ class WorkerSetup:
         return (
             self._config.deploy
             and len(missing) == len(addresses.required)
-            and addresses == deployed_by(self._operator, self._world.node.count_pending)
+            and addresses == deployed_by(self._operator, self._context.node.count_pending)
         )
 
     async def _begin(self, body: DeployBody) -> Addresses | None:
@@ -158,7 +162,7 @@ class WorkerSetup:
             )
             return None
         name = f"deploy:{self._outbox.next_nonce()}:{clock_ms()}"
-        operation = self._outbox.begin(name, "deploy", write_body(body), clock_ms())
+        operation = self._outbox.begin(name, "deploy", encode_body(body), clock_ms())
         self._outbox.commit()
         return await self._deploy(operation)
 
@@ -167,7 +171,7 @@ class WorkerSetup:
         work = Deploy(msgspec.json.decode(operation.body, type=DeployBody))
         self._set_problem("deploying the contracts")
         try:
-            addresses = await work.run(Run(self._world, operation))
+            addresses = await work.run(Run(self._context, operation))
         except StepFailedError as error:
             _LOG.error("the deployment failed: %s", error)
             self._outbox.set_status(operation.number, "failed", error=str(error))

@@ -21,7 +21,7 @@ from clob_server.core.commands import (
     DescribeMarket,
     SetOutcome,
 )
-from clob_server.core.registry import Words
+from clob_server.core.registry import MarketText
 from clob_server.http.admin_schemas import (
     AdminMarketBody,
     MarketAsked,
@@ -81,11 +81,11 @@ async def create_market(call: Request) -> Reply:
         complementary=asked.complementary,
         **(settled_terms(server, condition) if asked.settles else {}),
     )
-    words = Words(asked.question, asked.description)
+    words = MarketText(asked.question, asked.description)
     async with server.admin_lock:
         await server.sequencer.submit(lambda now_ms: opening(server, market, condition, now_ms))
         # By itself: beside a refusal in one batch it would change the words of another market.
-        if words != Words():
+        if words != MarketText():
             await server.sequencer.submit(lambda now_ms: said(market.id, words, now_ms))
     server.conditions.follow(market.id)
     return reply(describe(server, server.state.matcher.market(market.id)))
@@ -177,7 +177,7 @@ async def change_market(call: Request) -> Reply:
 
             await server.sequencer.submit(set_terms)
         if words:
-            before = registry.words.get(name, Words())
+            before = registry.words.get(name, MarketText())
             after = msgspec.structs.replace(before, **words)
             await server.sequencer.submit(lambda now_ms: said(name, after, now_ms))
     return reply(describe(server, matcher.market(name)))
@@ -239,12 +239,12 @@ async def resolve_market(call: Request) -> Reply:
 def describe(server: Server, market: Market) -> AdminMarketBody:
     """Describe a market as it is now."""
     state = server.state
-    words = state.registry.words.get(market.id, Words())
+    words = state.registry.words.get(market.id, MarketText())
     on_chain = server.conditions.describe(market.id)
     return market_body(market, words, state.matcher.seq(market.id), on_chain)
 
 
-def said(market: str, words: Words, now_ms: int) -> DescribeMarket:
+def said(market: str, words: MarketText, now_ms: int) -> DescribeMarket:
     """Make the command that says what a market is about."""
     return DescribeMarket(
         market=market, question=words.question, description=words.description, now_ms=now_ms

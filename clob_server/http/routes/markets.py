@@ -10,13 +10,13 @@ from clob_server.api.options import wrong
 from clob_server.api.problems import Headers
 from clob_server.api.request import Reply, reply
 from clob_server.api.schemas import MarketBody, TradesBody
-from clob_server.core.registry import Words
+from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms, trade_body
 from clob_server.http.pagination import CURSOR_MAX, next_page, read_number
 from clob_server.http.server import Request, Route, Server
 
 if TYPE_CHECKING:
-    from clob_server.core.settlement_status import Fate
+    from clob_server.core.settlement_status import SettlementStatus
     from clob_server.history.store import TradeRow
 
 TRADES: Final = 50
@@ -108,7 +108,7 @@ def trades_page(
     server: Server,
     market: str,
     found: "Sequence[TradeRow]",
-    fates: "Sequence[Fate]",
+    fates: "Sequence[SettlementStatus]",
     asked: tuple[str | None, int, bool],
 ) -> Reply:
     """Write a page of trades, with where to go on if there is one trade more than fits."""
@@ -155,7 +155,7 @@ async def get_market(call: Request) -> Reply:
 def market_body(server: Server, market: Market) -> MarketBody:
     """Describe a market, with the best prices of its YES token."""
     state = server.state
-    words = state.registry.words.get(market.id, Words())
+    words = state.registry.words.get(market.id, MarketText())
     best = state.matcher.depth(market.id, limit=1)
     return MarketBody(
         **market_terms(market, words),

@@ -13,7 +13,7 @@ UNKNOWN = f"0x{'34' * 32}"
 
 @pytest.fixture(scope="module", params=KINDS)
 def world(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("refusals")
+    folder = tmp_path_factory.mktemp("rejections")
     with running(start_node(request.param, folder / "devchain")) as node:
         yield World(node, folder / "chain")
 
@@ -132,15 +132,15 @@ def test_repeated_report_succeeds_without_a_transaction(world, worker):
     assert world.num_sent() == num_sent
 
 
-@pytest.mark.parametrize("whose", ["zero", "operator", "collateral", "tokens", "exchange"])
-def test_zero_operator_and_contract_addresses_are_rejected(world, worker, condition, whose):
+@pytest.mark.parametrize("holder", ["zero", "operator", "collateral", "tokens", "exchange"])
+def test_zero_operator_and_contract_addresses_are_rejected(world, worker, condition, holder):
     address = {
         "zero": f"0x{ZERO.hex()}",
         "operator": world.operator,
         "collateral": world.contracts.collateral,
         "tokens": world.contracts.conditional_tokens,
         "exchange": world.contracts.exchange,
-    }[whose]
+    }[holder]
     user = world.stranger()
     user.address = address
     for body in (

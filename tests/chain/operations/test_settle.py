@@ -55,8 +55,8 @@ def pair(market):
 
 def held(world, market, *people):
     """Return collateral and both tokens of users."""
-    found = world.holdings(people, market.condition)
-    return [found[one.address] for one in people]
+    holdings = world.holdings(people, market.condition)
+    return [holdings[one.address] for one in people]
 
 
 # ----- settled and failed fills --------------------------------------------------------------
@@ -131,8 +131,8 @@ def test_gas_burning_fills_leave_enough_gas_for_the_last_fill(world, worker, mar
 @pytest.mark.parametrize("count", [1, 2])
 def test_settlement_gas_limit_exceeds_the_estimate(world, worker, market, pair, count):
     data = encode_settle_bodies([market.trade(*pair) for _ in range(count)])
-    asked = {"from": world.operator, "to": EXCHANGE, "data": f"0x{data.hex()}"}
-    estimate = int(world.node.ask("eth_estimateGas", asked), 16)
+    transaction = {"from": world.operator, "to": EXCHANGE, "data": f"0x{data.hex()}"}
+    estimate = int(world.node.ask("eth_estimateGas", transaction), 16)
     assert FILL_GAS < estimate < gas_limit(count, data) - 15_000
 
 
@@ -156,12 +156,12 @@ def rejected(world, worker, fills):
 def test_invalid_batches_are_rejected(world, worker, market, pair):
     fill = market.trade(*pair)
     code, detail = rejected(world, worker, [fill] * (FILLS_MAX + 1))
-    assert (code, detail) == ("INVALID_COMMAND", "1 to 25 trades settle, not 26")
+    assert (code, detail) == ("INVALID_COMMAND", "a settlement must have 1 to 25 trades; got 26")
     assert rejected(world, worker, [])[0] == "INVALID_COMMAND"
     for wrong in ({"trade_id": str(2**256)}, {"size": "a lot"}):
         code, detail = rejected(world, worker, [fill, replace(fill, **wrong)])
         assert code == "INVALID_COMMAND"
-        assert detail.startswith("a trade cannot be written: ")
+        assert detail.startswith("a trade cannot be encoded: ")
 
 
 def test_settlement_without_an_exchange_is_rejected(world, market, pair, tmp_path):
@@ -239,8 +239,8 @@ def test_batch_above_the_block_gas_limit_is_rejected(tmp_path):
             code, detail = rejected(world, worker, fills)
             assert code == "CHAIN_UNAVAILABLE"
             assert detail == (
-                f"20 trades may take {gas_limit(20, encode_settle_bodies(fills))} gas, "
-                "and a block has 10000000"
+                f"20 trades need up to {gas_limit(20, encode_settle_bodies(fills))} gas; "
+                "the block gas limit is 10000000"
             )
             assert outcomes(world, settle(world, worker, *fills[:10]), fills[:10])
 

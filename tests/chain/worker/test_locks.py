@@ -68,52 +68,52 @@ def test_cancelled_waiter_does_not_block_others():
 
 def test_reserved_amounts_add_up_until_released():
     async def run():
-        promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
-        promises.hold("first", [mine])
-        promises.hold("second", [mine._replace(amount=7), mine._replace(asset="other")])
-        assert promises.total("me", "token") == 12
-        waiting = asyncio.create_task(promises.wait([mine], 10))
+        reserved, mine = ReservedAmounts(), Reservation("me", "token", 5)
+        reserved.reserve("first", [mine])
+        reserved.reserve("second", [mine._replace(amount=7), mine._replace(asset="other")])
+        assert reserved.total("me", "token") == 12
+        waiting = asyncio.create_task(reserved.wait([mine], 10))
         await asyncio.sleep(0)
-        promises.release("first")
-        promises.release("first")
+        reserved.release("first")
+        reserved.release("first")
         await asyncio.sleep(0)
-        assert (promises.total("me", "token"), waiting.done()) == (7, False)
-        promises.release("second")
+        assert (reserved.total("me", "token"), waiting.done()) == (7, False)
+        reserved.release("second")
         await waiting
-        assert promises.total("me", "other") == 0
+        assert reserved.total("me", "other") == 0
 
     asyncio.run(run())
 
 
 def test_balance_is_read_again_after_a_reservation_was_released():
     async def run():
-        promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
-        promises.hold("first", [mine])
-        promises.hold("elsewhere", [mine._replace(user="you")])
+        reserved, mine = ReservedAmounts(), Reservation("me", "token", 5)
+        reserved.reserve("first", [mine])
+        reserved.reserve("elsewhere", [mine._replace(user="you")])
         balances = iter([8, 3])
 
-        async def look():
+        async def read():
             balance = next(balances)
             if balance == 8:
                 # The first one ends and another one starts while the node answers.
-                promises.release("first")
-                promises.hold("second", [mine._replace(amount=1)])
-                promises.release("elsewhere")
-            return balance - promises.total("me", "token")
+                reserved.release("first")
+                reserved.reserve("second", [mine._replace(amount=1)])
+                reserved.release("elsewhere")
+            return balance - reserved.total("me", "token")
 
-        assert await promises.steady([mine], look) == 2
-        assert promises.holders([mine]) == {"second"}
-        promises.release("second")
-        assert promises.holders([mine]) == set()
+        assert await reserved.read_unchanged([mine], read) == 2
+        assert reserved.holders([mine]) == {"second"}
+        reserved.release("second")
+        assert reserved.holders([mine]) == set()
 
     asyncio.run(run())
 
 
 def test_waiting_for_reservations_times_out():
     async def run():
-        promises, mine = ReservedAmounts(), Reservation("me", "token", 5)
-        promises.hold("first", [mine])
-        await promises.wait([mine], 0.01)
-        assert promises.total("me", "token") == 5
+        reserved, mine = ReservedAmounts(), Reservation("me", "token", 5)
+        reserved.reserve("first", [mine])
+        await reserved.wait([mine], 0.01)
+        assert reserved.total("me", "token") == 5
 
     asyncio.run(run())

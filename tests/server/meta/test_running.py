@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 
+import apsw
 import httpx
 import pytest
 
@@ -59,6 +60,20 @@ def test_a_damaged_log_is_refused_in_a_line(tmp_path):
     done = server("--port", 0, "--data-dir", tmp_path)
     assert done.returncode == 1
     assert said(done).startswith("clob-server: LOG_DAMAGED: ")
+
+
+def test_a_log_of_an_older_format_is_rejected_in_a_line(tmp_path):
+    with live_server(tmp_path) as live:
+        assert live.stop() == 0
+    database = apsw.Connection(str(tmp_path / DATABASE))
+    database.execute("PRAGMA user_version=1")
+    database.close()
+    done = server("--port", 0, "--data-dir", tmp_path)
+    assert done.returncode == 2
+    assert said(done) == (
+        f"clob-server: LOG_OLDER: the log in {tmp_path} has format 1; this version reads format 2 "
+        "(nothing was released with format 1: start with an empty folder)"
+    )
 
 
 def test_a_port_that_is_taken_is_said_and_is_a_failure(tmp_path):
