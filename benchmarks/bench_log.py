@@ -99,7 +99,7 @@ async def timed_request(
     any number of clients.
     """
     begin = begin or time.perf_counter_ns()
-    await engine.ask(lambda _: next(stream))
+    await engine.submit(lambda _: next(stream))
     taken_ns.append(time.perf_counter_ns() - begin)
 
 
@@ -230,19 +230,19 @@ def closed_loop(folder: Path, todo: list[Command], sizes: Sizes, num_clients: in
 
 
 def with_signatures(stream: Iterable[AnyCommand]) -> Iterator[AnyCommand]:
-    """Yield commands with a signature record of realistic size before each order."""
+    """Yield commands, each order with a signature record of realistic size."""
     for command in stream:
         if type(command) is Submit:
-            yield SignatureRecord(
-                now_ms=command.now_ms,
-                order_id=str(command.order.id),
+            record = SignatureRecord(
                 signer=command.order.maker,
                 salt=str(int.from_bytes(os.urandom(8))),
                 taker="0x" + "00" * 20,
                 signature_type=0,
                 signature=os.urandom(65),
             )
-        yield command
+            yield msgspec.structs.replace(command, attachment=msgspec.msgpack.encode(record))
+        else:
+            yield command
 
 
 def fill(folder: Path, todo: list[AnyCommand], since: int) -> bytes:

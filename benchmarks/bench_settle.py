@@ -63,12 +63,12 @@ class Market(NamedTuple):
 async def open_link(chain: str, folder: Path) -> ChainClient:
     """Start a chain worker and wait until it is ready."""
 
-    async def risen() -> None:
+    async def on_ready() -> None:
         """Do nothing: no operation is pending."""
 
     settings = Settings(chain=chain, chain_port=0, data_dir=str(folder), faucet_units=UNITS)
-    link = ChainClient(settings, folder, risen=risen, ended=lambda _: None)
-    link.begin()
+    link = ChainClient(settings, folder, on_ready=on_ready, on_end=lambda _: None)
+    link.start()
     while not link.is_open:
         await asyncio.sleep(POLL_S)
     return link
@@ -76,7 +76,7 @@ async def open_link(chain: str, folder: Path) -> ChainClient:
 
 async def run_operation(link: ChainClient, name: str, body: AnyBody) -> bytes:
     """Run a chain operation and return its result."""
-    end = await link.talk.carry_out(name, body, time.time_ns() // 1_000_000)
+    end = await link.worker.run_operation(name, body, time.time_ns() // 1_000_000)
     if not isinstance(end, OperationDone):
         raise TypeError(f"{name} must end as Done; got {end}")
     return bytes(end.answer)

@@ -78,11 +78,11 @@ async def prepare(folder: Path, *, settles: bool) -> None:
         settles=settles,
         collateral=COLLATERAL,
     )
-    await engine.ask(lambda now_ms: BeginSettlement(base=bytes(16), now_ms=now_ms))
-    await engine.ask(lambda now_ms: AddMarket(market=market, now_ms=now_ms))
+    await engine.submit(lambda now_ms: BeginSettlement(base=bytes(16), now_ms=now_ms))
+    await engine.submit(lambda now_ms: AddMarket(market=market, now_ms=now_ms))
     for address, _ in keys():
         wallet = checksummed(bytes.fromhex(address[2:]))
-        await engine.ask(
+        await engine.submit(
             lambda now_ms, wallet=wallet: tuple(  # type: ignore[misc]
                 SetBalance(wallet=wallet, asset=asset, amount=LARGE_BALANCE, now_ms=now_ms)
                 for asset in (COLLATERAL, yes, no)

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import uvloop
@@ -47,6 +46,9 @@ class Guard:
     def charge_request(self, key: object, address: str) -> None:
         return None
 
+    def may_follow(self, key: object, channel: str, maker: str) -> None:
+        return None
+
 
 class Ours:
     """The feed over an exchange without other users.
@@ -58,15 +60,12 @@ class Ours:
         self.exchange = ServerState()
         self.exchange.apply(SetLimits(limits=Limits(orders_max=1 << 30), now_ms=0))
         self.exchange.apply(AddMarket(market=Market(id="m", yes="1", no=""), now_ms=0))
-        service: Any = SimpleNamespace(
-            settings=Settings(ws_soft_bytes=1 << 28, ws_hard_bytes=1 << 29),
-            clock_ms=lambda: time.time_ns() // 1_000_000,
-            metrics=Metrics(),
-            guard=Guard(),
-            exchange=self.exchange,
-            ids=Ids(bytes(32)),
+        self.feed = Feed(
+            Settings(ws_soft_bytes=1 << 28, ws_hard_bytes=1 << 29),
+            Guard(),
+            lambda: time.time_ns() // 1_000_000,
+            Metrics(),
         )
-        self.feed = Feed(service)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve as an ASGI application."""
@@ -87,7 +86,7 @@ class Ours:
 
     def broadcast(self, done: Committed) -> None:
         """Broadcast the events of a command."""
-        self.feed.listen([done])
+        self.feed.on_batch([done])
 
 
 class Raw(asyncio.Protocol):
@@ -142,7 +141,7 @@ async def broadcast_ours(ours: Ours, count: int) -> int:
     """Broadcast ``count`` events through the feed."""
     todo = iter([ours.next() for _ in range(count)])
     taken_ns = await one_by_one(lambda: ours.broadcast(next(todo)), count)
-    assert not ours.feed.buffered_bytes
+    assert not ours.feed.subscribers.buffered_bytes
     return taken_ns
 
 
@@ -170,7 +169,7 @@ async def main() -> None:
         config_for(ours, port=0, limits=LIMITS, drain_s=0, grace_s=2),
         on_listening=lambda host, number: port.set_result(number),
     )
-    ours.feed.start()
+    ours.feed.start(ours.exchange, Ids(bytes(32)))
     leave_in_peace()  # as a server does
     serving = asyncio.create_task(server.serve())
     raw = await loop.create_server(Raw, "127.0.0.1", 0)
@@ -195,8 +194,9 @@ async def main() -> None:
 
 def frame_like(ours: Ours, done: Committed) -> bytes:
     """Return a frame of the same size as the feed's."""
-    [event] = ours.feed.streams.hear([done])[ours.feed.streams.stream("m")]
-    size = len(ours.feed.writer.frames(event, extended=False))
+    streams, encoder = ours.feed.channels.streams, ours.feed.channels.encoder
+    [event] = streams.on_batch([done])[streams.stream("m")]
+    size = len(encoder.encode(event, extended=False))
     return text_frame(b"x" * (size - 5) + b"}")
 
 

@@ -70,12 +70,12 @@ GAUGES: Final = (
     Shown(
         "settlement_pending",
         "Trades that wait to be sent to the chain.",
-        lambda s: len(s.settlement.settling.held) - len(s.settlement.settling.sent),
+        lambda s: len(s.settlement.ledger.held) - len(s.settlement.ledger.sent),
     ),
     Shown(
         "settlement_submitted",
         "Trades that were sent, and of which nothing was heard yet.",
-        lambda s: len(s.settlement.settling.sent),
+        lambda s: len(s.settlement.ledger.sent),
     ),
     Shown(
         "settlement_oldest_seconds",
@@ -85,17 +85,17 @@ GAUGES: Final = (
     Shown(
         "settlement_block",
         "The block up to which the chain was heard.",
-        lambda s: s.settlement.settling.block or 0,
+        lambda s: s.settlement.ledger.block or 0,
     ),
     Shown(
         "settlement_wallets",
         "Wallets that are followed on the chain.",
-        lambda s: len(s.settlement.settling.wallets),
+        lambda s: len(s.settlement.ledger.wallets),
     ),
     Shown(
         "settlement_difference",
         "Accounts that are not as the chain said, when all were last looked at in turn.",
-        lambda s: s.settlement.hearing.num_differing,
+        lambda s: s.settlement.inbox.num_differences,
     ),
 )
 """What is shown."""

@@ -36,7 +36,7 @@ from clob_server.orders.place import OrderPlacement
 from clob_server.orders.preview import OrderPreview
 from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator
-from clob_server.settlement.markets import Conditions
+from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import Operations
 from clob_server.telemetry.metrics import Metrics
 
@@ -102,7 +102,7 @@ class Service(Server):
             self.resting.on_batch,
             self.history.on_batch,
             self.feed.on_batch,
-            self.settlement.listen,
+            self.settlement.on_batch,
         )
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
@@ -165,11 +165,11 @@ class Service(Server):
         chain, metrics, clock_ms = self.chain, self.metrics, self.clock_ms
         settings, sequencer = self.settings, self.sequencer
         self.operations = Operations(settings, clock_ms, sequencer, chain, metrics)
-        self.conditions = Conditions(clock_ms, self.state, chain, metrics)
+        self.conditions = MarketConditions(clock_ms, self.state, chain, metrics)
         self.settlement = SettlementCoordinator(
             settings, clock_ms, sequencer, chain, metrics, self.conditions
         )
-        self.chain.on_update = self.settlement.hearing.hear
+        self.chain.on_update = self.settlement.inbox.receive
 
     def drain(self) -> None:
         """Accept no new orders; finish the accepted ones."""
@@ -209,15 +209,15 @@ class Service(Server):
     async def _on_chain_ready(self) -> None:
         """Resume what a chain worker that ended has left."""
         await self._is_started.wait()
-        await self.operations.rise()
-        await self.conditions.rise()
-        await self.settlement.rise()
+        await self.operations.on_worker_ready()
+        await self.conditions.on_worker_ready()
+        await self.settlement.on_worker_ready()
 
     def _on_operation_end(self, end: ChainDone | ChainFailed) -> None:
         """Handle the end of an operation that no request waits for."""
-        self.operations.hear_end(end)
-        self.conditions.hear_end(end)
-        self.settlement.sending.hear_end(end)
+        self.operations.on_operation_end(end)
+        self.conditions.on_operation_end(end)
+        self.settlement.sender.on_operation_end(end)
 
     # ----- measurements ------------------------------------------------------------------------
 

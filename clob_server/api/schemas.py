@@ -1,4 +1,4 @@
-"""What the server says in JSON, by the names of the specification.
+"""JSON bodies of responses and feed messages, with the field names of the specification.
 
 Amounts are wei in decimal digits, times Unix milliseconds, prices cents.
 """
@@ -8,406 +8,406 @@ from typing import Any, Final
 import msgspec
 
 NO_SIGNATURE: Final = "0x" + "0" * 130
-"""What a gasless order has for a signature."""
+"""The ``signature`` field of an unsigned order."""
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
-    """What all of them have in common: names as JSON has them."""
+    """Base of all bodies: camel-case names in JSON."""
 
 
 class OrderBody(Wire, frozen=True, kw_only=True):
-    """An order (specification, "Order"), and what else there is to know of it."""
+    """An order (specification, "Order") with additional fields."""
 
     id: str
     """``ord_{unix seconds}_{6 characters}``."""
     market_id: str
-    """The market."""
+    """Market id."""
     token_id: str
     """The outcome token, decimal digits."""
     maker: str
     """The wallet that owns what is traded."""
     signer: str
-    """Who signed."""
+    """The address that signed the order."""
     taker: str
-    """Who may fill it; the zero address is anybody."""
+    """The only address that may fill it; the zero address allows any."""
     side: int
     """0 buys, 1 sells."""
     maker_amount: str
-    """Wei. A buy: collateral. A sell: tokens."""
+    """Wei; collateral of a buy, tokens of a sell."""
     taker_amount: str
-    """Wei. A buy: tokens. A sell: collateral."""
+    """Wei; tokens of a buy, collateral of a sell."""
     filled_amount: str
-    """Wei. How much of ``takerAmount`` is filled."""
+    """The filled part of ``takerAmount``, in wei."""
     salt: str
-    """What makes it unique, as it came."""
+    """Salt of the order, as received."""
     expiration: int
-    """The last Unix second in which it may trade; 0 is never to expire."""
+    """The last Unix second in which it may trade; 0: never expires."""
     nonce: str
-    """The maker's nonce it was signed with."""
+    """The maker's nonce in the signed order."""
     fee_rate_bps: int
-    """The most it may be charged, in basis points."""
+    """Maximum fee rate, in basis points."""
     signature_type: int
     """0 or 1."""
     signature: str
-    """65 bytes in hex; zeros where nobody signed."""
+    """65 bytes in hex; zeros for an unsigned order."""
     status: str
     """``open``, ``partial``, ``filled`` or ``cancelled``."""
     timestamp: int
-    """When it came in, Unix milliseconds."""
+    """Time of arrival, Unix milliseconds."""
     price: int
-    """Its limit now, in cents."""
+    """Current limit price, in cents."""
     size: str
-    """Its tokens now, filled ones included, in wei."""
+    """Current size in tokens, including filled ones, in wei."""
     remaining: str
-    """Tokens that still rest, in wei."""
+    """Resting tokens, in wei."""
     filled_tokens: str
     """Tokens traded, in wei."""
     filled_collateral: str
-    """Collateral paid or received for them, in wei, fees not counted."""
+    """Collateral paid or received for them, in wei, without fees."""
     average_price: str | None
-    """What a token cost on average, in cents; null while nothing traded."""
+    """Average price per token, in cents; null before the first trade."""
     time_in_force: str
     """``GTC``, ``GTD``, ``IOC`` or ``FOK``."""
     post_only: bool
-    """If it was to be refused where it would trade at once."""
+    """Whether the order is rejected if it would trade at once."""
     smart_wallet: str | msgspec.UnsetType = msgspec.UNSET
     """The wallet that pays and receives the collateral."""
     cancel_reason: str | msgspec.UnsetType = msgspec.UNSET
-    """Why it is cancelled."""
+    """Reason of the cancellation."""
     order_hash: str | msgspec.UnsetType = msgspec.UNSET
-    """The hash that was signed, 32 bytes in hex."""
+    """The signed EIP-712 hash, 32 bytes in hex."""
     client_order_id: str | msgspec.UnsetType = msgspec.UNSET
-    """What its maker calls it."""
+    """Id chosen by the client."""
 
 
 class LevelBody(Wire, frozen=True, kw_only=True):
-    """A price of a book (specification, "Orderbook")."""
+    """A price level (specification, "Orderbook")."""
 
     price: int
     """Cents."""
     size: str
-    """All that rests at it, in wei."""
+    """Total resting size, in wei."""
     num_orders: int
-    """How many orders that is."""
+    """Number of resting orders."""
     orders: int
-    """The same number."""
+    """Same as ``numOrders``."""
 
 
 class OrderbookBody(Wire, frozen=True, kw_only=True):
-    """A book (specification, "Orderbook")."""
+    """An order book (specification, "Orderbook")."""
 
     market_id: str
-    """The market."""
+    """Market id."""
     token_id: str
     """The outcome token, decimal digits."""
     bids: list[LevelBody]
-    """Buy orders, the highest price first."""
+    """Buy levels, highest price first."""
     asks: list[LevelBody]
-    """Sell orders, the lowest price first."""
+    """Sell levels, lowest price first."""
     last_update: int
-    """When the market last changed, Unix milliseconds; 0 where it never did."""
+    """Time of the market's last event, Unix milliseconds; 0 before the first."""
     seq: int
-    """The number of the last event of the market."""
+    """Sequence number of the market's last event."""
 
 
 class TradeBody(Wire, frozen=True, kw_only=True):
-    """A trade (specification, "Trade"), and what else there is to know of it."""
+    """A trade (specification, "Trade") with additional fields."""
 
     id: str
     """``trade_{unix milliseconds}_{6 characters}``."""
     market_id: str
-    """The market."""
+    """Market id."""
     token_id: str
-    """The token that was traded."""
+    """The traded token, decimal digits."""
     price: int
-    """Cents: the limit of the order that rested."""
+    """Limit price of the resting order, in cents."""
     size: str
     """Tokens, in wei."""
     buyer: str
-    """The maker of the buying order; empty where the tokens were merged, and nobody bought them."""
+    """Maker of the buy order; empty in a merge, which has no buyer."""
     seller: str
-    """The maker of the selling order; empty where they were minted, and nobody sold them."""
+    """Maker of the sell order; empty in a mint, which has no seller."""
     match_type: str
     """``direct``, ``mint`` or ``merge``."""
     timestamp: int
-    """When, Unix milliseconds."""
+    """Time of the trade, Unix milliseconds."""
     tx_hash: str | None
-    """The transaction that settled it; null until then."""
+    """Hash of the settlement transaction; null until settled."""
     settlement: str
     """``none``, ``pending``, ``submitted``, ``settled`` or ``failed``."""
     seq: int
-    """The number of the event."""
+    """Sequence number of the event."""
     resting_order_id: str
-    """The order that was in the book."""
+    """Id of the resting order."""
     incoming_order_id: str
-    """The order that met it."""
+    """Id of the incoming order."""
     incoming_side: int
-    """Which way that one trades: 0 buys, 1 sells."""
+    """Side of the incoming order: 0 buys, 1 sells."""
     buyer_fee: str
-    """Tokens that the buyer is charged, in wei."""
+    """Fee of the buyer in tokens, in wei."""
     seller_fee: str
-    """Collateral that the seller is charged, in wei."""
+    """Fee of the seller in collateral, in wei."""
     settlement_reason: str | msgspec.UnsetType = msgspec.UNSET
-    """Why it could not be settled; only where ``settlement`` is ``failed``."""
+    """Reason of the failure; only if ``settlement`` is ``failed``."""
 
 
 class TradesBody(Wire, frozen=True, kw_only=True):
-    """Trades within an object, for those who ask for it (decision 10)."""
+    """Trades wrapped in an object, on request (decision 10)."""
 
     trades: list[TradeBody]
-    """The newest first."""
+    """Trades, newest first."""
 
 
 class MarketTerms(Wire, frozen=True, kw_only=True):
-    """A market and its terms, whoever asks."""
+    """A market and its terms, for public and operator routes."""
 
     market_id: str
-    """What names it."""
+    """Market id."""
     yes_token_id: str
-    """The token that is worth a unit of collateral if the answer is yes, decimal digits."""
+    """The token worth one unit of collateral if the outcome is yes, decimal digits."""
     no_token_id: str | None
-    """The other one; null while it is not known."""
+    """The other token; null until known."""
     mode: str
     """``open``, ``cancelOnly``, ``halted`` or ``resolved``."""
     question: str
-    """What is asked."""
+    """The question of the market."""
     description: str
-    """What else there is to know."""
+    """Additional information."""
     outcome: str | None
-    """``yes`` or ``no``; null until it is known."""
+    """``yes`` or ``no``; null until resolved."""
     min_size: str
-    """The smallest size of an order, in wei."""
+    """Minimum order size, in wei."""
     resting_fee_rate_bps: int
-    """What the order that rested is charged, at most, in basis points."""
+    """Maximum fee rate of the resting order, in basis points."""
     incoming_fee_rate_bps: int
-    """What the order that came in is charged, at most, in basis points."""
+    """Maximum fee rate of the incoming order, in basis points."""
     complementary: bool
-    """If orders for YES and NO meet, too: two that buy mint a pair, two that sell merge one."""
+    """Whether YES and NO orders also match: two buys mint a pair, two sells merge one."""
     lot_wei: str
-    """What every size is a multiple of, in wei."""
+    """Every size is a multiple of this, in wei."""
     condition_id: str | None
-    """Its condition on the chain, 32 bytes in hex; null where it has none."""
+    """Condition on the chain, 32 bytes in hex; null without one."""
     question_id: str | None
-    """The Keccak-256 of market id, line feed and first question; null without a condition."""
+    """Keccak-256 of market id, line feed and first question; null without a condition."""
     collateral: str | None
-    """The ERC-20 that backs its tokens; null without a condition."""
+    """The ERC-20 token that backs its tokens; null without a condition."""
     chain: str | None
     """``waiting``, ``preparing``, ``prepared``, ``reporting``, ``reported`` or ``stuck``; null
     without a condition or a chain."""
     settlement: str
-    """``none``: its trades settle nowhere (decision 45). ``chain``: each moves tokens and
+    """``none``: trades are not settled (decision 45). ``chain``: each trade moves tokens and
     collateral on the chain, and orders must be covered there."""
 
 
 class MarketBody(MarketTerms, frozen=True, kw_only=True):
-    """A market, and where it stands."""
+    """A market with its best prices."""
 
     best_bid: int | None
-    """The highest price that is bid for the YES token, in cents; null where nobody does."""
+    """Highest bid for the YES token, in cents; null without bids."""
     best_ask: int | None
-    """The lowest price that is asked for it."""
+    """Lowest ask for the YES token, in cents; null without asks."""
     last_update: int
-    """When it last changed, Unix milliseconds; 0 where it never did."""
+    """Time of the last event, Unix milliseconds; 0 before the first."""
     seq: int
-    """The number of its last event."""
+    """Sequence number of its last event."""
 
 
 class OperationBody(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Where an operation of the chain stands."""
+    """Status of a chain operation."""
 
     operation: str
-    """What names it."""
+    """Operation id."""
     kind: str
-    """What it does."""
+    """Kind of operation."""
     status: str
-    """``pending``, ``done``, ``failed`` (and undone) or ``stuck`` (until the operator acts)."""
+    """``pending``, ``done``, ``failed`` (and undone) or ``stuck`` (needs the operator)."""
     answer: msgspec.Raw | None = None
-    """What was answered in the end; only where it is done."""
+    """Final response; only if ``done``."""
     detail: str | None = None
-    """Which step failed, and why."""
+    """The failed step and the reason."""
     hashes: dict[str, str | None] | None = None
-    """The transactions so far, by the names of their steps; only while it is not done."""
+    """Transaction hashes so far, by step; absent once ``done``."""
 
 
 class TradeSummary(Wire, frozen=True, kw_only=True):
-    """A trade, as the answer to a new order has it."""
+    """A trade in the response to a new order."""
 
     id: str
-    """The trade."""
+    """Trade id."""
     price: int
     """Cents."""
     size: str
     """Tokens, in wei."""
     tx_hash: str | None
-    """The transaction that settled it; null until then."""
+    """Hash of the settlement transaction; null until settled."""
 
 
 class CreatedBody(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a new order."""
+    """Response to a new order."""
 
     success: bool
     """True."""
     order_id: str
-    """The order."""
+    """Order id."""
     matched: bool
-    """If it traded at once."""
+    """Whether the order traded at once."""
     trades: list[TradeSummary]
-    """The trades it made at once."""
+    """Its immediate trades."""
     status: str
-    """Where it stood then; in a duplicate, where it stands now."""
+    """Status after placement; in a duplicate, the current status."""
     duplicate: bool = False
-    """True where it had been accepted before, and this is the first answer again."""
+    """True if the order was accepted before; this repeats the first response."""
 
 
 class ExpectedTrade(Wire, frozen=True, kw_only=True):
-    """A trade that an order would get."""
+    """A trade that an order would make."""
 
     price: int
     """Cents."""
     size: str
     """Tokens, in wei."""
     fee: str
-    """What it would be charged, in wei: of the tokens if it buys, of the collateral if it sells."""
+    """Fee in wei; tokens for a buy, collateral for a sell."""
 
 
 class OutlookBody(Wire, frozen=True, kw_only=True):
-    """What would become of an order if it were placed now."""
+    """Result that an order would have if placed now."""
 
     valid: bool
     """True."""
     order_hash: str | None
-    """What is to be signed; null where nobody signs."""
+    """EIP-712 hash to sign; null for an unsigned order."""
     side: int
     """0 buys, 1 sells."""
     price: int
-    """What its amounts mean, in cents."""
+    """Limit price, in cents."""
     size: str
-    """How many tokens that is, in wei."""
+    """Size in tokens, in wei."""
     collateral: str
-    """The collateral it names, in wei."""
+    """Collateral of the order, in wei."""
     matched: bool
-    """If it would trade at once."""
+    """Whether it would trade at once."""
     trades: list[ExpectedTrade]
-    """The trades it would get at once."""
+    """Trades it would make at once."""
     filled_tokens: str
-    """The tokens in them, in wei."""
+    """Tokens in these trades, in wei."""
     filled_collateral: str
-    """The collateral in them, in wei."""
+    """Collateral in these trades, in wei."""
     average_price: str | None
-    """What a token would cost on average, in cents; null where nothing would trade."""
+    """Average price per token, in cents; null without trades."""
     remaining: str
-    """What its trades would leave of it, in wei."""
+    """Tokens left after these trades, in wei."""
 
 
 class InvalidBody(Wire, frozen=True, kw_only=True):
-    """What an order would be refused for."""
+    """Reason why an order would be rejected."""
 
     valid: bool
     """False."""
     refusal: dict[str, Any]
-    """The problem, as the answer to the order would have it."""
+    """The problem that placing the order would return."""
     explanation: str | None
-    """What was signed instead of this, where a signature is at fault and it can be told."""
+    """For an invalid signature, the difference to the signed data if it can be determined."""
 
 
 class NonceBody(Wire, frozen=True, kw_only=True):
-    """The answer to a nonce that is raised."""
+    """Response to a raised nonce."""
 
     success: bool
     """True."""
     maker: str
-    """Whose."""
+    """The maker."""
     nonce: str
-    """The lowest that his orders may have from now on."""
+    """Minimum nonce of the maker's orders from now on."""
     num_cancelled: int
-    """How many orders it cancelled."""
+    """Number of orders cancelled."""
 
 
 class DelegateBody(Wire, frozen=True, kw_only=True):
-    """The answer to a delegate who is allowed, or no longer."""
+    """Response to a granted or withdrawn delegation."""
 
     success: bool
     """True."""
     maker: str
-    """Who allows it."""
+    """The maker."""
     delegate: str
-    """Who may sign for him, or no longer may."""
+    """Address of the delegate."""
     allowed: bool
-    """If he may."""
+    """Whether the delegate may sign for the maker."""
     nonce: str
-    """The number of this; the maker's next must be higher."""
+    """Nonce of this change; the maker's next must be higher."""
 
 
 class ContractsBody(Wire, frozen=True, kw_only=True):
-    """The contracts of the chain; null while they are not known."""
+    """Contract addresses; null until known."""
 
     stablecoin: str | None
-    """What the faucet mints."""
+    """The token that the faucet mints."""
     collateral: str | None
-    """Its wrapped form, which backs the outcome tokens: 18 decimals."""
+    """The wrapped stablecoin with 18 decimals that backs the outcome tokens."""
     conditional_tokens: str | None
-    """What issues the outcome tokens, an ERC-1155."""
+    """The ERC-1155 contract of the outcome tokens."""
     exchange: str | None
-    """What settles trades: makers approve it for that; null where none do."""
+    """The contract that settles trades, which makers approve; null if trades are not settled."""
 
 
 class RootChain(ContractsBody, frozen=True, kw_only=True):
-    """The chain, for whoever wants to speak to it."""
+    """Connection details of the chain."""
 
     id: int
-    """Its chain id."""
+    """Chain id."""
     rpc_url: str | None
-    """Its JSON-RPC, where the server has brought it along."""
+    """JSON-RPC address of the development chain; null for an external chain."""
     operator: str | None
-    """Who pays the gas, and has to be approved for split and merge."""
+    """The address that pays gas and needs approval for split and merge."""
     state: str
     """``starting``, ``ready``, ``unreachable`` or ``missing``."""
 
 
 class RootBody(Wire, frozen=True, kw_only=True):
-    """What this interface is (specification, "API information")."""
+    """API information (specification, "API information")."""
 
     name: str
-    """Its name."""
+    """Name of the API."""
     version: str
-    """The version of the package, major.minor.patch."""
+    """Package version, major.minor.patch."""
     description: str
-    """What it is for."""
+    """Purpose of the API."""
     documentation: str
-    """The address of the documentation."""
+    """URL of the documentation."""
     endpoints: dict[str, str]
-    """The addresses of ``testnet`` and ``mainnet``."""
+    """URLs of ``testnet`` and ``mainnet``."""
     status: str
     """``alpha``, ``beta``, ``stable`` or ``deprecated``."""
     rate_limit: dict[str, str]
-    """How many requests are allowed on ``testnet`` and on ``mainnet``."""
+    """Rate limits of ``testnet`` and ``mainnet``."""
     support: dict[str, str]
-    """Where to find help."""
+    """Support contacts."""
     environment: str
     """``test`` or ``production``."""
     websocket: str
-    """The address of the WebSocket."""
+    """URL of the WebSocket."""
     eip712: dict[str, str | int]
-    """The domain that orders are signed for."""
+    """EIP-712 domain of signed orders."""
     chain: RootChain | None
-    """The chain; null where there is none."""
+    """The chain; null without one."""
 
 
 class HealthBody(Wire, frozen=True, kw_only=True):
-    """That the server answers."""
+    """Liveness of the server."""
 
     status: str
     """``ok``."""
     version: str
-    """The version of the package."""
+    """Package version."""
     command_seq: int
-    """The number of the last command that is durable and done."""
+    """Log position of the last applied command."""
     chain: str
-    """``none``, ``starting``, ``ready``, ``unreachable`` or ``missing``; orders do without."""
+    """``none``, ``starting``, ``ready``, ``unreachable`` or ``missing``; orders do not need it."""
 
 
 class ReadyBody(Wire, frozen=True, kw_only=True):
-    """If the server takes orders."""
+    """Readiness of the server for orders."""
 
     status: str
     """``ready`` or ``unavailable``."""
@@ -415,4 +415,41 @@ class ReadyBody(Wire, frozen=True, kw_only=True):
     """``recovering``, ``ready`` or ``draining``."""
 
 
-# MERGED clob_server.api.schemas: What the server says of itself and of its chain, by the names in JSON.
+class FailureBody(Wire, frozen=True, kw_only=True):
+    """A trade that the chain did not settle."""
+
+    market_id: str
+    """Its market."""
+    trades: list[int]
+    """Its ``seq``; of a mint or a merge both."""
+    traded: int
+    """When, Unix milliseconds."""
+    tx_hash: str
+    """The transaction in which it failed."""
+    reason: str
+    """Why."""
+
+
+class SettlementBody(Wire, frozen=True, kw_only=True):
+    """The trades that wait to be settled, and how the engine's accounts follow the chain."""
+
+    detail: str
+    """What holds settlement up; empty where nothing does."""
+    pending: int
+    """Trades that wait to be sent, a mint or a merge counted once."""
+    submitted: int
+    """Trades that were sent, and of which nothing was heard yet."""
+    operations: list[str]
+    """The operations of those, as the list of operations names them."""
+    oldest_ms: int
+    """For how long the oldest of all has waited, milliseconds."""
+    block: int | None
+    """The block up to which the chain was heard; null is nothing of it."""
+    block_hash: str | None
+    """Its hash."""
+    wallets: int
+    """Wallets that are followed, since they have allowed the exchange contract something."""
+    difference: int
+    """Accounts that are not as the chain last said; anything but 0 is a fault."""
+    failures: list[FailureBody]
+    """The trades that failed last, the newest first."""

@@ -12,7 +12,7 @@ from typing import Final
 from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import ApiRequest
 from clob_server.auth.api_keys import HEADER, find_key
-from clob_server.auth.policy import AUTHORITY, CHANNELS, Budget, Needs, Rule
+from clob_server.auth.policy import ROUTE_RULES, CHANNEL_RULES, Budget, Needs, Rule
 from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.tokens import CHALLENGE, TokenVerifier
 from clob_server.core.commands import ApiKey
@@ -59,7 +59,7 @@ class Guard:
         self._clock_ms = clock_ms
         self._rules = {
             name: (self._check_of(row.rule(environment)), row.budget, row.creates_order)
-            for name, row in AUTHORITY.items()
+            for name, row in ROUTE_RULES.items()
         }
 
     # ----- on entry ----------------------------------------------------------------------------
@@ -127,9 +127,9 @@ class Guard:
             return lambda call: check_scope(call.key, rule.scope)
         if needs is Needs.TOKEN:
             return lambda call: self._check_token(call, rule.scope)
-        if needs is Needs.TOKEN_FROM_AFAR:
+        if needs is Needs.TOKEN_UNLESS_LOCAL:
             return lambda call: None if is_local(call) else self._check_token(call, rule.scope)
-        return reject_absent if needs is Needs.ABSENCE else None
+        return reject_absent if needs is Needs.UNAVAILABLE else None
 
     def _check_token(self, call: ApiRequest, scope: str) -> None:
         """Reject a request without a valid token of a scope."""
@@ -169,7 +169,7 @@ class Guard:
         Raises:
             ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
         """
-        check_maker(AUTHORITY[call.route].rule(self._environment), call.key, maker)
+        check_maker(ROUTE_RULES[call.route].rule(self._environment), call.key, maker)
 
     def may_follow(self, key: ApiKey | None, channel: str, maker: str) -> None:
         """Check that a WebSocket may subscribe to a channel of a maker.
@@ -182,7 +182,7 @@ class Guard:
         Raises:
             ApiError: API_KEY_REQUIRED, SCOPE_MISSING, MAKER_NOT_ALLOWED.
         """
-        check_maker(CHANNELS[channel].rule(self._environment), key, maker)
+        check_maker(CHANNEL_RULES[channel].rule(self._environment), key, maker)
 
 
 def is_local(call: ApiRequest) -> bool:

@@ -1,7 +1,7 @@
-"""Who may do what: one table, from which the guard works and the documentation is drawn.
+"""Access rules of every route and channel; the guard and the documentation use the same table.
 
-A route without a row is not let in at all. What a rule asks about the maker of a request is asked
-by the route itself, through the guard, once it has read who that is.
+A route without a row accepts no request. Rules about the maker are checked by the route, through
+the guard, once it has read the maker from the request.
 """
 
 import enum
@@ -11,130 +11,128 @@ from typing import Final, NamedTuple
 from clob_server.settings import TEST
 
 READ: Final = "read"
-"""The scope of a key that may look at orders."""
+"""Scope of a key that may view orders."""
 TRADE: Final = "trade"
-"""The scope of a key that may place orders."""
+"""Scope of a key that may place orders."""
 CANCEL: Final = "cancel"
-"""The scope of a key that may cancel them."""
+"""Scope of a key that may cancel orders."""
 SCOPES: Final = (READ, TRADE, CANCEL)
-"""Every scope that a key may have."""
+"""All scopes of keys."""
 ADMIN: Final = "admin"
-"""The scope of a token that may do what an operator does."""
+"""Scope of an operator's token."""
 
 
 class Needs(enum.Enum):
-    """What a request has to come with."""
+    """Credentials that a rule requires; the value is its text in the documentation."""
 
     NOTHING = "nothing"
-    """Anybody may."""
+    """No credentials."""
     SIGNATURE = "the maker's signature"
-    """Whoever has it, it is in the body."""
-    NAME = "the maker's name"
-    """Whoever names the maker, whose order it must be."""
+    """The maker's signature in the body; any client may deliver it."""
+    MAKER_ADDRESS = "the maker's address"
+    """The address of the order's maker in the request."""
     KEY = "a key, scope `{}`"
     """An API key."""
     KEY_OF_MAKER = "a key, scope `{}`, bound to the maker"
-    """An API key for this maker."""
+    """An API key that is bound to the maker."""
     SIGNATURE_OR_KEY = "the maker's signature, or a key, scope `{}`, bound to the maker"
-    """Either of them; each order of a batch by itself."""
+    """Either one; in a batch, checked for each order."""
     TOKEN = "a token, scope `{}`"
     """An operator's token."""
-    TOKEN_FROM_AFAR = "a token, scope `{}`; nothing from loopback"
-    """An operator's token, but for who is on the same machine."""
-    ABSENCE = "not there"
-    """Nobody may."""
+    TOKEN_UNLESS_LOCAL = "a token, scope `{}`; nothing from loopback"
+    """An operator's token, except for requests from the same machine."""
+    UNAVAILABLE = "not available"
+    """The route does not exist in this environment."""
 
 
 class Rule(NamedTuple):
-    """What is asked of who wants something."""
+    """An access rule."""
 
     needs: Needs
-    """What the request has to come with."""
     scope: str = ""
-    """The scope of that."""
+    """The required scope of the key or token; empty if no credential has one."""
 
     @property
     def text(self) -> str:
-        """The rule in words."""
+        """The rule as text, for the documentation."""
         return self.needs.value.format(self.scope)
 
 
 class Budget(enum.Enum):
-    """What a request is counted against."""
+    """The rate limit that a request is charged to."""
 
     REQUESTS = "requests"
-    """The requests of its key or address."""
+    """Requests of the key or address."""
     CANCELS = "cancels"
-    """The cancels of its key or address, and nothing else."""
+    """Cancels of the key or address."""
     NONE = "none"
-    """Nothing; of a token that is refused, the requests of the address."""
+    """Not charged; a rejected token is charged to the requests of the address."""
 
 
 class RouteRule(NamedTuple):
-    """The rules of a route."""
+    """Access rules and rate limit of a route or channel."""
 
     test: Rule
-    """In the test environment."""
+    """Rule of the test environment."""
     production: Rule
-    """In production."""
+    """Rule of the production environment."""
     budget: Budget = Budget.REQUESTS
-    """The budget that a request counts against."""
     creates_order: bool = False
     """Whether a request also counts as one created order."""
 
     def rule(self, environment: str) -> Rule:
-        """Give the rule of an environment."""
+        """Return the rule of an environment."""
         return self.test if environment == TEST else self.production
 
 
 OPEN: Final = Rule(Needs.NOTHING)
-"""The rule of what anybody may."""
+"""Rule without credentials."""
 SIGNED: Final = Rule(Needs.SIGNATURE)
-"""The rule of what somebody signed."""
+"""Rule of signed requests."""
 
-_ANYBODY: Final = RouteRule(OPEN, OPEN)
-_WATCHED: Final = RouteRule(OPEN, OPEN, Budget.NONE)
+_OPEN: Final = RouteRule(OPEN, OPEN)
+_UNCOUNTED: Final = RouteRule(OPEN, OPEN, Budget.NONE)
 _SIGNED: Final = RouteRule(SIGNED, SIGNED)
 _NEW_ORDER: Final = RouteRule(SIGNED, SIGNED, creates_order=True)
 _READ: Final = RouteRule(OPEN, Rule(Needs.KEY, READ))
 _GASLESS: Final = RouteRule(OPEN, Rule(Needs.KEY_OF_MAKER, TRADE))
-_CANCEL: Final = RouteRule(Rule(Needs.NAME), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS)
+_CANCEL: Final = RouteRule(Rule(Needs.MAKER_ADDRESS), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS)
 _OPERATOR: Final = RouteRule(Rule(Needs.TOKEN, ADMIN), Rule(Needs.TOKEN, ADMIN), Budget.NONE)
-_METRICS: Final = Rule(Needs.TOKEN_FROM_AFAR, ADMIN)
+_METRICS: Final = Rule(Needs.TOKEN_UNLESS_LOCAL, ADMIN)
 
 NO_ROUTE: Final = "refused"
-"""The name of what is asked where there is no route, or none for the method."""
+"""Route name of requests without a matching path or method."""
 
-AUTHORITY: Final[Mapping[str, RouteRule]] = {
+ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "create_order": _NEW_ORDER,
     "create_gasless_order": _GASLESS._replace(creates_order=True),
     "create_batch": RouteRule(OPEN, Rule(Needs.SIGNATURE_OR_KEY, TRADE)),
-    "validate_order": _ANYBODY._replace(creates_order=True),
-    "simulate_order": _ANYBODY,
+    "validate_order": _OPEN._replace(creates_order=True),
+    "simulate_order": _OPEN,
     "get_order": _READ,
     "list_orders": _READ,
     "cancel_order": _CANCEL,
     "cancel_batch": _CANCEL,
     "set_nonce": _SIGNED,
     "set_delegate": _SIGNED,
-    "get_orderbook": _ANYBODY,
-    "get_trades": _ANYBODY,
-    "list_markets": _ANYBODY,
-    "get_market": _ANYBODY,
+    "get_orderbook": _OPEN,
+    "get_trades": _OPEN,
+    "list_markets": _OPEN,
+    "get_market": _OPEN,
     "gasless_split": _GASLESS,
     "gasless_merge": _GASLESS,
     "gasless_redeem": _GASLESS,
     "gasless_operation": _READ,
-    "gasless_faucet": RouteRule(OPEN, Rule(Needs.ABSENCE)),
-    "root": _ANYBODY,
-    "health": _WATCHED,
-    "ready": _WATCHED,
+    "gasless_faucet": RouteRule(OPEN, Rule(Needs.UNAVAILABLE)),
+    "root": _OPEN,
+    "health": _UNCOUNTED,
+    "ready": _UNCOUNTED,
     "metrics": RouteRule(_METRICS, _METRICS, Budget.NONE),
-    "openapi": _ANYBODY,
-    "asyncapi": _ANYBODY,
-    "docs": _ANYBODY,
-    "admin_page": _ANYBODY,
-    "web_file": _ANYBODY,
+    "openapi": _OPEN,
+    "asyncapi": _OPEN,
+    "docs": _OPEN,
+    "admin_page": _OPEN,
+    "web_file": _OPEN,
     "admin_list_keys": _OPERATOR,
     "admin_create_key": _OPERATOR,
     "admin_deactivate_key": _OPERATOR,
@@ -154,13 +152,13 @@ AUTHORITY: Final[Mapping[str, RouteRule]] = {
     "admin_set_limits": _OPERATOR,
     "admin_engine": _OPERATOR,
     "admin_cancel_order": _OPERATOR,
-    NO_ROUTE: _ANYBODY,
+    NO_ROUTE: _OPEN,
 }
-"""The rules of every route, by its name."""
+"""Rules of every route, by route name."""
 
-CHANNELS: Final[Mapping[str, RouteRule]] = {
-    "orderbook": _ANYBODY,
-    "user": RouteRule(Rule(Needs.NAME), Rule(Needs.KEY_OF_MAKER, READ)),
-    "settlement": _ANYBODY,
+CHANNEL_RULES: Final[Mapping[str, RouteRule]] = {
+    "orderbook": _OPEN,
+    "user": RouteRule(Rule(Needs.MAKER_ADDRESS), Rule(Needs.KEY_OF_MAKER, READ)),
+    "settlement": _OPEN,
 }
-"""The rules of every channel of the WebSocket; a key comes with the handshake."""
+"""Rules of every WebSocket channel; the key is sent in the handshake."""

@@ -1,7 +1,7 @@
 """Rate limits: sliding windows of a minute per API key or address, exact to the millisecond.
 
-No 60 seconds contain more than the limit. The clock is monotonic. Memory is bounded: the windows of
-the most recent clients are kept.
+No 60 seconds contain more than the limit. The clock is monotonic. A payer is the API key or address
+that a request is charged to; memory is bounded, since only the most recent payers are tracked.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from clob_server.core.state import ServerState
 MINUTE_MS: Final = 60_000
 """The length of a window."""
 PAYERS_MAX: Final = 16_384
-"""The payers whose windows are kept, per kind of limit."""
+"""Maximum number of payers tracked per kind of limit."""
 PAYER_BYTES: Final = 8
-"""The length of the name of a payer."""
+"""Length of a payer's hashed name."""
 
 _NETWORK_BITS: Final = 64
 
@@ -110,7 +110,7 @@ class RateLimiter:
             self._charge_orders(key, payer, count, self._tick_ms())
 
     def _charge_orders(self, key: ApiKey | None, payer: bytes, count: int, tick_ms: int) -> None:
-        """Count orders, and note them for the log."""
+        """Count orders, and queue them for the log."""
         limit = self._registry.budgets.orders_per_minute
         if key is not None:
             limit = _own(key.orders_per_minute, limit)
@@ -146,10 +146,10 @@ class RateLimiter:
 
 
 class Windows:
-    """What each payer took within the last minute.
+    """Usage of each payer within the last minute.
 
     Args:
-        payers_max: the payers that are kept; beyond it the least recent one is forgotten.
+        payers_max: the maximum number of payers; beyond it the least recent one is evicted.
     """
 
     def __init__(self, payers_max: int = PAYERS_MAX) -> None:
@@ -157,17 +157,17 @@ class Windows:
         self._taken: OrderedDict[bytes, deque[int]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return the number of payers that are kept."""
+        """Return the number of tracked payers."""
         return len(self._taken)
 
     def take(self, payer: bytes, limit: int, now_ms: int, count: int = 1) -> int:
-        """Take ``count`` from a window, or nothing. Amortised O(1).
+        """Take ``count`` from a window, all or nothing. Amortised O(1).
 
         Args:
-            payer: whose window.
-            limit: how much the window allows per minute.
-            now_ms: the time, monotonic.
-            count: how much to take.
+            payer: the payer of the request.
+            limit: the maximum per minute.
+            now_ms: the monotonic time, milliseconds.
+            count: the amount to take.
 
         Returns:
             0 if it was taken; else the milliseconds until it can be taken, a whole minute if
@@ -191,18 +191,18 @@ class Windows:
         return 0
 
     def left(self, payer: bytes, limit: int) -> int:
-        """Return how much a payer could still take at its last attempt."""
+        """Return the amount that was left to a payer at its last attempt."""
         return max(0, limit - len(self._taken.get(payer, ())))
 
     def put(self, payer: bytes, now_ms: int, count: int) -> None:
-        """Add what was taken earlier; the times of a payer must not decrease."""
+        """Add earlier usage; the times of a payer must not decrease."""
         taken = self._taken.get(payer)
         if taken is None:
             taken = self._add(payer)
         taken.extend(repeat(now_ms, count))
 
     def _add(self, payer: bytes) -> deque[int]:
-        """Add a window, and forget the least recent one if there are too many."""
+        """Add a window, and evict the least recent one if there are too many."""
         if len(self._taken) >= self._payers_max:
             self._taken.popitem(last=False)
         taken = self._taken[payer] = deque()
@@ -214,14 +214,14 @@ def payer_of(secret: bytes, name: str) -> bytes:
 
     Args:
         secret: at most 64 bytes.
-        name: the id of a key, or what :func:`network` returns for an address.
+        name: the id of a key, or the :func:`network` of an address.
     """
     digest = hashlib.blake2b(name.encode(), key=secret, person=b"payer", digest_size=PAYER_BYTES)
     return digest.digest()
 
 
 def network(address: str) -> str:
-    """Return what shares one budget: an IPv4 address, or the /64 of an IPv6 address."""
+    """Return the name shared by one budget: an IPv4 address, or the /64 of an IPv6 address."""
     if ":" not in address:
         return address
     try:
@@ -238,9 +238,9 @@ def exceeded(name: str, count: int, limit: int, left: int, wait_ms: int, clock_m
 
     Args:
         name: ``requests``, ``orders`` or ``cancels``.
-        count: how many were requested.
-        limit: how many a minute allows.
-        left: how many of those are left.
+        count: the requested amount.
+        limit: the maximum per minute.
+        left: the amount left.
         wait_ms: milliseconds until the same request is accepted.
         clock_ms: the time, Unix milliseconds.
     """
@@ -250,7 +250,7 @@ def exceeded(name: str, count: int, limit: int, left: int, wait_ms: int, clock_m
         "RATE_LIMITED",
         f"at most {limit} {name} per minute; got {count} more, retry in {wait_s} s"
         if count <= limit
-        else f"at most {limit} {name} per minute; {count} at once are always too many",
+        else f"at most {limit} {name} per minute; {count} at once can never be accepted",
         headers=(
             (b"retry-after", b"%d" % wait_s),
             (b"ratelimit", b'"%b";r=%d;t=%d' % (name.encode(), left, wait_s)),

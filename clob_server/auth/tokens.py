@@ -1,7 +1,7 @@
-"""Operators' tokens: JWTs with a subject, a scope and an end, signed by exactly one algorithm.
+"""Tokens of operators: JWTs with a subject, a scope and an expiry, of exactly one algorithm.
 
-HS256 with a secret, or RS256 or ES256 with a public key. Which one it is follows from the settings,
-never from the token.
+The algorithm is HS256 with a secret, or RS256 or ES256 with a public key. The settings determine
+it, never the token.
 """
 
 import hashlib
@@ -21,37 +21,36 @@ from clob_server.auth.api_keys import TOKENS, secret
 from clob_server.settings import Settings, SettingsError
 
 CLAIMS: Final = ["sub", "exp", "iat", "scope"]
-"""What every token states."""
+"""Required claims."""
 LEEWAY_S: Final = 5
-"""How far the clock of who made a token may be from ours."""
+"""Tolerated clock difference to the issuer, seconds."""
 TTL_S: Final = 3_600
-"""How long a token is good, unless it is asked for otherwise."""
+"""Default lifetime of a token, seconds."""
 KNOWN_MAX: Final = 256
-"""How many tokens are remembered as verified."""
+"""Maximum number of verified tokens in the cache."""
 RSA_BITS_MIN: Final = 2_048
-"""How long an RSA key must be."""
+"""Minimum length of an RSA key."""
 CHALLENGE: Final[Headers] = ((b"www-authenticate", b'Bearer realm="clob"'),)
-"""What a refusal asks for."""
+"""The challenge of a rejected token."""
 
 
 class Claims(NamedTuple):
-    """What a token states."""
+    """Claims of a verified token."""
 
     sub: str
-    """Whose it is."""
+    """The operator."""
     scopes: frozenset[str]
-    """What it is good for."""
     exp_s: int
-    """When it ends, Unix seconds."""
+    """Expiry, Unix seconds."""
 
 
 class TokenVerifier:
-    """Reads tokens, each verified once.
+    """Verifies tokens and caches the result.
 
     Args:
         key: the secret, or the public key.
-        algorithm: the only one that is accepted.
-        clock_ms: tells the time, Unix milliseconds.
+        algorithm: the only accepted algorithm.
+        clock_ms: returns the time, Unix milliseconds.
     """
 
     def __init__(self, key: Any, algorithm: str, clock_ms: Callable[[], int]) -> None:
@@ -61,11 +60,11 @@ class TokenVerifier:
         self._known: OrderedDict[bytes, Claims] = OrderedDict()
 
     def read(self, token: bytes) -> Claims:
-        """Read a token.
+        """Return the claims of a token.
 
         Raises:
-            ApiError: INVALID_TOKEN, it is not signed as it must be, states too little, or has
-                ended.
+            ApiError: INVALID_TOKEN, the signature is invalid, a claim is missing or invalid, or
+                the token has expired.
         """
         digest = hashlib.sha256(token).digest()
         claims = self._known.get(digest)
@@ -79,9 +78,8 @@ class TokenVerifier:
         return claims
 
     def _verify(self, token: bytes) -> Claims:
-        """Verify a token."""
         try:
-            found = jwt.decode(
+            decoded = jwt.decode(
                 token,
                 self._key,
                 algorithms=self._algorithms,
@@ -90,25 +88,25 @@ class TokenVerifier:
             )
         except jwt.PyJWTError as error:
             raise invalid(str(error)) from None
-        exp_s, scope = found["exp"], found["scope"]
-        if type(exp_s) is not int or type(found["iat"]) is not int:
+        exp_s, scope = decoded["exp"], decoded["scope"]
+        if type(exp_s) is not int or type(decoded["iat"]) is not int:
             raise invalid("exp and iat must be integers")
         if type(scope) is not str:
-            raise invalid("scope must be words with spaces between them")
-        return Claims(found["sub"], frozenset(scope.split()), exp_s)
+            raise invalid("scope must be a string of words separated by spaces")
+        return Claims(decoded["sub"], frozenset(scope.split()), exp_s)
 
 
 def tokens_of(settings: Settings, folder: Path, clock_ms: Callable[[], int]) -> TokenVerifier:
-    """Make what reads the tokens of a server.
+    """Return the token verifier of a server.
 
     Args:
-        settings: how it is run.
-        folder: its data folder, where the secret is made if the settings have no key.
-        clock_ms: tells the time, Unix milliseconds.
+        settings: the settings of the server.
+        folder: its data folder, where a secret is generated if the settings have no key.
+        clock_ms: returns the time, Unix milliseconds.
 
     Raises:
         SettingsError: the public key cannot be used.
-        OSError, ValueError: the secret cannot.
+        OSError, ValueError: the secret file cannot be used.
     """
     if settings.jwt_public_key_file:
         return TokenVerifier(*public_key(settings.jwt_public_key_file), clock_ms)
@@ -117,38 +115,38 @@ def tokens_of(settings: Settings, folder: Path, clock_ms: Callable[[], int]) -> 
 
 
 def public_key(file: str) -> tuple[RSAPublicKey | EllipticCurvePublicKey, str]:
-    """Read the public key of tokens, and give the algorithm that belongs to it.
+    """Read a public key; return it with its algorithm.
 
     Raises:
-        SettingsError: it cannot be read, or is neither RSA nor P-256.
+        SettingsError: the file cannot be read, or is neither RSA nor P-256.
     """
     try:
-        found = load_pem_public_key(Path(file).read_bytes())
+        key = load_pem_public_key(Path(file).read_bytes())
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise SettingsError(f"--jwt-public-key-file {file}: {error}") from None
-    if isinstance(found, RSAPublicKey) and found.key_size >= RSA_BITS_MIN:
-        return found, "RS256"
-    if isinstance(found, EllipticCurvePublicKey) and isinstance(found.curve, SECP256R1):
-        return found, "ES256"
+    if isinstance(key, RSAPublicKey) and key.key_size >= RSA_BITS_MIN:
+        return key, "RS256"
+    if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
+        return key, "ES256"
     raise SettingsError(
         f"--jwt-public-key-file {file} must be RSA of {RSA_BITS_MIN} bits or more, or P-256"
     )
 
 
 def mint(key: bytes, sub: str, scope: str, now_s: int, ttl_s: int = TTL_S) -> str:
-    """Make a token.
+    """Return a new token, signed with HS256.
 
     Args:
         key: the secret.
-        sub: whose it is.
-        scope: what it is good for, words with spaces between them.
+        sub: the operator.
+        scope: scopes separated by spaces.
         now_s: the time, Unix seconds.
-        ttl_s: how long it is good.
+        ttl_s: the lifetime, seconds.
     """
     claims = {"sub": sub, "scope": scope, "iat": now_s, "exp": now_s + ttl_s}
     return jwt.encode(claims, key, algorithm="HS256")
 
 
-def invalid(why: str) -> ApiError:
-    """Refuse a token."""
-    return ApiError("INVALID_TOKEN", f"the token is not valid: {why}", headers=CHALLENGE)
+def invalid(reason: str) -> ApiError:
+    """Return the rejection of a token."""
+    return ApiError("INVALID_TOKEN", f"invalid token: {reason}", headers=CHALLENGE)

@@ -15,7 +15,7 @@ from clob.signing import keccak256
 from clob_server.chain.config import Addresses
 from clob_server.chain.eth.rpc import NodeError, Rpc
 from clob_server.chain.messages import Config
-from clob_server.chain.operations.base import OperationContext, Run, StepFailedError
+from clob_server.chain.operations.base import OperationContext, Run, StepFailedError, encode_json
 from clob_server.chain.operations.deploy import (
     DeployExchange,
     DeployExchangeAnswer,

@@ -33,7 +33,7 @@ class Demo:
     async def __aenter__(self) -> None:
         """Open the market and start the bots."""
         await self._service.sequencer.submit(lambda now_ms: opening(self._service, now_ms))
-        self._service.conditions.follow(MARKET)
+        self._service.conditions.sync(MARKET)
         self._task = asyncio.create_task(Bots(self._service).trade())
 
     async def __aexit__(self, *_: object) -> None:

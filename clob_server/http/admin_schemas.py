@@ -234,46 +234,6 @@ class ChainBody(Wire, frozen=True, kw_only=True):
     """How often a process of the chain died since the server started."""
 
 
-class FailureBody(Wire, frozen=True, kw_only=True):
-    """A trade that the chain did not settle."""
-
-    market_id: str
-    """Its market."""
-    trades: list[int]
-    """Its ``seq``; of a mint or a merge both."""
-    traded: int
-    """When, Unix milliseconds."""
-    tx_hash: str
-    """The transaction in which it failed."""
-    reason: str
-    """Why."""
-
-
-class SettlementBody(Wire, frozen=True, kw_only=True):
-    """The trades that wait to be settled, and how the engine's accounts follow the chain."""
-
-    detail: str
-    """What holds settlement up; empty where nothing does."""
-    pending: int
-    """Trades that wait to be sent, a mint or a merge counted once."""
-    submitted: int
-    """Trades that were sent, and of which nothing was heard yet."""
-    operations: list[str]
-    """The operations of those, as the list of operations names them."""
-    oldest_ms: int
-    """For how long the oldest of all has waited, milliseconds."""
-    block: int | None
-    """The block up to which the chain was heard; null is nothing of it."""
-    block_hash: str | None
-    """Its hash."""
-    wallets: int
-    """Wallets that are followed, since they have allowed the exchange contract something."""
-    difference: int
-    """Accounts that are not as the chain last said; anything but 0 is a fault."""
-    failures: list[FailureBody]
-    """The trades that failed last, the newest first."""
-
-
 class EngineBody(Wire, frozen=True, kw_only=True):
     """The numbers of the engine and of what follows it."""
 

@@ -24,7 +24,7 @@ from clob_server.orders.place import OrderPlacement
 from clob_server.orders.preview import OrderPreview
 from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator
-from clob_server.settlement.markets import Conditions
+from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import Operations
 from clob_server.telemetry.metrics import Metrics
 
@@ -66,7 +66,7 @@ class Server:
     cancels: OrderCancels
     preview: OrderPreview
     chain: ChainClient
-    conditions: Conditions
+    conditions: MarketConditions
     operations: Operations
     settlement: SettlementCoordinator
 

@@ -9,10 +9,10 @@ the engine's balances always equal those of the chain after some block, whicheve
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from clob_server.api.schemas import FailureBody, SettlementBody
 from clob_server.chain.client import ChainClient, Stage
 from clob_server.core.sequencer import Committed, Sequencer
 from clob_server.core.settlement_ledger import SettlementLedger
-from clob_server.http.admin_schemas import FailureBody, SettlementBody
 from clob_server.settings import Settings
 from clob_server.settlement.inbox import ChainInbox
 from clob_server.settlement.markets import MarketConditions

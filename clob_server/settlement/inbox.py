@@ -12,9 +12,9 @@ from clob_server.settlement.reconcile import (
     Account,
     NothingToDoError,
     assets_of,
-    holdings_of,
     builds,
     chunks,
+    holdings_of,
     merge_messages,
     pending_results,
 )

@@ -1,8 +1,8 @@
-"""Markets on the chain: which condition each trades, and that the chain keeps up with them.
+"""Markets on the chain: their conditions, and the operations that prepare and report them.
 
-A market that an operator opens with a question and without tokens has the condition of that
-question; the tokens follow from it. Preparing it and reporting its outcome are operations of the
-chain, which are done when there is one: a market opens, trades and is resolved without it.
+A market that an operator opens with a question and without tokens uses the condition of that
+question; the token ids follow from it. Preparing the condition and reporting its outcome are chain
+operations that run once the chain is reachable. The market opens, trades and resolves without it.
 """
 
 import asyncio
@@ -30,46 +30,46 @@ if TYPE_CHECKING:
     from clob_server.chain.worker_client import OperationEnd
 
 PAUSE_S: Final = 1.0
-"""How long until the chain is asked again after a refusal, at first; twice as long each time."""
+"""Wait before the chain is asked again after a rejection, seconds; doubled each time."""
 PAUSE_MAX_S: Final = 60.0
-"""How long at most."""
-AT_ONCE: Final = 8
-"""How many markets the chain is asked about at the same time."""
+"""Longest wait, seconds."""
+OPERATIONS_MAX: Final = 8
+"""Operations that may run at the same time."""
 PREPARE: Final = "prepare"
-"""What the operation is called that prepares a condition, before the market."""
+"""Kind of the operation that prepares a condition; its id continues with the market."""
 REPORT: Final = "report"
-"""What the operation is called that reports an outcome."""
+"""Kind of the operation that reports an outcome."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class OnChain(enum.Enum):
-    """Where a market stands on the chain."""
+    """State of a market on the chain."""
 
     WAITING = "waiting"
-    """The chain has not been reached since the server started."""
+    """The chain was not reached since the server started."""
     PREPARING = "preparing"
     """Its condition is being prepared."""
     PREPARED = "prepared"
-    """Its tokens can be made of collateral, and collateral of them."""
+    """Collateral can be split into its tokens, and its tokens merged."""
     REPORTING = "reporting"
     """Its outcome is being reported."""
     REPORTED = "reported"
     """Its tokens can be redeemed."""
     STUCK = "stuck"
-    """Preparing or reporting has failed; the operator's list of operations says why."""
+    """Preparing or reporting has failed; the list of operations shows the reason."""
 
 
 def condition_of(market: str, question: str, oracle: str, collateral: str) -> Condition:
-    """Give the condition of a market.
+    """Return the condition of a market.
 
-    Its question id is the Keccak-256 of the market's id, a line feed and the question, in UTF-8: no
-    two markets have the same.
+    Its question id is the Keccak-256 of the market id, a line feed and the question, in UTF-8, so it is
+    unique for each market.
 
     Args:
         market: its id.
-        question: what is asked, as it is at first; what it is called later changes nothing here.
-        oracle: who reports the outcome.
+        question: the question at the time the market opens; later changes do not affect the condition.
+        oracle: the address that reports the outcome.
         collateral: the ERC-20 that backs the tokens.
     """
     question_id = token_ids.question_id(f"{market}\n{question}")
@@ -85,12 +85,12 @@ def condition_of(market: str, question: str, oracle: str, collateral: str) -> Co
     )
 
 
-class Conditions:
-    """Keeps the chain up with the markets.
+class MarketConditions:
+    """Prepares and reports the conditions of markets on the chain.
 
     Args:
         clock_ms: returns the time, Unix milliseconds.
-        state: has the markets and their conditions.
+        state: the markets and their conditions.
         chain: connection to the chain.
         metrics: counts operations and settlements.
     """
@@ -108,10 +108,10 @@ class Conditions:
         self._metrics: Final = metrics
         self._states: dict[str, OnChain] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(OPERATIONS_MAX)
 
-    def own(self, market: str) -> Condition | None:
-        """Give the condition that a market trades; None where it is not on the chain."""
+    def condition(self, market: str) -> Condition | None:
+        """Return the condition that a market trades; None if it is not on the chain."""
         condition = self._state.registry.conditions.get(market)
         if condition is None:
             return None
@@ -122,64 +122,63 @@ class Conditions:
         return condition if (terms.yes, terms.no) == (condition.yes, condition.no) else None
 
     def state(self, market: str) -> OnChain:
-        """Say where a market stands on the chain."""
+        """Return the state of a market on the chain."""
         return self._states.get(market, OnChain.WAITING)
 
     def describe(self, market: str) -> dict[str, Any]:
-        """Give what descriptions of a market say of its condition."""
+        """Return the condition fields of a market's JSON."""
         state = self.state(market).value if self._chain.is_configured else None
-        return chain_terms(self.own(market), state)
+        return chain_terms(self.condition(market), state)
 
     def new(self, market: str, question: str) -> Condition:
-        """Give the condition for a market that is about to open.
+        """Return the condition for a market that is about to open.
 
         Raises:
-            ApiError: CHAIN_NOT_CONFIGURED; CHAIN_UNAVAILABLE, it is not known yet where its
-                contracts are.
+            ApiError: CHAIN_NOT_CONFIGURED; CHAIN_UNAVAILABLE, the contract addresses are not known yet.
         """
         chain = self._chain
         chain.check_configured()
         if chain.operator is None or chain.addresses is None:
             raise ApiError(
-                "CHAIN_UNAVAILABLE", "the chain has not said yet where its contracts are"
+                "CHAIN_UNAVAILABLE", "the contract addresses are not known yet: the chain was not reached; retry later"
             )
         return condition_of(market, question, chain.operator, chain.addresses.collateral)
 
-    # ----- keeping up --------------------------------------------------------------------------
+    # ----- operations --------------------------------------------------------------------------
 
-    async def rise(self) -> None:
-        """Begin to keep a chain up that has just come, or come again."""
+    async def on_worker_ready(self) -> None:
+        """Bring all markets up to date on a chain that has just become ready."""
         for market in self._state.registry.conditions:
-            self.follow(market)
+            self.sync(market)
 
-    def follow(self, market: str) -> None:
-        """Have the chain keep up with a market, which is new or was just resolved."""
-        chain, condition = self._chain, self.own(market)
+    def sync(self, market: str) -> None:
+        """Bring a new or just resolved market up to date on the chain."""
+        chain, condition = self._chain, self.condition(market)
         if condition is None or chain.addresses is None:
             return
         if (condition.oracle, condition.collateral) != (chain.operator, chain.addresses.collateral):
-            _LOG.error("a market is of another chain", extra={"market": market})
+            _LOG.error("a market belongs to another operator or collateral contract", extra={"market": market})
             self._states[market] = OnChain.STUCK
             return
         before = self._tasks.pop(market, None)
         if before is not None:
             before.cancel()
-        self._tasks[market] = asyncio.create_task(self._keep_up(market, condition))
+        self._tasks[market] = asyncio.create_task(self._sync(market, condition))
 
-    def hear_end(self, end: OperationDone | OperationFailed) -> None:
-        """Hear of the end of an operation that nobody waits for, as after an operator's retry."""
+    def on_operation_end(self, end: OperationDone | OperationFailed) -> None:
+        """Handle the end of an operation that has no task here, as after an operator's retry."""
         kind, _, market = end.id.partition(":")
         if kind in (PREPARE, REPORT) and isinstance(end, OperationDone):
-            self.follow(market.partition("/")[0])
+            self.sync(market.partition("/")[0])
 
     async def close(self) -> None:
-        """Leave the rest to the next start."""
+        """Stop; the next start resumes."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _keep_up(self, market: str, condition: Condition) -> None:
-        """Prepare the condition of a market, and report its outcome once it is known."""
+    async def _sync(self, market: str, condition: Condition) -> None:
+        """Prepare the condition of a market, and report its outcome once known."""
         question_id = f"0x{condition.question_id.hex()}"
         self._states[market] = OnChain.PREPARING
         if not await self._prepare(market, PrepareBody(question_id=question_id)):
@@ -192,51 +191,51 @@ class Conditions:
             return
         self._states[market] = OnChain.REPORTING
         body = ReportBody(question_id=question_id, outcome="yes" if outcome == "yes" else "no")
-        done = await self._do(f"{REPORT}:{market}", body)
+        done = await self._run_until_done(f"{REPORT}:{market}", body)
         self._states[market] = OnChain.STUCK if done is None else OnChain.REPORTED
 
     async def _prepare(self, market: str, body: PrepareBody) -> bool:
-        """Prepare the condition of a market, and have the exchange know it."""
-        done = await self._do(f"{PREPARE}:{market}", body)
+        """Prepare the condition of a market and register it with the exchange contract."""
+        done = await self._run_until_done(f"{PREPARE}:{market}", body)
         addresses = self._chain.addresses
         if done is None or addresses is None or not addresses.exchange:
             return done is not None
         if msgspec.json.decode(done.answer, type=PrepareAnswer).exchange == addresses.exchange:
             return True
-        # It was prepared where there was no exchange, or another one.
-        return await self._do(f"{PREPARE}:{market}/{addresses.exchange}", body) is not None
+        # it was prepared without an exchange contract, or for another one
+        return await self._run_until_done(f"{PREPARE}:{market}/{addresses.exchange}", body) is not None
 
-    async def _do(self, operation: str, body: PrepareBody | ReportBody) -> OperationDone | None:
-        """Have the chain do something, again and again until it does; None where it never will."""
+    async def _run_until_done(self, operation: str, body: PrepareBody | ReportBody) -> OperationDone | None:
+        """Run an operation, retrying until it succeeds; None if it never will."""
         pause_s, tries = PAUSE_S, 1
         while True:
             name = operation if tries == 1 else f"{operation}/{tries}"
-            end = await self._once(name, body)
+            end = await self._run_operation(name, body)
             if isinstance(end, OperationDone):
                 return end
             if isinstance(end, OperationFailed):
-                more = {"operation": name, "reason": end.detail}
-                _LOG.error("the chain does not keep up with a market", extra=more)
+                fields = {"operation": name, "reason": end.detail}
+                _LOG.error("an operation of a market failed", extra=fields)
                 if not end.undone:
                     return None
-                tries += 1  # this one stays failed
+                tries += 1  # an id that failed stays failed
             elif end is not None and end.code == "CONDITION_RESOLVED":
-                _LOG.error("another outcome is on the chain", extra={"operation": name})
+                _LOG.error("the chain has another outcome than the market", extra={"operation": name})
                 return None
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    async def _once(self, operation: str, body: PrepareBody | ReportBody) -> "OperationEnd | None":
-        """Ask the chain once; None where there is nobody to ask."""
-        async with self._turn:
+    async def _run_operation(self, operation: str, body: PrepareBody | ReportBody) -> "OperationEnd | None":
+        """Run an operation once; None without a chain worker."""
+        async with self._slots:
             begin = time.perf_counter()
             try:
                 end = await self._chain.worker.run_operation(operation, body, self._clock_ms())
             except ApiError:
                 return None
-        taken_s = time.perf_counter() - begin
-        self._metrics.operation(kind_of(body), outcome_of(end), taken_s)
+        duration_s = time.perf_counter() - begin
+        self._metrics.operation(kind_of(body), outcome_of(end), duration_s)
         if isinstance(end, OperationRejected):
-            more = {"operation": operation, "code": end.code, "reason": end.detail}
-            _LOG.warning("the chain does not take up a market yet", extra=more)
+            fields = {"operation": operation, "code": end.code, "reason": end.detail}
+            _LOG.warning("the chain rejected an operation of a market", extra=fields)
         return end

@@ -1,8 +1,8 @@
-"""Gasless operations: begun once, carried to their end whoever waits, and the faucet's allowance.
+"""Gasless operations, and the allowance of the faucet.
 
-What a client asks for becomes an operation with a name; under it the chain worker carries it out
-once. The faucet is granted in the log first, so that no crash and no second request gives more than
-the allowance, and what has brought nothing is given back.
+A request becomes an operation with an id, which the chain worker runs once; it continues when the
+client disconnects. The faucet's grant is logged before the operation, so that neither a crash nor a
+second request exceeds the allowance; the grant of a failed operation is revoked.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ from clob_server.settings import Settings
 from clob_server.telemetry.metrics import Metrics
 
 ID_BYTES: Final = 16
-"""How many bytes the name of an operation is made of."""
-ASKED_MAX: Final = 1_000
-"""How many operations the worker is asked about at once."""
-LAST_S: Final = 0.5
-"""How long those who wait still may, once the server is about to stop, seconds."""
+"""Bytes in an operation id."""
+LOOKUP_MAX: Final = 1_000
+"""Operations that the worker is asked about at once."""
+DRAIN_S: Final = 0.5
+"""Time that open requests get to finish after the drain started, seconds."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
 class Operations:
-    """The operations that somebody here waits for.
+    """Runs operations that requests wait for.
 
     Args:
         settings: settings of the server.
@@ -68,52 +68,52 @@ class Operations:
         self._chain: Final = chain
         self._metrics: Final = metrics
         self._running: dict[str, tuple[AnyBody, asyncio.Task[OperationEnd]]] = {}
-        self._giving: set[asyncio.Task[None]] = set()
-        self._leaving = asyncio.Event()
+        self._revoking: set[asyncio.Task[None]] = set()
+        self._draining = asyncio.Event()
 
-    # ----- from start to end -------------------------------------------------------------------
+    # ----- start and stop ----------------------------------------------------------------------
 
-    async def rise(self) -> None:
-        """Give back what was granted for operations that a new worker knows nothing of."""
+    async def on_worker_ready(self) -> None:
+        """Revoke the grants of operations that a new worker does not know."""
         grants = self._state.registry.grants
         left = [each.operation for each in grants if each.operation not in self._running]
-        for begin in range(0, len(left), ASKED_MAX):
-            asked = left[begin : begin + ASKED_MAX]
-            for operation in await self._chain.worker.find_missing(asked):
-                await self._give_back(operation)
+        for begin in range(0, len(left), LOOKUP_MAX):
+            ids = left[begin : begin + LOOKUP_MAX]
+            for operation in await self._chain.worker.find_missing(ids):
+                await self._revoke_grant(operation)
 
-    def hear_end(self, end: OperationDone | OperationFailed) -> None:
-        """Hear of the end of an operation that nobody waits for."""
+    def on_operation_end(self, end: OperationDone | OperationFailed) -> None:
+        """Handle the end of an operation that no request waits for."""
         if isinstance(end, OperationFailed) and end.undone and end.kind == "faucet":
-            task = asyncio.create_task(self._give_back(end.id))
-            self._giving.add(task)
-            task.add_done_callback(self._giving.discard)
+            task = asyncio.create_task(self._revoke_grant(end.id))
+            self._revoking.add(task)
+            task.add_done_callback(self._revoking.discard)
 
     def drain(self) -> None:
-        """Have those who wait be answered soon: the server is about to stop."""
-        with suppress(RuntimeError):  # no loop: nobody waits
-            asyncio.get_running_loop().call_later(LAST_S, self._leaving.set)
+        """Answer the waiting requests soon: the server is about to stop."""
+        with suppress(RuntimeError):  # no event loop, so no requests
+            asyncio.get_running_loop().call_later(DRAIN_S, self._draining.set)
 
     async def close(self) -> None:
-        """Wait for nothing any more; what is under way is the worker's."""
-        self._leaving.set()
-        tasks = [*self._giving, *(task for _, task in self._running.values())]
+        """Cancel all waits; the worker continues the operations."""
+        self._draining.set()
+        tasks = [*self._revoking, *(task for _, task in self._running.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # ----- an operation ------------------------------------------------------------------------
+    # ----- operations --------------------------------------------------------------------------
 
-    async def carry_out(self, operation: str, body: AnyBody) -> OperationDone:
-        """Carry out an operation, and wait for its end, though not for ever.
+    async def run(self, operation: str, body: AnyBody) -> OperationDone:
+        """Run an operation and wait for its end, at most ``chain_wait_s``.
 
         Args:
-            operation: its name; the same one again is the same operation.
-            body: what to do.
+            operation: its id; a second call with the same id joins the same operation.
+            body: the parameters.
 
         Raises:
-            ApiError: it was refused, has failed, or is still under way.
-            RejectedError: the faucet gives no more.
+            ApiError: it was rejected, has failed, or is still pending.
+            RejectedError: the faucet's allowance is used up.
         """
         running = self._running.get(operation)
         if running is None:
@@ -121,59 +121,58 @@ class Operations:
             self._running[operation] = (body, task)
             task.add_done_callback(lambda _: self._forget(operation, task))
         elif running[0] != body:
-            told = "the Idempotency-Key stands for a request with another body"
-            raise ApiError("IDEMPOTENCY_KEY_REUSED", told)
+            detail = "the Idempotency-Key was already used for a request with another body"
+            raise ApiError("IDEMPOTENCY_KEY_REUSED", detail)
         else:
             task = running[1]
         return await self._wait(operation, task)
 
     def _forget(self, operation: str, task: "asyncio.Task[OperationEnd]") -> None:
-        """Let go of an operation that has ended; who waits has its task."""
+        """Remove an operation that has ended; waiting requests keep its task."""
         del self._running[operation]
         if not task.cancelled():
-            task.exception()  # where everybody has gone, nobody asks for it
+            task.exception()  # marks it as retrieved, in case all clients disconnected
 
     async def _wait(self, operation: str, task: "asyncio.Task[OperationEnd]") -> OperationDone:
-        """Wait for the end of an operation, or for as long as a request may."""
-        leaving = asyncio.create_task(self._leaving.wait())
+        """Wait for the end of an operation, at most as long as a request may take."""
+        draining = asyncio.create_task(self._draining.wait())
         try:
             wait_s = self._settings.chain_wait_s
-            await asyncio.wait((task, leaving), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, draining), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            leaving.cancel()
+            draining.cancel()
         if task.done() and not task.cancelled():
             return result_of(task.result())
-        raise pending(operation, await self._sent(operation))
+        raise pending_error(operation, await self._hashes(operation))
 
-    async def _sent(self, operation: str) -> Hashes:
-        """Give the hashes so far, if the worker says them."""
+    async def _hashes(self, operation: str) -> Hashes:
+        """Return the transaction hashes so far, if the worker answers."""
         with suppress(ApiError):
-            standing = await self._chain.worker.get_operation(operation)
-            if isinstance(standing, OperationPending):
-                return standing.hashes
+            state = await self._chain.worker.get_operation(operation)
+            if isinstance(state, OperationPending):
+                return state.hashes
         return {}
 
     async def _run(self, operation: str, body: AnyBody) -> OperationEnd:
-        """Go with an operation from its beginning to its end."""
+        """Run an operation from start to end."""
         kind = kind_of(body)
         begin = time.perf_counter()
         if isinstance(body, FaucetBody):
-            end = await self._give(operation, body)
+            end = await self._run_faucet(operation, body)
         else:
-            end = await self._ask(operation, body)
+            end = await self._run_operation(operation, body)
         self._metrics.operation(kind, outcome_of(end), time.perf_counter() - begin)
         return end
 
-    async def _ask(self, operation: str, body: AnyBody) -> OperationEnd:
-        """Ask the worker."""
+    async def _run_operation(self, operation: str, body: AnyBody) -> OperationEnd:
         return await self._chain.worker.run_operation(operation, body, self._clock_ms())
 
     # ----- the faucet --------------------------------------------------------------------------
 
-    async def _give(self, operation: str, body: FaucetBody) -> OperationEnd:
-        """Grant units, have them brought, and take the grant back where they were not."""
+    async def _run_faucet(self, operation: str, body: FaucetBody) -> OperationEnd:
+        """Grant units, run the operation, and revoke the grant if it failed."""
         if not isinstance(await self._chain.worker.get_operation(operation), OperationUnknown):
-            return await self._ask(operation, body)
+            return await self._run_operation(operation, body)
         self._chain.check_ready()
         await self._sequencer.submit(
             lambda now_ms: Grant(
@@ -181,31 +180,31 @@ class Operations:
             )
         )
         try:
-            end = await self._ask(operation, body)
-        except ApiError:  # there was no worker to ask any more
-            await self._give_back(operation)
+            end = await self._run_operation(operation, body)
+        except ApiError:  # the worker has gone
+            await self._revoke_grant(operation)
             raise
         if isinstance(end, OperationRejected) or (isinstance(end, OperationFailed) and end.undone):
-            await self._give_back(operation)
+            await self._revoke_grant(operation)
         return end
 
-    async def _give_back(self, operation: str) -> None:
-        """Take back what was granted; where it cannot be now, the next start does it."""
+    async def _revoke_grant(self, operation: str) -> None:
+        """Revoke a grant; if that fails now, the next start does it."""
         try:
             await self._sequencer.submit(
                 lambda now_ms: GiveBack(operation=operation, now_ms=now_ms)
             )
         except ClobError as error:
-            _LOG.warning("a grant was not taken back yet", extra={"reason": str(error)})
+            _LOG.warning("a faucet grant could not be revoked yet", extra={"reason": str(error)})
 
 
-def name_of(key_id: str, user: str, idempotency_key: bytes | None) -> str:
-    """Name an operation.
+def operation_id(key_id: str, user: str, idempotency_key: bytes | None) -> str:
+    """Return the id of an operation.
 
     Args:
-        key_id: the API key of who asks; empty without one.
-        user: the wallet it is for, so that two people without a key do not meet.
-        idempotency_key: what he calls his request; None is a request that is like no other.
+        key_id: id of the caller's API key; empty without one.
+        user: the wallet, so that two clients without a key do not share an id.
+        idempotency_key: the client's name for the request; None draws a random id.
     """
     if idempotency_key is None:
         return f"op_{os.urandom(ID_BYTES).hex()}"
@@ -214,7 +213,7 @@ def name_of(key_id: str, user: str, idempotency_key: bytes | None) -> str:
 
 
 def kind_of(body: AnyBody) -> str:
-    """Say what an operation does, in a word."""
+    """Return the kind of an operation."""
     return type(body).__struct_config__.tag or ""  # type: ignore[return-value]
 
 
@@ -226,10 +225,10 @@ def outcome_of(end: OperationEnd) -> str:
 
 
 def result_of(end: OperationState) -> OperationDone:
-    """Give what an operation has led to.
+    """Return the successful end of an operation.
 
     Raises:
-        ApiError: it was refused, has failed, is under way or is not there.
+        ApiError: it was rejected, has failed, is pending or unknown.
     """
     if isinstance(end, OperationDone):
         return end
@@ -240,15 +239,15 @@ def result_of(end: OperationState) -> OperationDone:
         more = {"operation": end.id, "hashes": end.hashes, "undone": end.undone}
         raise ApiError("OPERATION_FAILED", end.detail, more=more)
     if isinstance(end, OperationPending):
-        raise pending(end.id, end.hashes)
-    raise ApiError("UNKNOWN_OPERATION", f"there is no operation {end.id!r:.140}")
+        raise pending_error(end.id, end.hashes)
+    raise ApiError("UNKNOWN_OPERATION", f"unknown operation {end.id!r:.140}")
 
 
-def pending(operation: str, hashes: Hashes) -> ApiError:
-    """Say that an operation is under way."""
+def pending_error(operation: str, hashes: Hashes) -> ApiError:
+    """Return the error of a pending operation."""
     return ApiError(
         "OPERATION_PENDING",
-        "the operation is under way and comes to its end by itself: ask again with the same "
-        f"Idempotency-Key, or GET /api/gasless/operations/{operation}",
+        "the operation is pending and continues by itself: repeat the request with the same "
+        f"Idempotency-Key, or poll GET /api/gasless/operations/{operation}",
         more={"operation": operation, "hashes": hashes},
     )

@@ -1,8 +1,8 @@
-"""From what the chain says to the commands that make the engine's accounts the same: pure.
+"""Turns updates of the chain into commands that bring the engine's balances up to date: pure.
 
-What is said together becomes one batch of commands, unless it is so much that orders would wait for
-it. Then it is cut where the sequence does not matter: what came of trades first, then accounts, and
-at last that it was heard. Whoever is killed in between hears all of it again.
+An update becomes one batch of commands, unless it is so large that it would delay orders. Then it is
+cut where the order does not matter: results of trades first, then balances, and last the block. A
+crash in between is harmless, because the next start receives the whole update again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,25 +20,25 @@ from clob_server.core.sequencer import Build
 from clob_server.core.settlement_ledger import HeldTrade
 from clob_server.core.state import ServerState
 
-PIECE: Final = 100
-"""How many trades or accounts go into a batch at most: the orders behind it wait 2 ms or so."""
+CHUNK: Final = 100
+"""Largest number of trades or accounts in a batch: orders behind it wait about 2 ms."""
 
 Account: TypeAlias = tuple[str, str]
-"""A wallet and an asset."""
+"""Wallet and asset."""
 
 _T = TypeVar("_T")
 _Part: TypeAlias = Callable[[int], Iterator[AnyCommand]]
 
 
 class NothingToDoError(Exception):
-    """The accounts are as they should be: no command is needed."""
+    """The accounts are up to date: no command is needed."""
 
 
-def joined(messages: Sequence[ChainUpdate]) -> ChainUpdate:
-    """Make one of the messages of the same news.
+def merge_messages(messages: Sequence[ChainUpdate]) -> ChainUpdate:
+    """Merge the messages of one update.
 
     Args:
-        messages: in the sequence in which they came; all but the last have ``more``.
+        messages: in order of arrival; all but the last have ``more``.
     """
     if len(messages) == 1:
         return messages[0]
@@ -56,103 +56,102 @@ def joined(messages: Sequence[ChainUpdate]) -> ChainUpdate:
     )
 
 
-def holdings_of(news: ChainUpdate) -> dict[Account, int]:
-    """Give what news say of accounts; of one that is named twice, what is said last."""
-    return {(each.wallet, each.asset): int(each.amount) for each in news.holdings}
+def holdings_of(update: ChainUpdate) -> dict[Account, int]:
+    """Return the reported balances; the last one wins if an account occurs twice."""
+    return {(each.wallet, each.asset): int(each.amount) for each in update.holdings}
 
 
-def assets_of(exchange: ServerState) -> set[str]:
-    """Give the assets whose accounts are those of the chain."""
+def assets_of(state: ServerState) -> set[str]:
+    """Return the assets whose balances follow the chain."""
     found: set[str] = set()
-    for name in exchange.settles:
-        market = exchange.matcher.market(name)
+    for name in state.settles:
+        market = state.matcher.market(name)
         found |= {market.collateral, market.yes, market.no}
     return found
 
 
-def makes(exchange: ServerState, news: ChainUpdate) -> Iterator[Build]:
-    """Give what has to be asked of the engine, so that news are taken.
+def builds(state: ServerState, update: ChainUpdate) -> Iterator[Build]:
+    """Yield the builders of the commands that apply an update.
 
-    Each has to be done before the next one is taken from here, and may raise
-    :class:`NothingToDoError` instead.
+    Each must be committed before the next one is drawn, and may raise :class:`NothingToDoError` instead.
 
     Args:
-        exchange: the state; it is read once the batch is made.
-        news: all of what was said together.
+        state: read when the batch is built.
+        update: a merged update.
     """
-    amounts = holdings_of(news)
-    last = partial(followed, exchange, news)
-    if not news.whole and len(news.settlements) + len(amounts) <= PIECE:
-        ended = partial(ends, exchange, news.settlements, news.wallets)
-        yield _make(ended, partial(balances, amounts), last)
+    amounts = holdings_of(update)
+    last = partial(follow_chain, state, update)
+    if not update.whole and len(update.settlements) + len(amounts) <= CHUNK:
+        ended = partial(end_trades, state, update.settlements, update.wallets)
+        yield _build(ended, partial(set_balances, amounts), last)
         return
-    for settlements in pieces(news.settlements):
-        yield _make(partial(ends, exchange, settlements, news.wallets))
-    if news.whole:
-        amounts = dict.fromkeys(strangers(exchange, amounts), 0) | amounts
-    change = partial(changes, exchange) if news.whole else balances
-    for accounts in pieces(list(amounts.items())):
-        yield _make(partial(change, dict(accounts)))
-    yield _make(last)
+    for settlements in chunks(update.settlements):
+        yield _build(partial(end_trades, state, settlements, update.wallets))
+    if update.whole:
+        amounts = dict.fromkeys(unreported_accounts(state, amounts), 0) | amounts
+    change = partial(set_changed_balances, state) if update.whole else set_balances
+    for accounts in chunks(list(amounts.items())):
+        yield _build(partial(change, dict(accounts)))
+    yield _build(last)
 
 
-def pieces(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Cut what is too much for one batch."""
-    for begin in range(0, len(items), PIECE):
-        yield items[begin : begin + PIECE]
+def chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Cut a sequence into chunks that fit into a batch."""
+    for begin in range(0, len(items), CHUNK):
+        yield items[begin : begin + CHUNK]
 
 
-def _make(*parts: _Part) -> Build:
-    """Have the commands of some parts go into the same batch."""
+def _build(*parts: _Part) -> Build:
+    """Combine the commands of some parts in one batch."""
 
-    def make(now_ms: int) -> tuple[AnyCommand, ...]:
+    def build(now_ms: int) -> tuple[AnyCommand, ...]:
         commands = tuple(command for part in parts for command in part(now_ms))
         if not commands:
             raise NothingToDoError
         return commands
 
-    return make
+    return build
 
 
-# ----- what came of trades -------------------------------------------------------------------
+# ----- results of trades ---------------------------------------------------------------------
 
 
-def ends(
-    exchange: ServerState,
+def end_trades(
+    state: ServerState,
     settlements: Sequence[SettlementResult],
     wallets: Sequence[str],
     now_ms: int,
 ) -> Iterator[AnyCommand]:
-    """Let trades wait no longer, settled or failed; those that wait for nothing are passed over.
+    """Yield the commands that end trades, settled or failed; skip trades that are not pending.
 
     Args:
-        exchange: the state.
-        settlements: what came of trades.
-        wallets: those that are known from now on.
+        state: the state.
+        settlements: results of trades.
+        wallets: wallets that are watched from now on.
         now_ms: the time of the commands.
     """
-    found = waited(exchange, settlements)
+    results = pending_results(state, settlements)
     by_market: dict[str, list[int]] = {}
-    for held, told in found:
-        if told.error is None:
+    for held, result in results:
+        if result.error is None:
             by_market.setdefault(held.market, []).extend(half.seq for half in held.halves)
     for market, trades in by_market.items():
         yield Settled(market=market, trades=tuple(trades), now_ms=now_ms)
-    for held, told in found:
-        if told.error is not None:
-            yield from failure(held, told.error, told.responsible, now_ms)
-    if found:
-        yield EndTrades(ends=tuple(_end(*each) for each in found), now_ms=now_ms)
-    settled = [held for held, told in found if told.error is None]
-    for wallet, asset in _foreign(exchange, settled, wallets):
+    for held, result in results:
+        if result.error is not None:
+            yield from fail_trade(held, result.error, result.responsible, now_ms)
+    if results:
+        yield EndTrades(ends=tuple(_trade_end(*each) for each in results), now_ms=now_ms)
+    settled = [held for held, result in results if result.error is None]
+    for wallet, asset in _unwatched_accounts(state, settled, wallets):
         yield SetBalance(wallet=wallet, asset=asset, amount=0, now_ms=now_ms)
 
 
-def waited(
-    exchange: ServerState, settlements: Sequence[SettlementResult]
+def pending_results(
+    state: ServerState, settlements: Sequence[SettlementResult]
 ) -> list[tuple[HeldTrade, SettlementResult]]:
-    """Give the trades that still wait with what came of them; one that was settled did not fail."""
-    settling = exchange.registry.settling
+    """Return the pending trades with their results; a settled one overrides a failed one."""
+    settling = state.registry.settling
     found: dict[int, SettlementResult] = {}
     for each in settlements:
         number = settling.number_of(int(each.trade_id))
@@ -162,15 +161,15 @@ def waited(
 
 
 def _end(held: HeldTrade, told: SettlementResult) -> TradeEnd:
-    """State what came of a trade; one that failed has a reason, whatever it is."""
-    reason = "" if told.error is None else told.error or "it failed, and nothing says why"
-    return TradeEnd(trade=held.number, tx=told.tx, reason=reason)
+    """Return the end of a trade; a failed one always has a reason."""
+    reason = "" if result.error is None else result.error or "failed without a reason"
+    return TradeEnd(trade=held.number, tx=result.tx, reason=reason)
 
 
-def failure(
+def fail_trade(
     held: HeldTrade, error: str, responsible: Sequence[str], now_ms: int
 ) -> Iterator[AnyCommand]:
-    """Give back what a trade holds, and take out the orders of those who are to blame."""
+    """Yield the commands that undo a trade and cancel the orders of the responsible makers."""
     yield SettleFailed(
         market=held.market,
         trade=held.halves[0].seq,
@@ -182,18 +181,18 @@ def failure(
         yield CancelAll(maker=maker, market=held.market, now_ms=now_ms)
 
 
-def _foreign(
-    exchange: ServerState, settled: Sequence[HeldTrade], wallets: Sequence[str]
+def _unwatched_accounts(
+    state: ServerState, settled: Sequence[HeldTrade], wallets: Sequence[str]
 ) -> dict[Account, None]:
-    """Give the accounts that trades have filled though the exchange contract may take nothing.
+    """Return the accounts that trades changed although the chain worker does not watch them.
 
-    Their wallets never allowed it anything, so that no news speak of them: the wallet of fees, and
-    those that are paid for a maker.
+    Their wallets have not approved the exchange contract, so no update contains them: the fee wallet, and
+    wallets that receive the proceeds of a maker.
     """
-    known, new = exchange.registry.settling.wallets, frozenset(wallets)
+    known, new = state.registry.settling.wallets, frozenset(wallets)
     found: dict[Account, None] = {}
     for held in settled:
-        market = exchange.matcher.market(held.market)
+        market = state.matcher.market(held.market)
         parties = (held.fill.resting, held.fill.incoming)
         owners = {market.fee_wallet: None} if any(each.charged_bps for each in parties) else {}
         owners |= dict.fromkeys(owner for each in parties for owner in _owners(each))
@@ -205,88 +204,87 @@ def _foreign(
 
 
 def _owners(party: PartyBody) -> tuple[str, ...]:
-    """Give who holds something in the name of an order."""
+    """Return the wallets whose balances an order changes."""
     return (party.maker,) if party.wallet == ZERO_ADDRESS else (party.maker, party.wallet)
 
 
-# ----- what wallets hold ---------------------------------------------------------------------
+# ----- balances ------------------------------------------------------------------------------
 
 
-def balances(amounts: Mapping[Account, int], now_ms: int) -> Iterator[AnyCommand]:
-    """Let accounts have what the chain says."""
+def set_balances(amounts: Mapping[Account, int], now_ms: int) -> Iterator[AnyCommand]:
+    """Yield the commands that set balances to those of the chain."""
     for (wallet, asset), amount in amounts.items():
         yield SetBalance(wallet=wallet, asset=asset, amount=amount, now_ms=now_ms)
 
 
-def changes(
-    exchange: ServerState, amounts: Mapping[Account, int], now_ms: int
+def set_changed_balances(
+    state: ServerState, amounts: Mapping[Account, int], now_ms: int
 ) -> Iterator[AnyCommand]:
-    """Let those accounts have what the chain says that have something else."""
+    """Yield the commands that set balances that differ from the chain's."""
     for (wallet, asset), amount in amounts.items():
-        if exchange.matcher.balance(wallet, asset).balance != amount:
+        if state.matcher.balance(wallet, asset).balance != amount:
             yield SetBalance(wallet=wallet, asset=asset, amount=amount, now_ms=now_ms)
 
 
-def strangers(exchange: ServerState, amounts: Mapping[Account, int]) -> list[Account]:
-    """Give the accounts of the engine that are of the chain's assets, and are not named."""
-    assets = assets_of(exchange)
+def unreported_accounts(state: ServerState, amounts: Mapping[Account, int]) -> list[Account]:
+    """Return the engine's accounts in settled assets that ``amounts`` does not contain."""
+    assets = assets_of(state)
     return [
         account
-        for account in exchange.matcher.balances()
+        for account in state.matcher.balances()
         if account[1] in assets and account not in amounts
     ]
 
 
-# ----- what makers say -----------------------------------------------------------------------
+# ----- permissions and cancels ---------------------------------------------------------------
 
 
-def followed(exchange: ServerState, news: ChainUpdate, now_ms: int) -> Iterator[AnyCommand]:
-    """Take out what makers no longer stand by, and state up to where the chain was heard."""
-    matcher, known = exchange.matcher, exchange.registry.settling.wallets
-    for raised in news.raised:
+def follow_chain(state: ServerState, update: ChainUpdate, now_ms: int) -> Iterator[AnyCommand]:
+    """Yield the commands that cancel orders made invalid on the chain, and record the block."""
+    matcher, known = state.matcher, state.registry.settling.wallets
+    for raised in update.raised:
         if int(raised.nonce) > matcher.nonce(raised.maker):
             yield SetNonce(maker=raised.maker, nonce=int(raised.nonce), now_ms=now_ms)
-    for hashed in news.cancelled:
-        record = _resting(exchange, bytes.fromhex(hashed[2:]))
+    for order_hash in update.cancelled:
+        record = _resting_order(state, bytes.fromhex(order_hash[2:]))
         if record is not None:
             yield _cancel(record, now_ms)
-    final = {(p.kind, p.owner, p.other): p for p in news.permissions}
+    final = {(p.kind, p.owner, p.other): p for p in update.permissions}
     for permission in final.values():
         if not permission.allowed:
-            yield from (_cancel(each, now_ms) for each in _leaning(exchange, permission))
+            yield from (_cancel(each, now_ms) for each in _dependent_orders(state, permission))
     yield FollowChain(
-        block=news.block,
-        hash=news.hash,
-        wallets=tuple(each for each in dict.fromkeys(news.wallets) if each not in known),
+        block=update.block,
+        hash=update.hash,
+        wallets=tuple(each for each in dict.fromkeys(update.wallets) if each not in known),
         permissions=tuple((p.kind, p.owner, p.other, p.allowed) for p in final.values()),
-        cancelled=news.cancelled,
+        cancelled=update.cancelled,
         now_ms=now_ms,
     )
 
 
 def _cancel(record: OrderRecord, now_ms: int) -> Cancel:
-    """Take an order out."""
     return Cancel(market=record.market, order_id=record.order.id, now_ms=now_ms)
 
 
-def _resting(exchange: ServerState, hashed: bytes) -> OrderRecord | None:
-    """Give the order of a hash that rests; None where there is none."""
+def _resting_order(state: ServerState, order_hash: bytes) -> OrderRecord | None:
+    """Return the resting order with a hash; None if there is no such order."""
     try:
-        record = exchange.matcher.order_by_hash(hashed)
+        record = state.matcher.order_by_hash(order_hash)
     except UnknownOrderError:
         return None
     return record if record.remaining else None
 
 
-def _leaning(exchange: ServerState, permission: Permission) -> list[OrderRecord]:
-    """Give the resting orders that the chain would settle only with what is allowed no more."""
-    signature = exchange.signature
+def _dependent_orders(state: ServerState, permission: Permission) -> list[OrderRecord]:
+    """Return the resting orders that depend on a revoked permission."""
+    signature = state.signature
     kind, owner, other = permission.kind, permission.owner, permission.other
     maker, wallet = (other, owner) if kind == "payer" else (owner, other)
     records = [
         record
-        for record in exchange.matcher.open_orders(maker=maker)
-        if record.market in exchange.settles
+        for record in state.matcher.open_orders(maker=maker)
+        if record.market in state.settles
     ]
     if kind == "gasless":
         return [each for each in records if signature(each.order.id) is None]

@@ -1,7 +1,7 @@
-"""Sends trades to the chain in batches, again and again until each is in a block.
+"""Sends trades to the chain in batches, until each is in a block.
 
-A batch is noted in the log before the chain is asked, under a name by which the chain worker does
-it once. So whoever is killed in between asks for the same again, and not for something else.
+A batch is logged under an operation id before the chain worker gets it, and the worker runs an
+operation id once. After a crash the same operation is requested again, with the same trades.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from clob_server.core.commands import SendTrades
 from clob_server.core.sequencer import QueueFullError, Sequencer, SequencerStoppedError
 from clob_server.core.settlement_ledger import HeldTrade, SettlementLedger
 from clob_server.settings import Settings
-from clob_server.settlement.inbox import Hearing
-from clob_server.settlement.markets import Conditions, OnChain
+from clob_server.settlement.inbox import ChainInbox
+from clob_server.settlement.markets import MarketConditions, OnChain
 from clob_server.settlement.operations import outcome_of
 from clob_server.settlement.reconcile import NothingToDoError
 from clob_server.telemetry.metrics import Metrics
@@ -33,43 +33,42 @@ if TYPE_CHECKING:
     from clob_server.chain.worker_client import OperationEnd
 
 KIND: Final = "settle"
-"""What the operation is called that settles trades."""
-NAME_BYTES: Final = 16
-"""How many bytes the name of an operation is made of."""
-AT_ONCE: Final = 8
-"""How many operations are under way at the same time."""
+"""Kind of the operation that settles trades."""
+ID_BYTES: Final = 16
+"""Random bytes in an operation id."""
+OPERATIONS_MAX: Final = 8
+"""Operations that may run at the same time."""
 PAUSE_S: Final = 1.0
-"""How long until trades are sent again that failed together, at first; twice as long each time."""
+"""Wait before trades of a failed operation are sent again, seconds; doubled at each failure."""
 PAUSE_MAX_S: Final = 60.0
-"""How long at most."""
+"""Longest wait before a retry, seconds."""
 HOLD_MAX_S: Final = 10.0
-"""How long trades that were never sent wait at most for others that fail."""
-FULL_S: Final = 0.05
-"""How long until an engine is asked again that was full."""
-LOOK_S: Final = 0.25
-"""How often it is looked whether the chain is there, and on it the market, that trades wait for."""
+"""Longest delay of unsent trades after another operation failed, seconds."""
+QUEUE_FULL_WAIT_S: Final = 0.05
+"""Wait before a command is retried after a full queue, seconds."""
+POLL_S: Final = 0.25
+"""Interval of the check whether the chain and the market are ready, seconds."""
 NEVER: Final = sys.maxsize
-"""More trades than there can be."""
-LOST_S: Final = 120.0
-"""How long after its transaction nothing may be heard of a trade until it is sent again."""
-REUSED: Final = "IDEMPOTENCY_KEY_REUSED"
-"""The refusal of an operation that was asked for with more trades: those have come to an end."""
+"""More trades than can exist: no number of trades wakes the loop."""
+RESEND_AFTER_S: Final = 120.0
+"""Time without a result after which the trades of an operation are sent again, seconds."""
+KEY_REUSED: Final = "IDEMPOTENCY_KEY_REUSED"
+"""Rejection of an operation id that was first used with more trades; the others have ended."""
 
 _LOG: Final = logging.getLogger("clob_server.chain")
 
 
-class Again(NamedTuple):
-    """Trades that are to be sent once more."""
+class Retry(NamedTuple):
+    """Trades to send again."""
 
     numbers: tuple[int, ...]
-    """Which."""
     tries: int
     """How often they were sent."""
     at_s: float
-    """When, by the clock of the loop."""
+    """When they are due, by the clock of the event loop."""
 
 
-class Sending:
+class TradeSender:
     """Sends trades.
 
     Args:
@@ -79,7 +78,7 @@ class Sending:
         chain: connection to the chain.
         metrics: counts operations and settlements.
         conditions: state of the markets on the chain.
-        inbox: handles the updates of the chain.
+        inbox: applies the updates of the chain.
     """
 
     def __init__(
@@ -89,11 +88,11 @@ class Sending:
         sequencer: Sequencer,
         chain: ChainClient,
         metrics: Metrics,
-        conditions: Conditions,
-        inbox: Hearing,
+        conditions: MarketConditions,
+        inbox: ChainInbox,
     ) -> None:
-        self.trouble: str = ""
-        """Why the chain last did not take trades; empty where it did."""
+        self.error: str = ""
+        """Reason for which the chain last rejected trades; empty after a success."""
         self._settings: Final = settings
         self._clock_ms: Final = clock_ms
         self._state: Final = sequencer.state
@@ -104,52 +103,52 @@ class Sending:
         self._inbox: Final = inbox
         self._task: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._again: deque[Again] = deque()
+        self._retries: deque[Retry] = deque()
         self._hold_until_s = 0.0
-        self._num_stumbles = 0
-        self._oldest = 0, 0.0
+        self._num_failures = 0
+        self._oldest_seen = 0, 0.0
         self._wake = asyncio.Event()
-        self._enough = 1
+        self._wake_count = 1
 
     @property
-    def settling(self) -> SettlementLedger:
-        """What waits."""
+    def ledger(self) -> SettlementLedger:
+        """The trades that are not settled yet."""
         return self._state.registry.settling
 
-    # ----- from start to end -------------------------------------------------------------------
+    # ----- start and stop ----------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Send what waits from now on."""
+    def start(self) -> None:
+        """Start to send unsent trades."""
         if self._task is None:
-            self._task = asyncio.create_task(self._keep_sending())
+            self._task = asyncio.create_task(self._run())
         self._wake.set()
 
-    def rise(self) -> None:
-        """Ask a worker that has just come for what was noted, unless it is to go once more."""
-        waiting = {self.settling.sent.get(n) for again in self._again for n in again.numbers}
-        for name in list(self.settling.operations):
+    def on_worker_ready(self) -> None:
+        """Request the logged operations from a new chain worker, except those due for a retry."""
+        waiting = {self.ledger.sent.get(n) for retry in self._retries for n in retry.numbers}
+        for name in list(self.ledger.operations):
             if name not in self._running and name not in waiting:
-                self._go(name, 1)
+                self._start(name, 1)
 
     async def close(self) -> None:
-        """Leave the rest to the next start."""
+        """Stop; the next start resumes the operations from the log."""
         tasks = [*self._running.values(), *([self._task] if self._task is not None else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def look(self) -> None:
-        """Hear that there may be trades to send; after each batch, so it costs next to nothing."""
-        if len(self.settling.held) - len(self.settling.sent) >= self._enough:
+    def on_batch(self) -> None:
+        """Handle a committed batch: wake the loop if enough trades are unsent."""
+        if len(self.ledger.held) - len(self.ledger.sent) >= self._wake_count:
             self._wake.set()
 
-    # ----- when --------------------------------------------------------------------------------
+    # ----- timing ------------------------------------------------------------------------------
 
-    async def _keep_sending(self) -> None:
-        """Send what is due, again and again."""
+    async def _run(self) -> None:
+        """Send due trades, forever."""
         while True:
             self._wake.clear()
-            due_s = self._due_in_s()
+            due_s = self._next_due_s()
             if due_s is None or due_s > 0:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(due_s):
@@ -158,56 +157,56 @@ class Sending:
             try:
                 await self._send()
             except QueueFullError:
-                await asyncio.sleep(FULL_S)
+                await asyncio.sleep(QUEUE_FULL_WAIT_S)
             except SequencerStoppedError:
                 return
 
-    def _due_in_s(self) -> float | None:
-        """Say in how many seconds there is something to send; None is not by itself.
+    def _next_due_s(self) -> float | None:
+        """Return the seconds until there are trades to send; None to wait for a wake-up.
 
-        How many trades that were never sent are enough to look again before is left behind.
+        Also sets how many unsent trades wake the loop earlier.
         """
-        self._enough = NEVER
-        if len(self._running) >= AT_ONCE:
-            return None  # the end of one wakes
+        self._wake_count = NEVER
+        if len(self._running) >= OPERATIONS_MAX:
+            return None  # the end of an operation wakes the loop
         now_s = asyncio.get_running_loop().time()
-        waits = [self._again[0].at_s - now_s] if self._again else []
-        fresh_s = self._fresh_in_s()
-        if fresh_s is not None:
-            waits.append(max(fresh_s, self._hold_until_s - now_s))
-        if waits and not self._chain.is_open:
-            self._enough = NEVER
-            return LOOK_S
-        return min(waits, default=None)
+        delays = [self._retries[0].at_s - now_s] if self._retries else []
+        unsent_s = self._unsent_due_s()
+        if unsent_s is not None:
+            delays.append(max(unsent_s, self._hold_until_s - now_s))
+        if delays and not self._chain.is_open:
+            self._wake_count = NEVER
+            return POLL_S
+        return min(delays, default=None)
 
-    def _fresh_in_s(self) -> float | None:
-        """Say in how many seconds trades are due that were never sent; None where there are none.
+    def _unsent_due_s(self) -> float | None:
+        """Return the seconds until unsent trades are due; None without any.
 
-        They are once they fill a batch, or the oldest has waited for long enough: by the clock, or
-        by that of the loop since it was seen first, as the clock may have stepped back.
+        They are due once they fill a batch or the oldest has waited long enough. Its wait is measured by the
+        clock and by the event loop since it was first seen, because the clock may step back.
         """
         settings = self._settings
-        if len(self.settling.held) == len(self.settling.sent):
-            self._enough = 1
+        if len(self.ledger.held) == len(self.ledger.sent):
+            self._wake_count = 1
             return None
         ready = list(islice(self._ready(), settings.settle_trades_max))
         if len(ready) == settings.settle_trades_max:
             return 0.0
         if not ready:
-            return LOOK_S
-        count = len(self.settling.held) - len(self.settling.sent)
-        self._enough = count - len(ready) + settings.settle_trades_max
+            return POLL_S
+        count = len(self.ledger.held) - len(self.ledger.sent)
+        self._wake_count = count - len(ready) + settings.settle_trades_max
         number, now_s = ready[0].number, asyncio.get_running_loop().time()
-        if self._oldest[0] != number:
-            self._oldest = number, now_s
+        if self._oldest_seen[0] != number:
+            self._oldest_seen = number, now_s
         waited_s = (self._clock_ms() - ready[0].traded_ms) / 1_000
-        return max(0.0, settings.settle_every_s - max(waited_s, now_s - self._oldest[1]))
+        return max(0.0, settings.settle_every_s - max(waited_s, now_s - self._oldest_seen[1]))
 
     def _ready(self) -> Iterator[HeldTrade]:
-        """Go through the trades that were never sent and whose market is on the chain."""
-        settling, is_ready = self.settling, dict[str, bool]()
-        for number, held in settling.held.items():
-            if number in settling.sent:
+        """Yield the unsent trades whose market is on the chain."""
+        ledger, is_ready = self.ledger, dict[str, bool]()
+        for number, held in ledger.held.items():
+            if number in ledger.sent:
                 continue
             if held.market not in is_ready:
                 is_ready[held.market] = self._is_on_chain(held.market)
@@ -215,91 +214,91 @@ class Sending:
                 yield held
 
     def _is_on_chain(self, market: str) -> bool:
-        """Say if a market is prepared: before that, none of its tokens can be minted."""
+        """Return whether a market is prepared: before that its tokens cannot be minted."""
         state = self._conditions.state(market)
-        if state is OnChain.STUCK:  # with an outcome, it is the report of it that is
+        if state is OnChain.STUCK:  # with an outcome, only the report is stuck
             words = self._state.registry.words.get(market)
             return words is not None and words.outcome != ""
         return state not in (OnChain.WAITING, OnChain.PREPARING)
 
-    # ----- a batch -----------------------------------------------------------------------------
+    # ----- batches -----------------------------------------------------------------------------
 
     async def _send(self) -> None:
-        """Note in the log which trades go, and have them go.
+        """Log a batch of trades and start its operation.
 
         Raises:
-            QueueFullError, SequencerStoppedError: nothing was noted.
+            QueueFullError, SequencerStoppedError: nothing was logged.
         """
-        again = self._next_again()
-        name = f"{KIND}_{os.urandom(NAME_BYTES).hex()}"
+        retry = self._next_retry()
+        name = f"{KIND}_{os.urandom(ID_BYTES).hex()}"
 
-        def make(now_ms: int) -> SendTrades:
-            """Choose the trades once the batch is made."""
-            if again is None:
-                most = self._settings.settle_trades_max
-                numbers = tuple(held.number for held in islice(self._ready(), most))
+        def build(now_ms: int) -> SendTrades:
+            """Choose the trades when the batch of commands is built."""
+            if retry is None:
+                limit = self._settings.settle_trades_max
+                numbers = tuple(held.number for held in islice(self._ready(), limit))
             else:
-                numbers = tuple(each for each in again.numbers if each in self.settling.held)
+                numbers = tuple(each for each in retry.numbers if each in self.ledger.held)
             if not numbers:
                 raise NothingToDoError
             return SendTrades(operation=name, trades=numbers, now_ms=now_ms)
 
         try:
-            await self._sequencer.try_submit(make)
+            await self._sequencer.try_submit(build)
         except NothingToDoError:
             name = ""
-        if again is not None:
-            self._again.remove(again)
+        if retry is not None:
+            self._retries.remove(retry)
         if name:
-            self._go(name, 1 if again is None else again.tries + 1)
+            self._start(name, 1 if retry is None else retry.tries + 1)
 
-    def _next_again(self) -> Again | None:
-        """Give trades that are due to be sent again; those that never were go first."""
+    def _next_retry(self) -> Retry | None:
+        """Return trades that are due for a retry; unsent trades go first."""
         now_s = asyncio.get_running_loop().time()
-        if not self._again or self._again[0].at_s > now_s:
+        if not self._retries or self._retries[0].at_s > now_s:
             return None
-        fresh_s = self._fresh_in_s()
-        if fresh_s is not None and max(fresh_s, self._hold_until_s - now_s) <= 0:
+        unsent_s = self._unsent_due_s()
+        if unsent_s is not None and max(unsent_s, self._hold_until_s - now_s) <= 0:
             return None
-        return self._again[0]
+        return self._retries[0]
 
-    # ----- an operation ------------------------------------------------------------------------
+    # ----- operations --------------------------------------------------------------------------
 
-    def _go(self, name: str, tries: int) -> None:
-        """Go with an operation to its end."""
-        self._running[name] = task = asyncio.create_task(self._carry_out(name, tries))
-        task.add_done_callback(lambda _: self._let_go(name, task))
+    def _start(self, name: str, tries: int) -> None:
+        """Start an operation."""
+        self._running[name] = task = asyncio.create_task(self._settle(name, tries))
+        task.add_done_callback(lambda _: self._on_task_end(name, task))
 
-    def _let_go(self, name: str, task: "asyncio.Task[None]") -> None:
-        """Let go of an operation that has ended, or whose worker has."""
+    def _on_task_end(self, name: str, task: "asyncio.Task[None]") -> None:
+        """Remove an operation that has ended, or whose worker has."""
         del self._running[name]
         if not task.cancelled() and task.exception() is not None:
-            _LOG.error("a settlement broke off", exc_info=task.exception())
+            _LOG.error("a settlement operation raised", exc_info=task.exception())
         self._wake.set()
 
-    async def _carry_out(self, name: str, tries: int) -> None:
-        """Have the chain settle trades in one transaction, however often it refuses."""
-        numbers = self.settling.operations.get(name, ())
-        body = SettleBody(fills=[self.settling.held[number].fill for number in numbers])
+    async def _settle(self, name: str, tries: int) -> None:
+        """Settle the trades of an operation in one transaction; retry rejections."""
+        numbers = self.ledger.operations.get(name, ())
+        body = SettleBody(fills=[self.ledger.held[number].fill for number in numbers])
         pause_s = PAUSE_S
         while numbers:
-            end = await self._once(name, body)
-            if end is None:  # the next worker is asked once it is ready
+            end = await self._run_operation(name, body)
+            if end is None:  # resumed when the next worker is ready
                 return
             if isinstance(end, OperationDone):
-                self.trouble, self._num_stumbles, self._hold_until_s = "", 0, 0.0
-                self._look_later(name)
+                self.error, self._num_failures, self._hold_until_s = "", 0, 0.0
+                self._check_later(name)
                 return
-            self._stumble(name, end)
-            if isinstance(end, OperationFailed) or end.code == REUSED:
-                if isinstance(end, OperationRejected) or end.undone:  # else it is stuck
-                    self._send_again(name, tries)
+            self._on_failure(name, end)
+            if isinstance(end, OperationFailed) or end.code == KEY_REUSED:
+                if isinstance(end, OperationRejected) or end.undone:  # otherwise stuck
+                    self._retry_trades(name, tries)
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    async def _once(self, name: str, body: SettleBody) -> "OperationEnd | None":
-        """Ask the chain once; None where there is nobody to ask."""
+    async def _run_operation(self, name: str, body: SettleBody) -> "OperationEnd | None":
+        """Run the operation once; None without a chain worker."""
         begin = time.perf_counter()
         try:
             end = await self._chain.worker.run_operation(name, body, self._clock_ms())
@@ -308,59 +307,59 @@ class Sending:
         self._metrics.operation(KIND, outcome_of(end), time.perf_counter() - begin)
         return end
 
-    # ----- what went wrong ---------------------------------------------------------------------
+    # ----- failures ----------------------------------------------------------------------------
 
-    def _stumble(self, name: str, end: OperationFailed | OperationRejected) -> None:
-        """Hold back for a while what was never sent: it may come to the same end."""
-        pause_s = doubled(PAUSE_S, self._num_stumbles, HOLD_MAX_S)
-        self._num_stumbles += 1
+    def _on_failure(self, name: str, end: OperationFailed | OperationRejected) -> None:
+        """Record a failure and delay unsent trades: they may fail for the same reason."""
+        pause_s = backoff(PAUSE_S, self._num_failures, HOLD_MAX_S)
+        self._num_failures += 1
         self._hold_until_s = asyncio.get_running_loop().time() + pause_s
-        self.trouble = f"{end.code}: {end.detail}"
-        more = {"operation": name, "code": end.code, "reason": end.detail}
+        self.error = f"{end.code}: {end.detail}"
+        fields = {"operation": name, "code": end.code, "reason": end.detail}
         level = logging.ERROR if isinstance(end, OperationFailed) else logging.WARNING
-        _LOG.log(level, "the chain did not take trades", extra=more)
+        _LOG.log(level, "the chain rejected trades", extra=fields)
 
-    def _send_again(self, name: str, tries: int) -> None:
-        """Have the trades of an operation go with another one; after the second time in halves.
+    def _retry_trades(self, name: str, tries: int) -> None:
+        """Schedule the trades of an operation for another one; after the second attempt in halves.
 
-        So a trade that no transaction takes is alone in the end, and holds up no other.
+        Halving isolates a trade that no transaction takes, so that it delays no other.
         """
-        numbers = self.settling.operations.get(name, ())
-        at_s = asyncio.get_running_loop().time() + doubled(PAUSE_S, tries - 1, PAUSE_MAX_S)
+        numbers = self.ledger.operations.get(name, ())
+        at_s = asyncio.get_running_loop().time() + backoff(PAUSE_S, tries - 1, PAUSE_MAX_S)
         half = len(numbers) // 2 if tries > 1 else 0
-        parts = [Again(part, tries, at_s) for part in (numbers[:half], numbers[half:]) if part]
-        self._again = deque(sorted((*self._again, *parts), key=lambda each: each.at_s))
+        parts = [Retry(part, tries, at_s) for part in (numbers[:half], numbers[half:]) if part]
+        self._retries = deque(sorted((*self._retries, *parts), key=lambda each: each.at_s))
         self._wake.set()
 
-    def _look_later(self, name: str) -> None:
-        """Look after a while whether news came of trades that are in a block."""
-        asyncio.get_running_loop().call_later(LOST_S, self._look_for, name)
+    def _check_later(self, name: str) -> None:
+        """Check later whether the trades of a confirmed operation have results."""
+        asyncio.get_running_loop().call_later(RESEND_AFTER_S, self._resend_if_lost, name)
 
-    def _look_for(self, name: str) -> None:
-        """Send trades again whose transaction the chain must have lost, as in a reorganisation.
+    def _resend_if_lost(self, name: str) -> None:
+        """Send trades again whose transaction was probably lost, as in a reorganization.
 
-        Should it not have, the contract does nothing: it settles a trade once.
+        If it was not, the contract ignores them: it settles a trade once.
         """
-        if name not in self.settling.operations or name in self._running:
+        if name not in self.ledger.operations or name in self._running:
             return
-        chain, hearing = self._chain, self._inbox
-        if chain.stage is not Stage.READY or not hearing.has_heard:
-            self._look_later(name)
+        chain, inbox = self._chain, self._inbox
+        if chain.stage is not Stage.READY or not inbox.is_synced:
+            self._check_later(name)
             return
-        _LOG.warning("nothing is heard of trades that were sent", extra={"operation": name})
-        self._send_again(name, 1)
+        _LOG.warning("trades that were sent have no result yet; sending them again", extra={"operation": name})
+        self._retry_trades(name, 1)
 
-    def hear_end(self, end: OperationDone | OperationFailed) -> None:
-        """Hear of the end of an operation that nobody waits for, as after an operator's retry."""
-        if end.kind != KIND or end.id not in self.settling.operations or end.id in self._running:
+    def on_operation_end(self, end: OperationDone | OperationFailed) -> None:
+        """Handle the end of an operation that has no task here, as after an operator's retry."""
+        if end.kind != KIND or end.id not in self.ledger.operations or end.id in self._running:
             return
         if isinstance(end, OperationDone):
-            self.trouble = ""
-            self._look_later(end.id)
+            self.error = ""
+            self._check_later(end.id)
         elif end.undone:
-            self._send_again(end.id, 1)
+            self._retry_trades(end.id, 1)
 
 
-def doubled(pause_s: float, times: int, most_s: float) -> float:
-    """Give a pause that was doubled so often, and is never longer than the longest."""
-    return min(pause_s * 2.0 ** min(times, 20), most_s)
+def backoff(pause_s: float, times: int, max_s: float) -> float:
+    """Return a pause doubled ``times`` times, at most ``max_s``."""
+    return min(pause_s * 2.0 ** min(times, 20), max_s)

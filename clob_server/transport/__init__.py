@@ -1,25 +1,22 @@
-"""The transport: what a public server needs between the sockets and ASGI, and uvicorn has not.
+"""The transport: what a public server needs between its sockets and ASGI, beyond uvicorn.
 
-Limits and deadlines of connections, refusals of HTTP that are shaped as all others are, and a door
-by which a feed writes to many WebSockets without waiting for any.
+Limits and deadlines of connections, rejections in the format of all others, whole replies in one
+write, and WebSockets that a feed writes to without waiting.
 """
 
 from clob_server.transport.config import TransportConfig, TransportLimits
 from clob_server.transport.connections import NEVER, Connections
 from clob_server.transport.http import HttpProtocol
-from clob_server.transport.response import REPLY, Way
 from clob_server.transport.websocket import PUSH, FeedProtocol, Push, text_frame
 
 __all__ = [
     "NEVER",
     "PUSH",
-    "REPLY",
     "Connections",
     "FeedProtocol",
     "HttpProtocol",
     "Push",
     "TransportConfig",
     "TransportLimits",
-    "Way",
     "text_frame",
 ]

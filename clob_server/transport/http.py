@@ -1,43 +1,128 @@
-"""HTTP/1.1 for clients one does not know: what they send is bounded in size and in time.
+"""An HTTP/1.1 connection of an untrusted client: its input is bounded in size and in time.
 
-What cannot become a request is refused here, in the shape of all refusals, and only after what was
-asked before on the same connection has been answered. Then the connection ends.
+A request that arrives whole is handed to the application at once, without a task; if only its body
+is late, that is waited for. Input that is not a request is rejected here, after the requests before
+it on the connection were answered. Then the connection closes.
 """
 
 import asyncio
-from typing import Any, Final, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeAlias, cast
 
 import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from clob_server.api.problems import Problem
-from clob_server.transport.config import TransportConfig, as_http, refusal
-from clob_server.transport.connections import NEVER, PIECE_BYTES, Connections, write_eof
-from clob_server.transport.response import Answering, HeldFlow
+from clob_server.api.request import REPLY, SendReply
+from clob_server.transport.config import TransportConfig, as_http, rejection
+from clob_server.transport.connections import NEVER, PIECE_BYTES, Connections, Watched, write_eof
+from clob_server.transport.head_cache import END, HEAD_MAX, RequestHead
 
 USELESS_MAX: Final = 65_536
-"""How many bytes a client may send with a request that are no body anybody takes."""
+"""Bytes that a client may send with a request without adding to its body."""
 WAITING_MAX: Final = 65_536
-"""How many bytes of a client may wait behind his requests before no more are read."""
+"""Bytes that may wait behind the requests of a connection before reading pauses."""
+BODY_WAIT_MAX: Final = HIGH_WATER_LIMIT
+"""The largest body that is waited for before its request is handed on, in bytes."""
+
+AtOnce: TypeAlias = Callable[[dict[str, Any], bytes, SendReply], bool]
+"""Takes the scope and the body of a request, and what writes the reply; returns whether it handles
+the request."""
 
 
-class HttpProtocol(Answering):
+class HeldFlow(FlowControl):
+    """A flow that stays paused while much waits behind a request that is being answered."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        """Continue reading unless the flow is held."""
+        if self.read_paused and not self.is_held:
+            super().resume_reading()
+
+
+class _JoinedTransport:
+    """The transport of one reply; sends the head together with the start of the body.
+
+    uvicorn writes them one after the other, and each write is a system call and a packet.
+
+    Args:
+        cycle: the reply.
+        transport: the connection.
+    """
+
+    __slots__ = ("_cycle", "_head", "_transport")
+
+    def __init__(self, cycle: RequestResponseCycle, transport: asyncio.Transport) -> None:
+        self._cycle = cycle
+        self._transport = transport
+        self._head: bytes | None = None
+
+    def write(self, data: bytes) -> None:
+        """Hold the head back, which is written first, and send the rest at once."""
+        if self._head is None and self._cycle.response_started:
+            self._head = data
+        elif self._head is None:  # 100 Continue, before the reply
+            self._transport.write(data)
+        else:
+            self._transport.write(self._head + data if self._head else data)
+            self._head = b""
+
+    def flush(self) -> None:
+        """Send a head without a body."""
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+
+    def close(self) -> None:
+        """Send what is left, and close the connection."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _NoEvent:
+    """Stands for the event of a request whose body nobody waits for."""
+
+    def set(self) -> None:
+        """Do nothing."""
+
+
+class _KnownRequest:
+    """A request whose head was in the cache: what a connection reads of uvicorn's cycle."""
+
+    more_body: bool = False
+    keep_alive: bool = True
+    disconnected: bool = False
+    response_started: bool = False
+    response_complete: bool = False
+    scope: Any = None
+    message_event: _NoEvent = _NoEvent()
+
+
+class HttpProtocol(Watched, HttpToolsProtocol):
     """A connection.
 
     Args:
         config: the configuration.
         server_state: what all connections share.
-        app_state: what the lifespan of the application left for its requests.
+        app_state: the state that the application's lifespan left for its requests.
     """
 
     flow: HeldFlow
-    is_inside: bool
-    deadline: float
-    is_deaf: bool
-    is_over: bool
-    is_head_open: bool
-    refusal: Problem | None
+    # The last request that was started; None before the first, unlike in uvicorn's type.
+    cycle: Any
+    # Its ASGI scope; None if the parser has not seen it.
+    scope: Any
 
     def __init__(
         self,
@@ -47,8 +132,27 @@ class HttpProtocol(Answering):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.keep_alive_s: float = config.limits.keep_alive_s
         self.piece_max: int = min(PIECE_BYTES, config.limits.headers_max_bytes)
+        self.at_once: AtOnce | None = getattr(self.app, "at_once", None)
+        """Handles a request that has arrived whole. If it handles a request once, it handles every
+        request with the same method, path and size of the body."""
+        self.running: RequestResponseCycle | _KnownRequest | None = None
+        """The request that is being answered, or was answered last."""
+        self.starting: ASGI3Application | None = None
+        """The application for a request that was parsed and not handed on yet."""
+        self.unknown: bytes | None = None
+        """The data being parsed, if it may be one whole request."""
         self.unparsed: bytes = b""
+        """Data behind the requests that are waiting."""
+        self.is_over: bool = False
+        """Whether the client has closed its side."""
+        self.is_deaf: bool = False
+        """Whether input is ignored from now on."""
+        self.is_head_open: bool = False
+        """Whether a head has started and not ended."""
+        self.problem: Problem | None = None
+        """The rejection to send once everything before it is answered."""
         self.num_head: int = 0
         self.num_useless: int = 0
         self.body_of: RequestResponseCycle | None = None
@@ -56,27 +160,27 @@ class HttpProtocol(Answering):
     # ----- the connection --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let the connection in, or refuse it."""
+        """Count the connection, or reject it."""
         super().connection_made(transport)
         self.flow = HeldFlow(transport)
-        full = self.gate.enter(self.address)
-        if full is None:
-            self.is_inside = True
+        reason = self.gate.enter(self.address)
+        if reason is None:
+            self.is_counted = True
             self.deadline = self.loop.time() + self.limits.header_timeout_s
         elif self.gate.is_crowded:
             self.is_deaf = True
             transport.abort()
         else:
-            self.refuse("TOO_MANY_CONNECTIONS", full)
+            self.reject("TOO_MANY_CONNECTIONS", reason)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the connection for the answers that are owed; else it is closed."""
-        cut_off = self.is_body_open and self.cycle is self.running
-        self.is_over = self.is_answering and not cut_off
+        """Keep the connection open while requests are being answered."""
+        is_cut_off = self.is_body_open and self.cycle is self.running
+        self.is_over = self.is_answering and not is_cut_off
         return self.is_over
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the application, also where another request waits behind the one it works on."""
+        """Tell the application, also where another request waits behind the running one."""
         running = self.running
         if running is not None and not running.response_complete:
             running.disconnected = True
@@ -84,40 +188,45 @@ class HttpProtocol(Answering):
         self.unparsed = b""
         super().connection_lost(exc)
 
-    def overdue(self) -> None:
-        """Refuse what took too long, or close what is idle."""
+    def on_deadline(self) -> None:
+        """Reject a request that took too long, or close an idle connection."""
         if self.is_deaf:
             self.transport.abort()
         elif self.is_head_open:
-            self.refuse(
+            self.reject(
                 "REQUEST_TIMEOUT",
                 f"the head of a request must arrive within {self.limits.header_timeout_s} s",
             )
         elif self.is_body_open:
-            self.refuse(
+            self.reject(
                 "REQUEST_TIMEOUT",
                 f"the body of a request must arrive within {self.limits.body_timeout_s} s",
             )
         else:
             self.transport.close()
 
-    # ----- what comes in ---------------------------------------------------------------------
+    # ----- input -----------------------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
-        """If no request has begun to come, and none waits for its answer."""
+        """Whether no request has started to arrive or waits for its reply."""
         cycle = self.cycle
         is_done = cycle is None or (cycle.response_complete and not cycle.more_body)
         return is_done and not self.is_head_open
 
     @property
+    def is_answering(self) -> bool:
+        """Whether a request waits for its reply."""
+        return self.running is not None and not self.running.response_complete
+
+    @property
     def is_body_open(self) -> bool:
-        """If the body of the last request is wanted and has not come whole."""
+        """Whether the body of the last request is needed and incomplete."""
         cycle = self.cycle
         return cycle is not None and cycle.more_body and not cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
+        """Parse input."""
         if self.is_deaf:
             return
         is_long = len(data) > self.piece_max
@@ -126,31 +235,28 @@ class HttpProtocol(Answering):
                 data
             )
             return
-        head = self.gate.heads.find(data)
-        if head is not None and self.start_whole(head, data):
+        head = self.gate.head_cache.heads.get(data[: data.find(END, 0, HEAD_MAX) + len(END)])
+        if head is not None and len(data) == head.num_bytes and self._start_known(head, data):
             return
         if is_long:
             before = self.cycle
             self._parse_long(data)
             if self.cycle is not before:
-                self._get_to_know(data)
+                self._store_head(data)
         else:
             self.unknown = data
             self._parse(data)
             self.unknown = None
 
-    def _get_to_know(self, data: bytes) -> None:
-        """Keep the head of a long request that came whole, so that the next is answered at once.
-
-        This one is not, since it began to be answered before its body was there.
-        """
+    def _store_head(self, data: bytes) -> None:
+        """Store the head of a long request that arrived whole."""
         cycle = self.cycle
         is_alone = not (self.is_deaf or self.is_head_open or self.pipeline)
         if self.at_once and is_alone and cycle.keep_alive and not cycle.more_body:
-            self.gate.heads.keep(data, len(cycle.body), cycle.scope)
+            self.gate.head_cache.store(data, len(cycle.body), cycle.scope)
 
     def _parse_long(self, data: bytes) -> None:
-        """Parse piece by piece; what comes behind a waiting request waits, too."""
+        """Parse piece by piece; data behind a waiting request waits as well."""
         start, most = 0, self.limits.headers_max_bytes
         while start < len(data) and not self.is_deaf:
             if self.pipeline:
@@ -163,13 +269,20 @@ class HttpProtocol(Answering):
             self._parse(piece)
 
     def _parse(self, data: bytes) -> None:
-        """Parse a piece, and answer the request that has begun with it."""
-        self._take_in(data)
+        """Parse a piece, and hand on the request that it has started or completed."""
+        self._feed_parser(data)
         if self.starting is not None:
-            self.start(cast("RequestResponseCycle", self.running), self.starting)
+            cycle = cast("RequestResponseCycle", self.running)
+            if cycle.more_body and cycle is self.cycle and self.at_once is not None:
+                if self.is_deaf:  # it was rejected while its body was waited for
+                    self.starting = None
+                    return
+                if _is_short(cycle):
+                    return
+            self._start(cycle, self.starting)
 
-    def _take_in(self, data: bytes) -> None:
-        """Parse a piece, and see what the client owes after it."""
+    def _feed_parser(self, data: bytes) -> None:
+        """Parse a piece, and check the size and set the deadline of what is missing."""
         before = self.cycle
         try:
             self.parser.feed_data(data)
@@ -177,7 +290,7 @@ class HttpProtocol(Answering):
             self._upgrade()
             return
         except httptools.HttpParserError as error:
-            self.refuse("BAD_REQUEST", f"this is not a request of HTTP/1.1: {error}")
+            self.reject("BAD_REQUEST", f"this is not a request of HTTP/1.1: {error}")
             return
         cycle = self.cycle
         if self.pipeline:
@@ -191,7 +304,7 @@ class HttpProtocol(Answering):
             self.deadline = NEVER
 
     def _hold(self) -> None:
-        """Read on while little waits behind a request, to hear if the client has gone."""
+        """Read on while little waits behind a request, to notice a client that leaves."""
         self.deadline = NEVER
         self.flow.is_held = len(self.unparsed) > WAITING_MAX
         if self.flow.is_held:
@@ -200,22 +313,22 @@ class HttpProtocol(Answering):
             self.flow.resume_reading()
 
     def _watch_head(self, num_bytes: int, before: RequestResponseCycle | None) -> None:
-        """Count a head that has not come whole, and its time from its first byte on."""
+        """Check the size of an incomplete head, and set its deadline with its first byte."""
         if self.is_head_open:
             self.num_head += num_bytes
         else:
             self.is_head_open = True
-            # What else was in the first piece is not known where it had the end of a request.
+            # A first piece with the end of another request in it has an unknown part of this one.
             alone = self.cycle is before and (before is None or before.response_complete)
             self.num_head = num_bytes if alone else 0
             if self.cycle is not None:
                 self.deadline = self.loop.time() + self.limits.header_timeout_s
         most = self.limits.headers_max_bytes
         if self.num_head >= most:
-            self.refuse("HEADERS_TOO_LARGE", f"the head of a request may have {most} bytes")
+            self.reject("HEADERS_TOO_LARGE", f"the head of a request may have {most} bytes")
 
     def _watch_body(self, num_bytes: int, cycle: RequestResponseCycle) -> None:
-        """Count what is no body, or one that nobody wants; and the time of one that is wanted."""
+        """Check the size of input that adds nothing to a body, and set the deadline of a body."""
         self.is_head_open = False
         if self.body_of is not cycle:
             self.body_of = cycle
@@ -228,7 +341,7 @@ class HttpProtocol(Answering):
         if cycle.response_complete:
             self._finish()
         else:
-            self.refuse("BAD_REQUEST", f"{USELESS_MAX} bytes of a body had nothing of it")
+            self.reject("BAD_REQUEST", f"{USELESS_MAX} bytes of a body added nothing to it")
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body, unless its request is answered already."""
@@ -241,85 +354,199 @@ class HttpProtocol(Answering):
             self.flow.pause_reading()
         cycle.message_event.set()
 
-    def _upgrade(self) -> None:
-        """Become a WebSocket; what else a client would like to become is not heard."""
-        if not self._should_upgrade() or self.is_answering:
-            self._hear_no_more()
-        elif not self.url.isascii():
-            self.refuse("BAD_REQUEST", "this is not a request of HTTP/1.1: the URL is not ASCII")
-        else:
-            self.handle_websocket_upgrade()
+    # ----- requests --------------------------------------------------------------------------
 
-    def _hear_no_more(self) -> None:
-        """Make the last request the last."""
-        self.cycle.keep_alive = False
-        self.is_deaf = True
-        self.deadline = NEVER
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Note a request to hand on; its body may be in the data being parsed."""
+        self.running, self.starting = cycle, app
 
-    def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over, which stays counted in."""
-        self.is_deaf = True
-        self.connections.discard(self)
-        self.is_inside = False
-        make: Any = self.ws_protocol_class
-        protocol = make(
-            config=self.config, server_state=self.server_state, app_state=self.app_state
+    def _start(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Hand a request on: at once if it has arrived whole and alone, else through ASGI.
+
+        Each of many requests in a row gets a task, so that no client holds the loop with them.
+        """
+        self.running, self.starting = cycle, None
+        scope = cast("dict[str, Any]", cycle.scope)
+        if cycle.keep_alive and scope["method"] != "HEAD":
+            send_reply = partial(self.reply, cycle)
+            is_alone = not (cycle.more_body or self.pipeline or self.flow.write_paused)
+            if is_alone and self.at_once is not None:
+                body = bytes(cycle.body)
+                if self.at_once(scope, body, send_reply):
+                    if self.unknown is not None:
+                        self.gate.head_cache.store(self.unknown, len(body), scope)
+                    return
+            scope["extensions"] = {REPLY: send_reply}
+        cycle.transport = cast("asyncio.Transport", _JoinedTransport(cycle, self.transport))
+        task = self.loop.create_task(cycle.run_asgi(app))
+        task.add_done_callback(partial(self._release, cycle))
+        self.tasks.add(task)
+
+    def _release(self, cycle: RequestResponseCycle, task: "asyncio.Task[None]") -> None:
+        """Break the reference cycle of a finished request, for the garbage collector's sake."""
+        self.tasks.discard(task)
+        cycle.scope.pop("extensions", None)
+        cycle.transport = self.transport
+
+    def _start_known(self, head: RequestHead, data: bytes) -> bool:
+        """Hand on a request whose head is in the cache; return whether that was possible."""
+        if self.at_once is None or self.flow.write_paused:
+            return False
+        before, cycle = (self.scope, self.cycle, self.running, self.deadline), _KnownRequest()
+        self.scope, self.cycle, self.running, self.deadline = cycle.scope, cycle, cycle, NEVER
+        scope = {
+            **head.scope,
+            "client": self.client,
+            "server": self.server,
+            "scheme": self.scheme,
+        }
+        if self.at_once(scope, data[head.num_head :], partial(self.reply, cycle)):
+            return True
+        self.scope, self.cycle, self.running, self.deadline = before
+        return False
+
+    def reply(
+        self, cycle: RequestResponseCycle | _KnownRequest, status: int, lines: bytes, body: bytes
+    ) -> bool:
+        """Write a whole reply, for a third of the cost of two ASGI messages.
+
+        Args:
+            cycle: the request.
+            status: the status of the reply.
+            lines: the header lines, with the content length and without ``connection``.
+            body: the body.
+
+        Returns:
+            False if nothing was written, since the client is slow or has left.
+        """
+        if cycle.response_started or cycle.disconnected or self.flow.write_paused:
+            return False
+        last = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+        cycle.response_started = cycle.response_complete = True
+        gate = self.gate
+        headers, default_lines = gate.written_headers
+        if headers is not gate.default_headers:  # replaced every second
+            default_lines = b"".join([b"%b: %b\r\n" % each for each in gate.default_headers])
+            gate.written_headers = gate.default_headers, default_lines
+        self.transport.write(
+            b"%b%b%b%b%b" % (STATUS_LINE[status], default_lines, lines, last, body)
         )
-        protocol.connection_made(self.transport)
-        # Before the request is parsed again, so that its end is heard whatever comes of that.
-        self.transport.set_protocol(protocol)
-        lines = [b"%b %b HTTP/1.1" % (self.scope["method"].encode(), self.url)]
-        lines += [b"%b: %b" % header for header in self.headers]
-        protocol.begin(b"\r\n".join([*lines, b"", b""]))
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.message_event.set()
+        self._next_request()
+        return True
 
-    def parse_on(self) -> None:
-        """Parse what waited, and read on."""
+    def on_response_complete(self) -> None:
+        """Send the head if it was held back, and continue."""
+        running = cast("RequestResponseCycle", self.running)
+        cast("_JoinedTransport", running.transport).flush()
+        self._next_request()
+
+    def _next_request(self) -> None:
+        """Continue with a waiting request, or wait for one."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        if self.pipeline:
+            self._start(*self.pipeline.pop())
+            if not self.pipeline:
+                self._parse_waiting()
+        elif self.problem is not None:
+            self._send_problem(self.problem)
+        elif self.is_over:
+            self.transport.close()
+        else:
+            self.flow.resume_reading()
+            if not self.is_head_open:
+                self.deadline = self.loop.time() + self.keep_alive_s
+
+    def _parse_waiting(self) -> None:
+        """Parse the data that waited, and continue reading."""
         self.flow.is_held = False
         self.flow.resume_reading()
         data, self.unparsed = self.unparsed, b""
         self.data_received(data)
 
-    def refuse(self, code: str, detail: str) -> None:
-        """Refuse what comes in, when everything before it is answered, and end.
+    # ----- WebSockets ------------------------------------------------------------------------
+
+    def _upgrade(self) -> None:
+        """Become a WebSocket; other upgrades are ignored."""
+        if not self._should_upgrade() or self.is_answering:
+            self.cycle.keep_alive = False
+            self.is_deaf = True
+            self.deadline = NEVER
+        elif not self.url.isascii():
+            self.reject("BAD_REQUEST", "this is not a request of HTTP/1.1: the URL is not ASCII")
+        else:
+            self.handle_websocket_upgrade()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the WebSocket protocol; it stays counted."""
+        self.is_deaf = True
+        self.connections.discard(self)
+        self.is_counted = False
+        make: Any = self.ws_protocol_class
+        protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.app_state
+        )
+        protocol.connection_made(self.transport)
+        # Before the request is parsed again, so that its end is noticed in any case.
+        self.transport.set_protocol(protocol)
+        lines = [b"%b %b HTTP/1.1" % (self.scope["method"].encode(), self.url)]
+        lines += [b"%b: %b" % header for header in self.headers]
+        protocol.begin(b"\r\n".join([*lines, b"", b""]))
+
+    # ----- rejections ------------------------------------------------------------------------
+
+    def reject(self, code: str, detail: str) -> None:
+        """Reject the input once everything before it is answered, and close the connection.
 
         Args:
             code: one of :data:`~clob_server.api.problems.PROBLEMS`.
             detail: the rule, the value and the limit.
         """
-        self.gate.refused[code] += 1
-        self.refusal = refusal(code, detail, self.new_request_id())
+        self.gate.rejected[code] += 1
+        self.problem = rejection(code, detail, self.new_request_id())
         self.is_deaf = True
         self.deadline = NEVER
         cycle = self.cycle
-        has_begun: bool = cycle is self.running
+        has_started: bool = cycle is self.running
         if not self.is_body_open:
             if not self.is_answering:
-                self.say(self.refusal)
-        elif not has_begun:
-            self.pipeline.popleft()  # it has not begun, and never will
+                self._send_problem(self.problem)
+        elif not has_started:
+            self.pipeline.popleft()
         else:
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
                 self.transport.abort()
             else:
-                self.say(self.refusal)
+                self._send_problem(self.problem)
 
-    # ----- refusals --------------------------------------------------------------------------
-
-    def say(self, made: Problem) -> None:
-        """Send a refusal, and end."""
-        self.transport.write(as_http(made, self.server_state.default_headers))
+    def _send_problem(self, problem: Problem) -> None:
+        """Send a rejection, and close the connection."""
+        self.transport.write(as_http(problem, self.server_state.default_headers))
         self._finish()
 
     def _finish(self) -> None:
-        """End the connection from this side.
+        """Close the writing side, and discard further input for a while.
 
-        What the client still sends is thrown away for a while: closed with unread bytes, a
-        connection is reset, and the answer may be lost on its way.
+        A connection that is closed with unread input is reset, and its last reply may be lost.
         """
         self.is_deaf = True
         self.flow.is_held = False
         self.flow.resume_reading()
         write_eof(self.transport)
         self.deadline = self.loop.time() + self.limits.linger_s
+
+
+def _is_short(cycle: RequestResponseCycle) -> bool:
+    """Return whether the body of a request is short enough to wait for, and on its way."""
+    if cycle.waiting_for_100_continue:
+        return False
+    for name, value in cycle.scope["headers"]:
+        if name == b"content-length":
+            return value.isdigit() and int(value[:9]) <= BODY_WAIT_MAX and len(value) < 9
+    return False

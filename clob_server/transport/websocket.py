@@ -19,7 +19,7 @@ from websockets.frames import Frame
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
-from clob_server.transport.config import TransportConfig, as_http, refusal
+from clob_server.transport.config import TransportConfig, as_http, rejection
 from clob_server.transport.connections import PIECE_BYTES, Connections, Watched
 
 PUSH: Final = "clob.push"

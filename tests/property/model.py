@@ -1,7 +1,7 @@
 """A model of a book, built from its events: queues in order of arrival, and a ledger of sizes.
 
-The model never asks a book. It hears the events of each command, says which order had to be met
-next, and refuses to believe anything else.
+The model never reads a book. From the events of each command it derives the order that must match
+next, and fails on any other event.
 """
 
 from clob import (
@@ -15,7 +15,7 @@ from clob import (
     TimeInForce,
     Trade,
 )
-from clob import Resting as Seen
+from clob import Resting
 
 
 class Entry:
@@ -26,23 +26,24 @@ class Entry:
         self.maker, self.expiration_s = order.maker, order.expiration_s
         self.remaining = remaining
 
-    def seen(self):
+    def as_resting(self):
         """Return it as ``Book.orders`` does."""
         fields = (self.id, self.side, self.price, self.remaining, self.maker, self.expiration_s)
-        return Seen(*fields)
+        return Resting(*fields)
 
 
 class Model:
     """All resting orders in order of arrival, and the account of every wei.
 
-    What came in equals what rests, twice what traded (each trade consumes two orders), what was
-    taken out of resting orders without a trade, and what vanished of incoming ones.
+    The size submitted equals the sum of the resting size, twice the traded size (each trade consumes
+    two orders), the size removed from resting orders without a trade, and the size dropped from
+    incoming orders.
     """
 
     def __init__(self):
         self.seq = 0
         self.resting = {}
-        self.came_in = self.traded = self.taken_out = self.vanished = 0
+        self.submitted = self.traded = self.removed = self.dropped = 0
 
     # ----- the state -----
 
@@ -54,7 +55,7 @@ class Model:
 
     def orders(self):
         """List all orders as ``Book.orders`` does."""
-        return [entry.seen() for side in Side for entry in self.queue(side)]
+        return [entry.as_resting() for side in Side for entry in self.queue(side)]
 
     def levels(self, side):
         """Return the depth of one side as ``Book.depth`` does."""
@@ -81,14 +82,14 @@ class Model:
 
     def tradable(self, order, now_s):
         """Return the size an order could trade, up to the first order of its own maker."""
-        found = 0
+        size = 0
         for resting in self.alive_against(order, now_s):
             if order.self_trade and order.maker != "" and resting.maker == order.maker:
                 if order.self_trade is not SelfTrade.CANCEL_RESTING:
                     break
             else:
-                found += resting.remaining
-        return found
+                size += resting.remaining
+        return size
 
     # ----- the events -----
 
@@ -108,13 +109,13 @@ class Model:
         assert (type(event), event.order_id, event.remaining) == (OrderReduced, order_id, size)
         entry = self.resting[order_id]
         assert size < entry.remaining
-        self.taken_out += entry.remaining - size
+        self.removed += entry.remaining - size
         entry.remaining = size
 
     def apply_rest(self, events, order):
         """Apply an order that rested without matching."""
         assert self.meets(order) is None
-        self.came_in += order.size
+        self.submitted += order.size
         (event,) = events
         self._count(event)
         self._add(event, order, order.size)
@@ -123,14 +124,14 @@ class Model:
         """Apply the events of an incoming order, and assert that they are correct."""
         rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
         assert not rests or order.id not in self.resting
-        self.came_in += order.size
+        self.submitted += order.size
         left, halted = order.size, False
         events = list(events)
         while events:
             event = events.pop(0)
             self._count(event)
-            assert left, "it goes on with nothing left"
-            assert not halted, "it goes on after its self-trade"
+            assert left, "an event after the order was filled"
+            assert not halted, "an event after the self-trade ended the order"
             if type(event) is OrderAdded:
                 assert rests
                 assert not events
@@ -140,12 +141,12 @@ class Model:
             left, halted = self._met(event, order, left, now_s, events)
         if left:
             self._stops(order, left, now_s, halted=halted, rested=False)
-            self.vanished += left
+            self.dropped += left
 
     def _met(self, event, order, left, now_s, events):
         """Apply an event at the next resting order; return the remainder and whether it ends."""
         head = self.meets(order)
-        assert head, f"nothing was there to meet, and yet {event}"
+        assert head, f"no order to match, but got {event}"
         same = bool(order.self_trade) and order.maker != "" and order.maker == head.maker
         if expired(head, now_s):
             assert (type(event), event.order_id) == (OrderRemoved, head.id)
@@ -158,11 +159,11 @@ class Model:
         self._traded(event, head, order, left)
         left -= event.size
         if not head.remaining:
-            removed = events.pop(0)
-            self._count(removed)
-            assert (type(removed), removed.order_id) == (OrderRemoved, head.id)
-            assert removed.reason is RemovalReason.FILLED
-            self._out(self.resting.pop(head.id), removed)
+            removal = events.pop(0)
+            self._count(removal)
+            assert (type(removal), removal.order_id) == (OrderRemoved, head.id)
+            assert removal.reason is RemovalReason.FILLED
+            self._out(self.resting.pop(head.id), removal)
         return left, False
 
     def _traded(self, event, head, order, left):
@@ -191,12 +192,12 @@ class Model:
         assert policy is not SelfTrade.CANCEL_INCOMING
         if policy is SelfTrade.DECREMENT:
             lost = min(left, head.remaining)
-            self.vanished += lost
+            self.dropped += lost
             if lost < head.remaining:
                 assert type(event) is OrderReduced
                 assert event.remaining == head.remaining - lost
                 head.remaining -= lost
-                self.taken_out += lost
+                self.removed += lost
                 return 0, True
         else:
             lost = 0
@@ -212,10 +213,10 @@ class Model:
         own = head and order.maker != "" and head.maker == order.maker and not expired(head, now_s)
         by_policy = halted or (own and order.self_trade is SelfTrade.CANCEL_INCOMING)
         if by_policy:
-            assert not rested, "it rests, though its self-trade cancels it"
+            assert not rested, "it rests, although self-trade prevention cancels it"
         else:
             assert head is None, f"{left} wei of {order.id!r} did not trade with {head.id!r}"
-            assert rested or order.time_in_force is TimeInForce.IOC, "a remainder vanished"
+            assert rested or order.time_in_force is TimeInForce.IOC, "a remainder was dropped"
 
     def _add(self, event, order, left):
         """Append an order to its queue."""
@@ -228,7 +229,7 @@ class Model:
     def _out(self, entry, event):
         """Account for the size of a removed order."""
         assert event.remaining == entry.remaining
-        self.taken_out += entry.remaining
+        self.removed += entry.remaining
 
     def _count(self, event):
         """Assert the next sequence number."""

@@ -1,9 +1,9 @@
 """A book under random commands: the invariants hold after each.
 
-Method: hypothesis draws a stream of commands for both doors over few prices and few ids, so that
-orders meet and ids collide. A model hears nothing but the events, which is what a subscriber of
-the feed has, and must end up with the book's depth, queues and orders after every command. A
-batch shows no events; it must do what the same commands do one at a time on a fork.
+Method: hypothesis draws single calls and batches over few prices and few ids, so that orders match
+and ids collide. A model that gets only the events, like a subscriber of the feed, must have the
+book's depth, queues and orders after every command. A batch has no events; it must have the same
+effect as the same commands one at a time on a fork.
 """
 
 import msgspec
@@ -121,13 +121,13 @@ class BookMachine(RuleBasedStateMachine):
     def run(self, rows):
         events = self.array(rows)
         shadow = self.book.fork()
-        told = [self.shadow(shadow, row) for row in events.tolist()]
+        results = [self.shadow(shadow, row) for row in events.tolist()]
         status = np.full(len(events), 99, np.uint8)
         fills = self.book.run(events, status=status)
-        assert status.tolist() == [number for number, _ in told]
+        assert status.tolist() == [number for number, _ in results]
         trades = [
             (i, x.resting_order_id, x.incoming_order_id, x.size // self.lot_wei, x.price)
-            for i, (_, made) in enumerate(told)
+            for i, (_, made) in enumerate(results)
             for x in made
             if type(x) is Trade
         ]
@@ -227,8 +227,8 @@ class BookMachine(RuleBasedStateMachine):
     @invariant()
     def every_wei_is_accounted_for(self):
         model, resting = self.model, sum(order.remaining for order in self.book.orders())
-        accounted = resting + 2 * model.traded + model.taken_out + model.vanished
-        assert model.came_in == accounted
+        accounted = resting + 2 * model.traded + model.removed + model.dropped
+        assert model.submitted == accounted
 
     @invariant()
     def book_check_passes(self):
@@ -268,7 +268,7 @@ class BookMachine(RuleBasedStateMachine):
             assert price == old.price
             self.model.apply_reduction(events, order_id, size)
             return
-        assert price != old.price or size >= old.remaining, "it lost its place for nothing"
+        assert price != old.price or size >= old.remaining, "it lost its place without a reason"
         renewed = Order(
             id=order_id,
             token=TOKEN,
@@ -300,24 +300,24 @@ class BookMachine(RuleBasedStateMachine):
 
     def judge(self, call, error):
         """Assert that a rejection was correct, if the model can decide."""
-        asked, now_s = call.arguments[0], self.now_ms // 1_000
+        subject, now_s = call.arguments[0], self.now_ms // 1_000
         resting = self.model.resting
         if error is DuplicateOrderError:
-            assert asked.id in resting
+            assert subject.id in resting
         elif error is UnknownOrderError:
-            assert asked not in resting
-        elif error is SizeNotReducedError and asked in resting:
-            assert call.arguments[1] >= resting[asked].remaining
+            assert subject not in resting
+        elif error is SizeNotReducedError and subject in resting:
+            assert call.arguments[1] >= resting[subject].remaining
         elif error is OrderExpiredError:
-            expiring = resting.get(asked) if call.method == "replace" else asked
+            expiring = resting.get(subject) if call.method == "replace" else subject
             assert expiring is None or 0 < expiring.expiration_s < now_s
         elif error is SeedWouldCrossError:
-            assert self.model.meets(asked)
+            assert self.model.meets(subject)
         elif error is PostOnlyWouldCrossError and call.method == "submit":
-            assert asked.post_only
-            assert self.model.alive_against(asked, now_s)
+            assert subject.post_only
+            assert self.model.alive_against(subject, now_s)
         elif error is FokNotFillableError:
-            self.judge_fok(asked, now_s)
+            self.judge_fok(subject, now_s)
 
     def judge_fok(self, order, now_s):
         """Assert that a fill-or-kill order could not trade its whole size."""

@@ -1,7 +1,7 @@
-"""Complementary markets under random orders: money, priority, and what both tokens have in common.
+"""Complementary markets under random orders: conservation, priority, and symmetry of YES and NO.
 
-Method: hypothesis draws orders for either token around the middle of the grid, so that they meet.
-What an order would cost is worked out here for each resting order by itself, without a grid.
+Method: hypothesis draws orders for either token around the middle of the grid, so that they match.
+The price of each possible match is computed here for each resting order, without a grid.
 """
 
 import msgspec
@@ -46,7 +46,7 @@ class Draft(msgspec.Struct, frozen=True):
     cancels: int | None
 
     def command(self, number):
-        """Write it as a command; its place is its id."""
+        """Return the command of draft ``number``, which is also its order id."""
         if self.cancels is not None:
             return Cancel(order_id=number - self.cancels)
         write = buy if self.side is Side.BUY else sell
@@ -84,24 +84,24 @@ def paired(kind, **terms):
 
 
 def outcome(matcher, command):
-    """Give the events of a command, or the code of its refusal."""
+    """Apply a command; return its events, or the code of its rejection."""
     try:
         return matcher.apply(command)
     except RejectedError as error:
         return error.code
 
 
-def told(matcher, command):
-    """Give the events of a command; there are none where it is refused."""
+def events_of(matcher, command):
+    """Apply a command; return its events, none if it is rejected."""
     events = outcome(matcher, command)
     return [] if isinstance(events, str) else events
 
 
-# ----- money -----------------------------------------------------------------------------------
+# ----- conservation -----------------------------------------------------------------------------------
 
 
 def supply(matcher):
-    """Give all there is of each asset."""
+    """Return the total balance of each asset."""
     sums = dict.fromkeys(ASSETS, 0)
     for (_, asset), account in matcher.balances().items():
         sums[asset] += account.balance
@@ -111,9 +111,7 @@ def supply(matcher):
 
 @kinds
 @given(stories, fees, fees, st.booleans())
-def test_every_pair_is_locked_collateral_and_nothing_else_is_made(
-    kind, story, resting, incoming, settles
-):
+def test_mints_and_merges_conserve_collateral_and_pairs(kind, story, resting, incoming, settles):
     matcher = paired(
         kind,
         funds=Funds.ACCOUNTS,
@@ -124,7 +122,7 @@ def test_every_pair_is_locked_collateral_and_nothing_else_is_made(
     before = supply(funded(matcher, MAKERS, WEALTH, ASSETS))
     pairs = 0
     for number, draft in enumerate(story):
-        events = told(matcher, draft.command(number))
+        events = events_of(matcher, draft.command(number))
         halves = [e for e in events if isinstance(e, PairedTrade)]
         for one, other in zip(halves[::2], halves[1::2], strict=True):
             assert {one.token, other.token} == {"m-yes", "m-no"}
@@ -143,14 +141,14 @@ def test_every_pair_is_locked_collateral_and_nothing_else_is_made(
 
 
 def cost(order, resting):
-    """Say at which price of its own token an order would trade with another; None is not at all."""
+    """Return the price, in its own token, at which an order matches another; None if it does not."""
     if resting.token == order.token:
         return resting.price if resting.side is not order.side else None
     return 100 - resting.price if resting.side is order.side else None
 
 
 def queue_for(order, records):
-    """List what an order may meet as (cost, resting order, what is left of it), in priority."""
+    """Return the resting orders that an order can match, as (price, record), in priority."""
     costs = [(cost(order, record.order), record) for record in records]
     sign = 1 if order.side is Side.BUY else -1
     met = [(c, r) for c, r in costs if c is not None and sign * c <= sign * order.price]
@@ -159,7 +157,7 @@ def queue_for(order, records):
 
 @kinds
 @given(stories)
-def test_the_cheapest_comes_first_and_then_the_oldest_whichever_token_it_is_for(kind, story):
+def test_best_price_then_oldest_order_matches_first_across_both_tokens(kind, story):
     matcher = paired(kind)
     for number, draft in enumerate(story):
         command = msgspec.structs.replace(draft, policy=SelfTrade.NONE).command(number)
@@ -174,27 +172,27 @@ def test_the_cheapest_comes_first_and_then_the_oldest_whichever_token_it_is_for(
         for trade, (price, record) in zip(trades, queue, strict=False):
             size = min(left, record.remaining)
             left -= size
-            found = (trade.resting_order_id, trade.price, trade.size, trade.incoming_remaining)
-            assert found == (record.order.id, price, size, left)
+            fields = (trade.resting_order_id, trade.price, trade.size, trade.incoming_remaining)
+            assert fields == (record.order.id, price, size, left)
         assert len(trades) <= len(queue)
         assert not left or len(trades) == len(queue) or not trades
 
 
 def own_token(command):
-    """Name the token of an order that comes in."""
+    """Return the token of an incoming order; empty for a cancel."""
     return command.order.token if isinstance(command, Submit) else ""
 
 
 @kinds
 @given(stories)
-def test_nobody_trades_at_a_worse_price_than_asked_and_who_rests_at_just_that(kind, story):
+def test_resting_orders_trade_at_their_price_and_incoming_ones_at_it_or_better(kind, story):
     matcher = paired(kind)
     limits = {}
     for number, draft in enumerate(story):
         command = draft.command(number)
         if isinstance(command, Submit):
             limits[number] = command.order
-        for event in told(matcher, command):
+        for event in events_of(matcher, command):
             if not isinstance(event, Trade):
                 continue
             resting, incoming = (
@@ -209,7 +207,7 @@ def test_nobody_trades_at_a_worse_price_than_asked_and_who_rests_at_just_that(ki
 
 
 def spent(trades, token, size):
-    """Say what the first so many tokens of an order cost, in hundredths of a wei."""
+    """Return the cost of the first ``size`` tokens of an order, in hundredths of a wei."""
     total = 0
     for trade in trades:
         if trade.token == token:
@@ -221,7 +219,9 @@ def spent(trades, token, size):
 
 @kinds
 @given(stories, drafts)
-def test_more_to_trade_with_is_never_worse_than_the_orders_for_the_same_token(kind, story, last):
+def test_complementary_matching_never_fills_less_or_costs_more_than_direct_matching(
+    kind, story, last
+):
     both, alone = paired(kind), opened(matchers.load(kind), market(lot_wei=LOT))
     for number, draft in enumerate(story):
         resting = msgspec.structs.replace(draft, time_in_force=TimeInForce.GTC, cancels=None)
@@ -245,12 +245,12 @@ def test_more_to_trade_with_is_never_worse_than_the_orders_for_the_same_token(ki
     assert sign * spent(more, token, filled) <= sign * spent(less, token, filled)
 
 
-# ----- what both tokens have in common ---------------------------------------------------------
+# ----- symmetry --------------------------------------------------------------------------------
 
 
 @kinds
 @given(stories)
-def test_with_orders_for_yes_only_it_is_an_ordinary_market(kind, story):
+def test_orders_for_yes_only_match_as_in_an_ordinary_market(kind, story):
     both, plain = paired(kind), opened(matchers.load(kind), market(lot_wei=LOT))
     for number, draft in enumerate(story):
         command = msgspec.structs.replace(draft, is_yes=True).command(number)
@@ -260,31 +260,33 @@ def test_with_orders_for_yes_only_it_is_an_ordinary_market(kind, story):
 
 
 def swapped(event):
-    """Tell an event of the other token."""
+    """Return the event with the other token."""
     other = {"m-yes": "m-no", "m-no": "m-yes"}[event.token]
     return msgspec.structs.replace(event, token=other)
 
 
 @kinds
 @given(stories)
-def test_neither_token_is_preferred(kind, story):
+def test_swapping_yes_and_no_swaps_the_results(kind, story):
     one, other = paired(kind), paired(kind)
     for number, draft in enumerate(story):
-        found = outcome(one, draft.command(number))
+        result = outcome(one, draft.command(number))
         turned = msgspec.structs.replace(draft, is_yes=not draft.is_yes)
         mirror = outcome(other, turned.command(number))
-        assert mirror == (found if isinstance(found, str) else [swapped(event) for event in found])
+        assert mirror == (
+            result if isinstance(result, str) else [swapped(event) for event in result]
+        )
     yes, no = one.depth("m"), other.depth("m", "m-no")
     assert (yes.bids, yes.asks) == (no.bids, no.asks)
 
 
 @kinds
 @given(stories)
-def test_the_books_of_both_tokens_can_be_kept_from_the_events(kind, story):
-    """What is told of the other token is turned over, but for the trades of mints and merges."""
+def test_depth_of_both_tokens_follows_from_the_events(kind, story):
+    """Orders for the other token are mirrored: BUY for SELL, and 100 minus the price."""
     matcher, resting = paired(kind), {}
     for number, draft in enumerate(story):
-        for event in told(matcher, draft.command(number)):
+        for event in events_of(matcher, draft.command(number)):
             if isinstance(event, OrderAdded):
                 resting[event.order_id] = event.token, event.side, event.price, event.remaining
             elif isinstance(event, OrderRemoved):

@@ -1,8 +1,8 @@
-"""A day of trading: in the end everybody has what the trades say, to the last wei.
+"""A day of trading: the final balances follow exactly from the first ones and the trades.
 
 Method: 500 makers trade in 50 markets with accounts and fees, by a seeded flow of submissions,
-cancels, replacements, reductions and batches. The ledger of the test knows what everybody had in
-the morning, and then hears the events and nothing else.
+cancels, replacements, reductions and batches. The ledger of the test starts with the balances of
+the makers and then gets only the events.
 """
 
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -16,7 +16,7 @@ from tests.books import Ledger
 from tests.matcher_model.flow import Flow
 from tests.matcher_model.worlds import busy, market
 
-WEALTH = 10**22
+START_BALANCE = 10**22
 KINDS = {
     "submit": 620,
     "cancel": 120,
@@ -39,21 +39,21 @@ DAY = msgspec.structs.replace(
         for n in range(50)
     ),
     smart_wallets=("",),
-    wealth=WEALTH,
+    wealth=START_BALANCE,
     largest_lots=10**20,
     broken=0.0,
 )
 
 
 class Bank:
-    """Who has what, by the events alone; and the books of each market, too."""
+    """Balances and books of all markets, by the events alone."""
 
     def __init__(self):
-        self.had, self.books, self.traded = Counter(), {}, Counter()
+        self.balances, self.books, self.traded = Counter(), {}, Counter()
         self.collateral = {each.id: each.collateral for each in DAY.markets}
 
-    def hear(self, events):
-        """Take in the events of a command, which may concern several markets."""
+    def apply(self, events):
+        """Apply the events of a command, which may be of several markets."""
         for name in dict.fromkeys(event.market for event in events):
             ledger = self.books.setdefault(name, Ledger())
             ledger.apply([event for event in events if event.market == name])
@@ -62,18 +62,18 @@ class Bank:
                 self.pay(event)
 
     def pay(self, trade):
-        """Let a trade change hands: its price at the seller's, its size at the buyer's."""
+        """Move the collateral of a trade to the seller and its tokens to the buyer, less the fees."""
         self.traded[trade.market] += trade.size
         cost, cash = trade.size * trade.price // 100, self.collateral[trade.market]
-        self.had[trade.buyer, cash] -= cost
-        self.had[trade.seller, cash] += cost - trade.seller_fee
-        self.had["fees", cash] += trade.seller_fee
-        self.had[trade.seller, trade.token] -= trade.size
-        self.had[trade.buyer, trade.token] += trade.size - trade.buyer_fee
-        self.had["fees", trade.token] += trade.buyer_fee
+        self.balances[trade.buyer, cash] -= cost
+        self.balances[trade.seller, cash] += cost - trade.seller_fee
+        self.balances["fees", cash] += trade.seller_fee
+        self.balances[trade.seller, trade.token] -= trade.size
+        self.balances[trade.buyer, trade.token] += trade.size - trade.buyer_fee
+        self.balances["fees", trade.token] += trade.buyer_fee
 
-    def held(self):
-        """Sum up what the resting orders need: collateral, and tokens of each market."""
+    def reserves(self):
+        """Return the amounts that the resting orders need: collateral, and tokens by market."""
         needs = Counter()
         for name, ledger in self.books.items():
             for side, price, left in ledger.resting.values():
@@ -85,73 +85,73 @@ class Bank:
 
 
 def trade_for_a_day(matcher, commands):
-    """Open the markets, fund everybody, trade; give the matcher's day to its bank."""
+    """Open the markets, fund the makers and trade; return the bank and the sum of each asset."""
     bank, flow = Bank(), Flow(random.Random("a day"), DAY, matcher)
     for command in flow.opening():
         matcher.apply(command)
         if isinstance(command, SetBalance):
-            bank.had[command.wallet, command.asset] = command.amount
-    morning, refused = assets_of(bank.had), 0
+            bank.balances[command.wallet, command.asset] = command.amount
+    at_start, rejected = assets_of(bank.balances), 0
     for _ in range(commands):
         try:
             events = matcher.apply(flow.command(KINDS))
         except RejectedError:
-            refused += 1
+            rejected += 1
             continue
-        bank.hear([event for event in events if hasattr(event, "seq")])
+        bank.apply([event for event in events if hasattr(event, "seq")])
     assert sum(book.seq for book in bank.books.values()) > commands
-    assert refused < commands / 3
+    assert rejected < commands / 3
     assert len(bank.traded) == len(DAY.markets), "not every market traded"
-    return bank, morning
+    return bank, at_start
 
 
-def assets_of(had):
+def assets_of(balances):
     """Sum up each asset over all wallets."""
-    found = Counter()
-    for (_, asset), amount in had.items():
-        found[asset] += amount
-    return found
+    sums = Counter()
+    for (_, asset), amount in balances.items():
+        sums[asset] += amount
+    return sums
 
 
-def everybody_has_what_the_trades_say(matcher, commands):
-    bank, morning = trade_for_a_day(matcher, commands)
-    evening = {key: account.balance for key, account in matcher.balances().items()}
-    assert evening == {key: amount for key, amount in bank.had.items() if amount}
-    assert assets_of(evening) == morning, "an asset was made or lost"
-    assert bank.had["fees", "collateral"] > 0
-    assert any(bank.had["fees", each.yes] > 0 for each in DAY.markets)
-    in_books_there_is_what_the_events_say(matcher, bank)
-    reserves_are_what_the_books_need(matcher, bank)
-    after_the_last_cancel_nothing_is_held(matcher)
+def check_a_day(matcher, commands):
+    bank, at_start = trade_for_a_day(matcher, commands)
+    at_end = {key: account.balance for key, account in matcher.balances().items()}
+    assert at_end == {key: amount for key, amount in bank.balances.items() if amount}
+    assert assets_of(at_end) == at_start, "an asset was created or lost"
+    assert bank.balances["fees", "collateral"] > 0
+    assert any(bank.balances["fees", each.yes] > 0 for each in DAY.markets)
+    check_books(matcher, bank)
+    check_reserves(matcher, bank)
+    check_no_reserves_after_cancelling_all(matcher)
 
 
-def in_books_there_is_what_the_events_say(matcher, bank):
+def check_books(matcher, bank):
     for name, ledger in bank.books.items():
         assert matcher.seq(name) == ledger.seq
-        found = matcher.open_orders(market=name)
-        shown = {x.order.id: (x.order.side, x.price, x.remaining) for x in found}
+        records = matcher.open_orders(market=name)
+        shown = {x.order.id: (x.order.side, x.price, x.remaining) for x in records}
         assert shown == ledger.resting
 
 
-def reserves_are_what_the_books_need(matcher, bank):
+def check_reserves(matcher, bank):
     reserved, of_market = Counter(), {t: m.id for m in DAY.markets for t in (m.yes, m.no)}
     for (_, asset), account in matcher.balances().items():
         reserved[of_market.get(asset, asset)] += account.reserved
         assert account.unsettled == 0
         assert account.available >= 0
-    assert +reserved == bank.held()
+    assert +reserved == bank.reserves()
 
 
-def after_the_last_cancel_nothing_is_held(matcher):
+def check_no_reserves_after_cancelling_all(matcher):
     matcher.cancel_all(now_ms=matcher.now_ms)
     assert not any(account.reserved for account in matcher.balances().values())
     matcher.audit()
 
 
-def test_after_a_day_everybody_has_what_the_trades_say(matcher_class):
-    everybody_has_what_the_trades_say(matcher_class(), 15_000)
+def test_balances_follow_from_the_trades_of_a_day(matcher_class):
+    check_a_day(matcher_class(), 15_000)
 
 
 @pytest.mark.long
-def test_after_a_long_day_everybody_has_what_the_trades_say(matcher_class):
-    everybody_has_what_the_trades_say(matcher_class(), 200_000)
+def test_balances_follow_from_the_trades_of_a_long_day(matcher_class):
+    check_a_day(matcher_class(), 200_000)

@@ -1,11 +1,11 @@
-"""Both kinds of matcher under random commands of every kind: whatever is asked, the rules hold.
+"""Both kinds of matcher under random commands of every kind: the invariants hold after each.
 
-Method: hypothesis draws kinds of commands, and seeds of a flow that fills them in, valid and
-broken ones, over few markets, makers and prices, so that everything meets everything. After each
-command both kinds must have told the same and be in the same state; ``check`` must have foretold
-it; a refusal must have changed nothing; and a witness, which hears the commands and their events
-only, must find every book, order and account as it knows it. Now and then the matchers are
-restored from snapshots or forked. In the end the whole stream is replayed.
+Method: hypothesis draws kinds of commands, and seeds of a flow that generates valid and broken ones
+over few markets, makers and prices, so that orders match and rules apply. After each command both
+kinds must have the same result and the same state, and ``check`` must have predicted the result; a
+rejection must change nothing; and every book, order and account must agree with a witness, which
+gets only the commands and their events. Sometimes the matchers are restored from snapshots or
+forked. In the end the whole stream is replayed.
 """
 
 from hypothesis import settings
@@ -17,7 +17,7 @@ from tests.matcher_model.flow import Flow
 from tests.matcher_model.pair import Pair, outcome
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 
-# Seeds, and not choices one by one: the commands keep their mixture, and the story still shrinks.
+# Seeds instead of single choices keep the mixture of commands, and sequences still shrink.
 randoms = st.randoms(use_true_random=True)
 ABOUT_ORDERS = ("cancel", "reduce", "replace")
 ABOUT_FUNDS = ("set_balance", "settled", "settle_failed")
@@ -49,7 +49,7 @@ class MatcherMachine(RuleBasedStateMachine):
             self.step(rng, "submit")
 
     @rule(rng=randoms, kind=st.sampled_from(ABOUT_ORDERS))
-    def touch_an_order(self, rng, kind):
+    def amend_an_order(self, rng, kind):
         self.step(rng, kind)
 
     @rule(rng=randoms)
@@ -65,7 +65,7 @@ class MatcherMachine(RuleBasedStateMachine):
         self.step(rng, kind)
 
     @rule(rng=randoms, kind=st.sampled_from(ABOUT_MANY))
-    def touch_many_orders(self, rng, kind):
+    def remove_many_orders(self, rng, kind):
         self.step(rng, kind)
 
     @rule()
@@ -75,12 +75,12 @@ class MatcherMachine(RuleBasedStateMachine):
 
     @rule(rng=randoms)
     def fork(self, rng):
-        """Do the same on the forks first and then on those they were made from."""
+        """Apply a command to the forks, then to the originals; both must have the same result."""
         left = self.pair.fork()
         before = left[0].snapshot()
-        command, told = self.step(rng, "submit")
+        command, result = self.step(rng, "submit")
         assert [matcher.snapshot() for matcher in left] == [before, before]
-        assert [outcome(matcher, command) for matcher in left] == [told, told]
+        assert [outcome(matcher, command) for matcher in left] == [result, result]
         after = self.pair.compiled.snapshot()
         assert [matcher.snapshot() for matcher in left] == [after, after]
 

@@ -1,9 +1,9 @@
-"""The same commands lead to the same state and the same events, whatever executes them.
+"""The same commands lead to the same state and the same events in every process.
 
-Method: a seeded stream of commands of every kind, refused ones included, goes into a file as
+Method: a seeded stream of commands of every kind, rejected ones included, is written to a file as
 canonical bytes. Other processes replay it: with other hash seeds, in plain Python, without
-assertions, on other versions of Python. ``CLOB_OTHER_PYTHONS`` names interpreters to try, as PATH
-names directories; those that lack the dependencies of the engine are passed over.
+assertions, on other versions of Python. ``CLOB_OTHER_PYTHONS`` lists interpreters to try, separated
+like PATH; those without the dependencies of the engine are skipped.
 """
 
 import json
@@ -54,8 +54,8 @@ def stream(world, count):
 
 
 @pytest.fixture(scope="module", params=WORLDS)
-def journey(request, tmp_path_factory):
-    """A file of commands, and where they lead here."""
+def recorded(request, tmp_path_factory):
+    """A file of commands, and the results of replaying it in this process."""
     path = tmp_path_factory.mktemp("stream") / "commands"
     commands, state = stream(request.param, 1_500)
     write(path, commands)
@@ -66,8 +66,8 @@ def journey(request, tmp_path_factory):
     return path, same, about
 
 
-def elsewhere(path, interpreter=sys.executable, *options, **environment):
-    """Replay the file in another process; warnings are errors there, but that nothing is built."""
+def replay_in_process(path, interpreter=sys.executable, *options, **environment):
+    """Replay the file in another process; all warnings but that of a missing build are errors."""
     command = (interpreter, *options, "-W", "error", "-W", "ignore::RuntimeWarning")
     command += ("-m", "tests.matcher_model.replay", str(path))
     done = subprocess.run(
@@ -78,37 +78,39 @@ def elsewhere(path, interpreter=sys.executable, *options, **environment):
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "4294967295"])
-def test_a_hash_seed_changes_nothing(journey, seed):
-    path, same, here = journey
-    found, there = elsewhere(path, PYTHONHASHSEED=seed)
-    assert found == same
+def test_replay_does_not_depend_on_the_hash_seed(recorded, seed):
+    path, same, here = recorded
+    result, there = replay_in_process(path, PYTHONHASHSEED=seed)
+    assert result == same
     assert there["seed"] != here["seed"]
     assert there["compiled"] == here["compiled"]
 
 
-def test_plain_python_changes_nothing(journey):
-    path, same, _ = journey
-    found, there = elsewhere(path, CLOB_PURE_PYTHON="1")
-    assert found == same
+def test_replay_in_plain_python_has_the_same_result(recorded):
+    path, same, _ = recorded
+    result, there = replay_in_process(path, CLOB_PURE_PYTHON="1")
+    assert result == same
     assert not there["compiled"]
 
 
-def test_leaving_out_assertions_changes_nothing(journey):
-    path, same, _ = journey
+def test_replay_without_assertions_has_the_same_result(recorded):
+    path, same, _ = recorded
     for pure in ("0", "1"):
-        assert elsewhere(path, sys.executable, "-O", CLOB_PURE_PYTHON=pure)[0] == same
+        assert replay_in_process(path, sys.executable, "-O", CLOB_PURE_PYTHON=pure)[0] == same
 
 
 def other_pythons():
-    """List the interpreters beside this one that have what the engine needs."""
-    named = os.environ.get("CLOB_OTHER_PYTHONS", "").split(os.pathsep)
+    """Return the other interpreters that have the dependencies of the engine."""
+    listed = os.environ.get("CLOB_OTHER_PYTHONS", "").split(os.pathsep)
     this = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    found = [shutil.which(name) for name in OTHER_VERSIONS if name != this]
-    return [path for path in dict.fromkeys((*named, *found)) if path and has_dependencies(path)]
+    installed = [shutil.which(name) for name in OTHER_VERSIONS if name != this]
+    return [
+        path for path in dict.fromkeys((*listed, *installed)) if path and has_dependencies(path)
+    ]
 
 
 def has_dependencies(interpreter):
-    """Say whether an interpreter can import what the engine imports."""
+    """Return whether an interpreter can import the dependencies of the engine."""
     try:
         done = subprocess.run(
             (interpreter, "-c", "import msgspec, sortedcontainers"),
@@ -121,10 +123,10 @@ def has_dependencies(interpreter):
     return done.returncode == 0
 
 
-def test_another_version_of_python_changes_nothing(journey):
+def test_replay_on_other_python_versions_has_the_same_result(recorded):
     pythons = other_pythons()
     if not pythons:
         pytest.skip("not here: no other Python with the dependencies")
-    path, same, _ = journey
+    path, same, _ = recorded
     for interpreter in pythons:
-        assert elsewhere(path, interpreter)[0] == same, interpreter
+        assert replay_in_process(path, interpreter)[0] == same, interpreter

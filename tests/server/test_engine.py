@@ -5,7 +5,6 @@ import contextlib
 import random  # noqa: TID251 - seeded
 
 import pytest
-
 from msgspec import structs
 
 from clob import AddMarket, Cancel, Expire, Matcher, RejectedError

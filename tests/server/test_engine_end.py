@@ -8,7 +8,7 @@ import pytest
 
 from clob import AddMarket, Expire
 from clob.events import OrderAdded
-from clob_server.core.sequencer import SequencerStoppedError, OutcomeUnknownError, Sequencer
+from clob_server.core.sequencer import OutcomeUnknownError, Sequencer, SequencerStoppedError
 from clob_server.core.state import ServerState
 from clob_server.log import FencedError, Folder, LogFailedError, SqliteLog
 from tests.matchers import market, sell

@@ -7,7 +7,14 @@ import pytest
 
 from clob_server.core.sequencer import Committed
 from clob_server.core.settlement_ledger import ENDED_MAX
-from clob_server.core.settlement_status import NONE, PENDING, SUBMITTED, SettlementStatuses, fate_at, settled_as
+from clob_server.core.settlement_status import (
+    NONE,
+    PENDING,
+    SUBMITTED,
+    SettlementStatuses,
+    fate_at,
+    settled_as,
+)
 from clob_server.core.state import ServerState, outcome_of
 from tests.matchers import buy, sell
 from tests.server.settled import ALICE, BOB, NO, YES, ended, opening, sent, settling, tx_of

@@ -25,7 +25,7 @@ from clob_server.core.commands import (
     SetDelegate,
     SetOutcome,
 )
-from clob_server.core.registry import DAY_MS, Registry, MarketText
+from clob_server.core.registry import DAY_MS, MarketText, Registry
 from clob_server.core.rejections import (
     DelegateNonceError,
     KeyExistsError,

@@ -22,7 +22,7 @@ async def test_what_is_on_its_way_is_waited_for_and_what_waits_is_dropped():
         stage.engine._max_queued = 0
         for block, amount in ((2, 20), (3, 30)):
             told = news(block, holdings=(holding("0xC", USD, amount),))
-            stage.settlement.hearing.hear(told)
+            stage.settlement.inbox.receive(told)
         await asyncio.sleep(0.02)
         stage.engine._max_queued = 100
         await stage.rise()
@@ -36,7 +36,7 @@ async def test_what_is_on_its_way_is_waited_for_and_what_waits_is_dropped():
 async def test_what_a_worker_said_that_is_gone_is_dropped_and_said_again():
     async with UnderWay() as stage:
         await begun(stage, 2)
-        hear = stage.settlement.hearing.hear
+        hear = stage.settlement.inbox.receive
         gone = (holding("0xGONE", USD, 5),)
         hear(news(2, settlements=(stage.settled(1),), holdings=gone, more=True))
         await stage.rise()
@@ -55,7 +55,7 @@ async def test_an_engine_that_is_full_hears_it_later():
     async with UnderWay() as stage:
         await begun(stage, 1)
         stage.engine._max_queued = 0
-        stage.settlement.hearing.hear(news(2, settlements=(stage.settled(1),)))
+        stage.settlement.inbox.receive(news(2, settlements=(stage.settled(1),)))
         await asyncio.sleep(0.02)
         assert stage.settling.held
         stage.engine._max_queued = 100
@@ -68,9 +68,9 @@ async def test_an_engine_that_has_stopped_hears_it_at_the_next_start():
     async with stage:
         await begun(stage, 1)
         stage.engine.stop()
-        stage.settlement.hearing.hear(news(2, settlements=(stage.settled(1),)))
-        await stage.until(lambda: not stage.settlement.hearing.is_open)
-        assert stage.settlement.hearing.trouble == ""
+        stage.settlement.inbox.receive(news(2, settlements=(stage.settled(1),)))
+        await stage.until(lambda: not stage.settlement.inbox.is_open)
+        assert stage.settlement.inbox.error == ""
     async with stage.again() as again:
         await again.rise()
         assert again.chain.watched[-1][0] == 1
@@ -82,8 +82,8 @@ async def test_news_that_make_no_sense_end_the_hearing_and_say_so():
     async with UnderWay() as stage:
         await begun(stage, 1)
         before = stage.exchange.snapshot()
-        stage.settlement.hearing.hear(news(2, holdings=(holding(BUYER, USD, "much"),)))
-        await stage.until(lambda: not stage.settlement.hearing.is_open)
+        stage.settlement.inbox.receive(news(2, holdings=(holding(BUYER, USD, "much"),)))
+        await stage.until(lambda: not stage.settlement.inbox.is_open)
         assert "not followed" in stage.settlement.detail
         assert stage.exchange.snapshot() == before
         await stage.rise()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from clob import Side
-from clob_server.chain.events import Permission, NonceRaised, SettlementResult
+from clob_server.chain.events import NonceRaised, Permission, SettlementResult
 from clob_server.core.commands import EndTrades, FollowChain
 from clob_server.settlement import inbox, reconcile
 from tests.server.engines import assert_as_logged, logged
@@ -56,7 +56,7 @@ def test_trades_end_and_accounts_are_as_told_in_one_batch():
             assert [each.tx for each in stage.settling.ended] == [TX, TX]
             for each in told:
                 assert stage.balance(each.wallet, each.asset) == int(each.amount)
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
             assert_as_logged(stage.engine, stage.log)
 
     played(story())
@@ -79,7 +79,7 @@ def test_what_failed_gives_back_and_takes_out_the_orders_of_the_blamed():
             assert ended.reason == "not approved"
             [failure] = stage.settlement.view().failures
             assert (failure.market_id, failure.reason) == ("m", "not approved")
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
 
     played(story())
 
@@ -113,7 +113,7 @@ def test_both_halves_of_a_mint_end_together():
             told = (*tokens, holding(BUYER, USD, RICH - 100))
             await stage.hear(news(2, settlements=ends, holdings=told))
             assert stage.exchange.matcher.unsettled("p") == []
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
 
     played(story())
 
@@ -161,7 +161,7 @@ def test_whole_news_empty_what_they_do_not_name():
                 if held.balance
             }
             assert kept == {(BUYER, USD): 7, (SELLER, YES): RICH}
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
 
     played(story())
 
@@ -174,7 +174,7 @@ def test_accounts_that_are_not_of_the_chain_stay():
             await stage.do(reconcile.SetBalance, **account)
             await stage.hear(whole())
             assert stage.balance(BUYER, "points") == 5
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
 
     played(story())
 
@@ -204,13 +204,13 @@ def test_nothing_of_several_messages_is_lost():
     }
     two = news(3, wallets=("0x1", "0x2"), cancelled=("0xb",), **fields)
     both = {"wallets": ("0x1", "0x2"), "cancelled": ("0xa", "0xb")}
-    assert reconcile.joined([one, two]) == news(3, whole=True, **both, **fields)
-    assert reconcile.joined([two]) is two
+    assert reconcile.merge_messages([one, two]) == news(3, whole=True, **both, **fields)
+    assert reconcile.merge_messages([two]) is two
 
 
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_what_is_too_much_for_a_batch_is_cut(monkeypatch, is_whole):
-    monkeypatch.setattr(reconcile, "PIECE", PIECE)
+    monkeypatch.setattr(reconcile, "CHUNK", PIECE)
 
     async def story():
         async with UnderWay() as stage:
@@ -223,7 +223,7 @@ def test_what_is_too_much_for_a_batch_is_cut(monkeypatch, is_whole):
             frames = len(logged(stage.log))
             await stage.hear(news(2, settlements=ends, holdings=tuple(told), whole=is_whole))
             assert not stage.settling.held
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
             batches = logged(stage.log)[frames:]
             assert len(batches) > 4
             assert all(len(batch) <= PIECE + 2 for batch in batches)
@@ -249,7 +249,7 @@ def test_who_allowed_nothing_has_nothing():
             await stage.hear(news(2, settlements=(stage.settled(1),), holdings=tuple(told)))
             assert stage.balance(PAYEE, USD) == stage.balance("fees", USD) == 0
             assert stage.balance("fees", "f-yes") == 0
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
 
     played(story())
 
@@ -261,19 +261,19 @@ def test_a_difference_is_counted():
     async def story():
         async with UnderWay() as stage:
             await begun(stage, 1)
-            assert stage.settlement.hearing.difference() == 0
+            assert stage.settlement.inbox.difference() == 0
             for wallet, amount in ((BUYER, 1), ("0xNEW", 2)):
                 await stage.do(reconcile.SetBalance, wallet=wallet, asset=USD, amount=amount)
-            assert stage.settlement.hearing.difference() == 2
+            assert stage.settlement.inbox.difference() == 2
             stage.settling.held.clear()
-            assert stage.settlement.hearing.difference() == 3
+            assert stage.settlement.inbox.difference() == 3
 
     played(story())
 
 
 def test_a_difference_is_found_without_being_asked_for(monkeypatch):
     monkeypatch.setattr(inbox, "COMPARE_S", 0.001)
-    monkeypatch.setattr(reconcile, "PIECE", PIECE)
+    monkeypatch.setattr(reconcile, "CHUNK", PIECE)
 
     async def story():
         async with UnderWay() as stage:
@@ -281,12 +281,12 @@ def test_a_difference_is_found_without_being_asked_for(monkeypatch):
             told = tuple(holding(f"0x{place}", USD, place) for place in range(3 * PIECE))
             await stage.hear(news(2, holdings=told))
             await asyncio.sleep(0.05)
-            assert stage.settlement.hearing.num_differing == 0
+            assert stage.settlement.inbox.num_differences == 0
             for wallet in ("0x1", "0x9"):
                 await stage.do(reconcile.SetBalance, wallet=wallet, asset=USD, amount=77)
-            await stage.until(lambda: stage.settlement.hearing.num_differing == 2)
+            await stage.until(lambda: stage.settlement.inbox.num_differences == 2)
             await stage.hear(news(3, holdings=told))
-            await stage.until(lambda: stage.settlement.hearing.num_differing == 0)
+            await stage.until(lambda: stage.settlement.inbox.num_differences == 0)
 
     played(story())
 

@@ -3,7 +3,7 @@
 import pytest
 
 from clob import Side
-from clob_server.chain.events import Permission, NonceRaised
+from clob_server.chain.events import NonceRaised, Permission
 from clob_server.settlement import reconcile
 from tests.server.underway import (
     BUYER,

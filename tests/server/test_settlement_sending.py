@@ -38,7 +38,7 @@ def impatient(monkeypatch):
     """Pauses that a test can wait for."""
     monkeypatch.setattr(sender, "PAUSE_S", SOON_S)
     monkeypatch.setattr(sender, "HOLD_MAX_S", SOON_S)
-    monkeypatch.setattr(sender, "LOOK_S", SOON_S)
+    monkeypatch.setattr(sender, "POLL_S", SOON_S)
 
 
 async def test_a_full_batch_goes_at_once_and_the_rest_after_its_time():
@@ -130,12 +130,12 @@ async def test_trades_wait_where_nothing_can_be_asked(impatient, gone):
 async def test_no_more_operations_are_under_way_than_so_many():
     async with UnderWay() as stage:
         await stage.rise()
-        await stage.trade(3 * sender.AT_ONCE + 3)
-        await stage.asked(sender.AT_ONCE)
+        await stage.trade(3 * sender.OPERATIONS_MAX + 3)
+        await stage.asked(sender.OPERATIONS_MAX)
         await asyncio.sleep(SOON_S)
-        assert len(stage.chain.asked) == sender.AT_ONCE
+        assert len(stage.chain.asked) == sender.OPERATIONS_MAX
         stage.chain.answer(0, done)
-        assert len(await stage.asked(sender.AT_ONCE + 1)) == 3
+        assert len(await stage.asked(sender.OPERATIONS_MAX + 1)) == 3
 
 
 async def test_what_failed_as_a_whole_goes_again_under_another_name(impatient):
@@ -215,7 +215,7 @@ async def test_what_is_stuck_waits_for_the_operator(impatient, end):
         await asyncio.sleep(3 * SOON_S)
         name = stage.chain.asked[0][0]
         assert list(stage.settling.operations) == [name]
-        stage.settlement.sending.hear_end(end(name))
+        stage.settlement.sender.on_operation_end(end(name))
         if end is failed:
             assert await stage.asked(2) == [1, 2]
         else:
@@ -228,7 +228,7 @@ async def test_a_worker_that_comes_again_is_asked_for_the_same(impatient):
         await stage.trade(3)
         await stage.asked(1)
         stage.chain.lose_worker()
-        await stage.until(lambda: not stage.settlement.sending._running)
+        await stage.until(lambda: not stage.settlement.sender._running)
         await stage.rise()
         assert await stage.asked(2) == [1, 2, 3]
         assert stage.chain.asked[0][:2] == stage.chain.asked[1][:2]
@@ -262,14 +262,14 @@ async def test_what_failed_is_not_asked_for_by_its_old_name(impatient, monkeypat
         await stage.trade(3)
         await stage.asked(1)
         stage.chain.answer(0, failed)
-        await stage.until(lambda: not stage.settlement.sending._running)
+        await stage.until(lambda: not stage.settlement.sender._running)
         await stage.rise()
         assert await stage.asked(2) == [1, 2, 3]
         assert stage.chain.asked[0][0] != stage.chain.asked[1][0]
 
 
 async def test_trades_of_which_nothing_is_heard_go_again(impatient, monkeypatch):
-    monkeypatch.setattr(sender, "LOST_S", SOON_S)
+    monkeypatch.setattr(sender, "RESEND_AFTER_S", SOON_S)
     async with UnderWay() as stage:
         await stage.rise()
         await stage.hear(whole())

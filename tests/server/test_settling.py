@@ -4,7 +4,13 @@ import pytest
 
 from clob_server.chain.operation_bodies import FillBody, PartyBody
 from clob_server.core.commands import BeginSettlement, EndTrades, FollowChain, SendTrades, TradeEnd
-from clob_server.core.settlement_ledger import ENDED_MAX, EndedTrade, TradeHalf, HeldTrade, SettlementLedger
+from clob_server.core.settlement_ledger import (
+    ENDED_MAX,
+    EndedTrade,
+    HeldTrade,
+    SettlementLedger,
+    TradeHalf,
+)
 
 BASE = bytes(range(16))
 TX = f"0x{1:064x}"

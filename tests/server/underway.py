@@ -22,8 +22,8 @@ from clob_server.settings import Settings
 from clob_server.settlement.coordinator import SettlementCoordinator as Coordinator
 from clob_server.settlement.markets import OnChain
 from clob_server.telemetry.metrics import Metrics
-from tests.server.engines import attachment
 from tests.matchers import market
+from tests.server.engines import attachment
 
 NOW_MS = 1_700_000_000_000
 PATIENCE_S = 20
@@ -122,7 +122,7 @@ class UnderWay:
         return self.exchange.registry.settling
 
     async def __aenter__(self):
-        self.engine.subscribe(self.settlement.listen)
+        self.engine.subscribe(self.settlement.on_batch)
         self._work = asyncio.create_task(self.engine.run())
         if self.is_new:
             await self.open("m")
@@ -137,7 +137,7 @@ class UnderWay:
 
     async def rise(self):
         """Have a worker come."""
-        await self.settlement.rise()
+        await self.settlement.on_worker_ready()
         self.chain.is_open = True
 
     async def open(self, name, **fields):
@@ -195,10 +195,10 @@ class UnderWay:
 
     async def hear(self, news, *more):
         """Hear news to the end."""
-        hearing, block = self.settlement.hearing, (more or (news,))[-1].block
+        inbox, block = self.settlement.inbox, (more or (news,))[-1].block
         for each in (news, *more):
-            hearing.hear(each)
-        await self.until(lambda: self.settling.block == block and not hearing.is_taking)
+            inbox.receive(each)
+        await self.until(lambda: self.settling.block == block and not inbox.is_applying)
 
     def settled(self, number, error=None, responsible=()):
         """Write what the chain says of a trade."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from clob_server.api.schemas import OperationBody, OrderBody
+from clob_server.api.schemas import OperationBody, OrderBody, SettlementBody
 from clob_server.chain.messages import OperationView
 from clob_server.http.admin_schemas import (
     AdminMarketBody,
@@ -16,7 +16,6 @@ from clob_server.http.admin_schemas import (
     MarketChange,
     NewKeyBody,
     OutcomeAsked,
-    SettlementBody,
 )
 from clob_server.http.openapi.common import COMMAND, FieldDoc, RouteDoc
 

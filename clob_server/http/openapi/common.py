@@ -194,11 +194,11 @@ CREDENTIALS: Final[Mapping[Needs, tuple[list[dict[str, list[str]]], tuple[str, .
         ("API_KEY_REQUIRED", "SCOPE_MISSING", "MAKER_NOT_ALLOWED"),
     ),
     Needs.TOKEN: ([BEARER], ("INVALID_TOKEN", "RATE_LIMITED", "TOKEN_REQUIRED", "SCOPE_MISSING")),
-    Needs.TOKEN_FROM_AFAR: (
+    Needs.TOKEN_UNLESS_LOCAL: (
         [NOTHING, BEARER],
         ("INVALID_TOKEN", "RATE_LIMITED", "TOKEN_REQUIRED", "SCOPE_MISSING"),
     ),
-    Needs.ABSENCE: ([NOTHING], ("NOT_ON_THIS_ENVIRONMENT",)),
+    Needs.UNAVAILABLE: ([NOTHING], ("NOT_ON_THIS_ENVIRONMENT",)),
 }
 """Security scheme and errors of each requirement; others have none."""
 

@@ -12,7 +12,7 @@ from clob_server.api import schemas as wire
 from clob_server.api import schemas as wire_meta
 from clob_server.api.docstrings import field_texts
 from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
-from clob_server.auth.policy import AUTHORITY
+from clob_server.auth.policy import ROUTE_RULES
 from clob_server.chain import messages, operation_bodies
 from clob_server.http import admin_schemas
 from clob_server.http.openapi import admin, gasless, markets, meta, orders
@@ -116,7 +116,7 @@ def operation(
 ) -> dict[str, Any]:
     """Return the operation object of a route."""
     content = content_of(described, schemas)
-    row = AUTHORITY[route.name]
+    row = ROUTE_RULES[route.name]
     made: dict[str, Any] = {
         "operationId": route.name,
         "tags": [described.tag],

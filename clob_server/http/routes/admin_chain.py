@@ -72,7 +72,9 @@ async def list_operations(call: Request) -> Reply:
 
 async def retry(call: Request) -> Reply:
     """Have an operation that is stuck go on, and say where it stands then."""
-    return reply(operation_body(await call.server.chain.worker.retry_operation(call.params["operationId"])))
+    return reply(
+        operation_body(await call.server.chain.worker.retry_operation(call.params["operationId"]))
+    )
 
 
 def read_status(given: str | None) -> Status | None:

@@ -87,7 +87,7 @@ async def create_market(call: Request) -> Reply:
         # By itself: beside a refusal in one batch it would change the words of another market.
         if words != MarketText():
             await server.sequencer.submit(lambda now_ms: said(market.id, words, now_ms))
-    server.conditions.follow(market.id)
+    server.conditions.sync(market.id)
     return reply(describe(server, server.state.matcher.market(market.id)))
 
 
@@ -210,7 +210,9 @@ def set_mode(mode: Mode) -> Callable[[Request], Awaitable[Reply]]:
     async def handler(call: Request) -> Reply:
         server, name = call.server, market_id(call.params["marketId"])
         async with server.admin_lock:
-            await server.sequencer.submit(lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms))
+            await server.sequencer.submit(
+                lambda now_ms: SetMode(market=name, mode=mode, now_ms=now_ms)
+            )
         return reply(describe(server, server.state.matcher.market(name)))
 
     return handler
@@ -232,7 +234,7 @@ async def resolve_market(call: Request) -> Reply:
 
     async with server.admin_lock:
         await server.sequencer.submit(resolve)
-    server.conditions.follow(name)
+    server.conditions.sync(name)
     return reply(describe(server, matcher.market(name)))
 
 

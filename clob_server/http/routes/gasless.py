@@ -24,7 +24,7 @@ from clob_server.chain.operation_bodies import (
 from clob_server.chain.worker_client import OperationState
 from clob_server.core.rejections import FaucetLimitError
 from clob_server.http.server import Request, Route
-from clob_server.settlement.operations import name_of, result_of
+from clob_server.settlement.operations import operation_id, result_of
 
 KEY_HEADER: Final = "Idempotency-Key"
 """The header in which a client names his request."""
@@ -84,10 +84,10 @@ async def operation(call: Request) -> Reply:
 async def carry_out(call: Request, user: str, body: AnyBody) -> Reply:
     """Have an operation carried out for a wallet, and tell its end."""
     server = call.server
-    name = name_of("" if call.key is None else call.key.id, user, read_key(call))
+    name = operation_id("" if call.key is None else call.key.id, user, read_key(call))
     server.guard.may_act_for(call, user)
     server.chain.check_configured()
-    done = await server.operations.carry_out(name, body)
+    done = await server.operations.run(name, body)
     return Reply(bytes(done.answer), headers=((b"x-operation-id", name.encode()),))
 
 

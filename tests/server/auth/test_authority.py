@@ -10,7 +10,7 @@ import websockets.sync.client
 
 from clob_server.api.problems import PROBLEMS
 from clob_server.app import ROUTES
-from clob_server.auth.policy import AUTHORITY, CHANNELS, NO_ROUTE, Needs
+from clob_server.auth.policy import ROUTE_RULES, CHANNEL_RULES, NO_ROUTE, Needs
 from tests.server.auth.bare import MAKER
 from tests.server.auth.people import town
 
@@ -89,15 +89,15 @@ def expected(rule, wallet):
     """The refusal that somebody meets; None is none of authority."""
     if wallet in ("a bad key", "a revoked key"):
         return "INVALID_API_KEY"
-    if rule.needs is Needs.ABSENCE:
+    if rule.needs is Needs.UNAVAILABLE:
         return "NOT_ON_THIS_ENVIRONMENT"
-    if rule.needs in (Needs.TOKEN, Needs.TOKEN_FROM_AFAR):
+    if rule.needs in (Needs.TOKEN, Needs.TOKEN_UNLESS_LOCAL):
         if "token" not in wallet:
             return "TOKEN_REQUIRED"
         if wallet == "a token of another scope":
             return "SCOPE_MISSING"
         return None if wallet == "the right token" else "INVALID_TOKEN"
-    if rule.needs in (Needs.NOTHING, Needs.SIGNATURE, Needs.NAME):
+    if rule.needs in (Needs.NOTHING, Needs.SIGNATURE, Needs.MAKER_ADDRESS):
         return None
     if "key" not in wallet:
         return "API_KEY_REQUIRED"
@@ -134,7 +134,7 @@ def refusal_in(answer):
 def test_every_route_keeps_its_rule(towns, environment, name, wallet):
     here, wallets = towns[environment]
     answer = ask(here.http, name, wallets[wallet])
-    found, rule = refusal_in(answer), AUTHORITY[name].rule(environment)
+    found, rule = refusal_in(answer), ROUTE_RULES[name].rule(environment)
     wanted = expected(rule, wallet)
     if wanted is None:
         assert found not in DENIALS, answer.text
@@ -188,7 +188,7 @@ def test_a_deactivated_key_hears_nothing_more_of_the_user_channel(towns):
 
 
 def test_every_route_has_a_row_and_every_row_a_route():
-    assert set(AUTHORITY) == {*BY_NAME, NO_ROUTE}
+    assert set(ROUTE_RULES) == {*BY_NAME, NO_ROUTE}
 
 
 @pytest.mark.parametrize(
@@ -203,12 +203,12 @@ def test_every_route_has_a_row_and_every_row_a_route():
     ],
 )
 def test_the_table_of_the_specification_is_kept(name, test, production):
-    assert (AUTHORITY[name].test.needs, AUTHORITY[name].production.needs) == (test, production)
+    assert (ROUTE_RULES[name].test.needs, ROUTE_RULES[name].production.needs) == (test, production)
 
 
 def test_decision_49_authority():
     def rules(*names):
-        return {(AUTHORITY[name].test, AUTHORITY[name].production) for name in names}
+        return {(ROUTE_RULES[name].test, ROUTE_RULES[name].production) for name in names}
 
     def needs(*names):
         return {(test.needs, production.needs) for test, production in rules(*names)}
@@ -222,21 +222,21 @@ def test_decision_49_authority():
     converting = ("gasless_split", "gasless_merge", "gasless_redeem")
     [(_, gasless)] = rules("create_gasless_order", *converting)
     assert gasless == (Needs.KEY_OF_MAKER, "trade")
-    assert needs("gasless_faucet") == {(Needs.NOTHING, Needs.ABSENCE)}
+    assert needs("gasless_faucet") == {(Needs.NOTHING, Needs.UNAVAILABLE)}
     [(naming, cancelling)] = rules("cancel_order", "cancel_batch")
-    assert (naming.needs, cancelling) == (Needs.NAME, (Needs.SIGNATURE_OR_KEY, "cancel"))
-    assert CHANNELS["user"].test.needs is Needs.NAME
-    assert CHANNELS["user"].production == (Needs.KEY_OF_MAKER, "read")
-    operators = [name for name in AUTHORITY if name.startswith("admin_") and name != "admin_page"]
+    assert (naming.needs, cancelling) == (Needs.MAKER_ADDRESS, (Needs.SIGNATURE_OR_KEY, "cancel"))
+    assert CHANNEL_RULES["user"].test.needs is Needs.MAKER_ADDRESS
+    assert CHANNEL_RULES["user"].production == (Needs.KEY_OF_MAKER, "read")
+    operators = [name for name in ROUTE_RULES if name.startswith("admin_") and name != "admin_page"]
     assert len(operators) == 19
     assert rules(*operators) == {((Needs.TOKEN, "admin"), (Needs.TOKEN, "admin"))}
-    assert needs("metrics") == {(Needs.TOKEN_FROM_AFAR, Needs.TOKEN_FROM_AFAR)}
+    assert needs("metrics") == {(Needs.TOKEN_UNLESS_LOCAL, Needs.TOKEN_UNLESS_LOCAL)}
 
 
 def table_of_routes():
     """The table of the documentation, drawn from the code; routes with equal rules share a row."""
     groups = {}
-    for name, row in AUTHORITY.items():
+    for name, row in ROUTE_RULES.items():
         if name == NO_ROUTE:
             request = "any other request"
         elif BY_NAME[name].path.startswith("/api/admin/"):
@@ -257,7 +257,7 @@ def table_of_channels():
     """The table of the channels, drawn from the code."""
     rows = ["| channel | in test | in production |", "|---|---|---|"]
     return rows + [
-        f"| `{name}` | {row.test.text} | {row.production.text} |" for name, row in CHANNELS.items()
+        f"| `{name}` | {row.test.text} | {row.production.text} |" for name, row in CHANNEL_RULES.items()
     ]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from clob_server.api.problems import PROBLEMS, ApiError
-from clob_server.auth.policy import AUTHORITY, Needs
+from clob_server.auth.policy import ROUTE_RULES, Needs
 from clob_server.auth.rate_limit import MINUTE_MS
 from clob_server.core.commands import Budgets, DeactivateKey, OrderCharge, SetBudgets
 from clob_server.core.state import ServerState
@@ -318,6 +318,6 @@ def test_a_route_without_a_row_lets_nobody_in(bare):
 
 def test_whatever_asks_for_a_key_or_a_token_says_of_which_scope():
     needs_scope = {need for need in Needs if "{}" in need.value}
-    for row in AUTHORITY.values():
+    for row in ROUTE_RULES.values():
         for rule in (row.test, row.production):
             assert bool(rule.scope) == (rule.needs in needs_scope)

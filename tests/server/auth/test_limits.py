@@ -157,4 +157,4 @@ def test_a_refusal_says_how_much_is_allowed_and_when():
 
 def test_a_refusal_of_too_many_at_once_says_that_waiting_does_not_help():
     refusal = exceeded("orders", 20, 10, 10, MINUTE_MS, 0)
-    assert str(refusal) == "at most 10 orders per minute; 20 at once are always too many"
+    assert str(refusal) == "at most 10 orders per minute; 20 at once are can never be accepted"

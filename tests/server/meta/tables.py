@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clob_server.api.problems import PROBLEMS
 from clob_server.app import ROUTES
-from clob_server.auth.policy import AUTHORITY
+from clob_server.auth.policy import ROUTE_RULES
 from clob_server.cli.options import descriptions, option_of, text_of
 from clob_server.http.openapi import DESCRIBED
 from clob_server.settings import Settings
@@ -19,7 +19,7 @@ def routes_table():
     """Every route, in the sequence of the document, with who may take it."""
     rows = ["| Route | What it does | Test | Production |", "|---|---|---|---|"]
     for route in ROUTES:
-        row = AUTHORITY[route.name]
+        row = ROUTE_RULES[route.name]
         rows.append(
             f"| `{route.method} {route.path}` | {DESCRIBED[route.name].summary} "
             f"| {row.test.text} | {row.production.text} |"

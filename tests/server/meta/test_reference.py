@@ -3,7 +3,7 @@
 import pytest
 
 from clob_server.app import ROUTES
-from clob_server.auth.policy import AUTHORITY, NO_ROUTE
+from clob_server.auth.policy import ROUTE_RULES, NO_ROUTE
 from clob_server.http.openapi import DESCRIBED
 from tests.server.meta.tables import PAGES, REFERENCE, table_in
 
@@ -21,4 +21,4 @@ def test_every_route_is_described_and_nothing_else():
 
 
 def test_every_route_has_its_authority_and_nothing_else_has():
-    assert {route.name for route in ROUTES} == AUTHORITY.keys() - {NO_ROUTE}
+    assert {route.name for route in ROUTES} == ROUTE_RULES.keys() - {NO_ROUTE}
