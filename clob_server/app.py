@@ -44,6 +44,8 @@ class App:
         self._guest: Final = guest
         self._stack: Final = AsyncExitStack()
         self._router: Router | None = None
+        self.waits_for_body: frozenset[tuple[str, str]] = frozenset()
+        """See :attr:`Router.waits_for_body`; set when the service has started."""
         service.openapi = document(ROUTES, service.settings.environment)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,6 +66,7 @@ class App:
             assert self.service.lifecycle.phase is not Phase.RECOVERING, "the server is starting"
             self._router = Router(self.service, ROUTES)
             self.at_once = self._router.at_once  # type: ignore[method-assign]
+            self.waits_for_body = self._router.waits_for_body
         return self._router
 
     # ----- from start to end -------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Chooses the codec of the canonical bytes: the compiled one, or the plain-Python twin.
+"""Codec of canonical bytes: the compiled implementation, or its pure-Python twin.
 
-What the bytes are stands in :mod:`clob.codec.layout`.
+The format is documented in :mod:`clob.codec.layout`.
 """
 
 import os
@@ -19,7 +19,7 @@ else:
         from clob.codec._codec_c import decode, encode, encode_all, read, split, write
 
         CODEC_COMPILED: Final = True
-    except ImportError:  # clob.book says so already
+    except ImportError:  # clob.book warns about it
         from clob.codec._codec_py import decode, encode, encode_all, read, split, write
 
         CODEC_COMPILED: Final = False

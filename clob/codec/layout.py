@@ -1,26 +1,25 @@
-"""What the canonical bytes are: the number of every kind, and how a field of each type is written.
+"""Canonical bytes: the number of every kind, and the encoding of each field type.
 
-The Structs are the table: a layout is read off their type hints, once. A Struct is its fields in
-the sequence of their declaration, with nothing between them. A command or an event has the number
-of its kind in front, so that a stream of them can be read.
+The layout of a Struct is derived from its type hints: its fields in declaration order, with nothing
+between them. A command or an event starts with the number of its kind.
 
 ====================  =========================================================================
-type of a field       bytes
+type of the field     bytes
 ====================  =========================================================================
-``int``               n from 0 to 32, then n bytes, lowest first, of which the last is not 0
-``bool``              0 or 1; those that follow one another share a byte, the first its lowest bit
-an enumeration        a byte: the number of the member; of one made of texts, its place
-``str``               the length of its UTF-8 as an ``int``, then that, lone surrogates let through
-``bytes``             the length as an ``int``, then they
+``int``               n from 0 to 32, then n bytes, little-endian; the last of them is not 0
+``bool``              0 or 1; consecutive flags share a byte, starting at the lowest bit
+enumeration           one byte: the value of an integer member, else the member's position
+``str``               length of the UTF-8 as an ``int``, then the UTF-8; may have lone surrogates
+``bytes``             length as an ``int``, then the bytes
 ``str | int``         0 and the ``int``, or 1 and the ``str``
 ``X | None``          0, or 1 and the X
-a Struct              its fields
-``tuple[X, ...]``     how many as an ``int``, then they
-a union of commands   the number of the kind, then its fields
+Struct                its fields
+``tuple[X, ...]``     number of items as an ``int``, then the items
+union of commands     number of the kind, then its fields
 ====================  =========================================================================
 
-A value has one spelling, so equal bytes mean equal values and the other way round. New kinds,
-fields and members come at the end; a changed layout is a new ``LAYOUT_VERSION``.
+Each value has exactly one encoding, so equal bytes mean equal values and vice versa. New kinds,
+fields and members are appended; any other change of a layout needs a new ``LAYOUT_VERSION``.
 """
 
 import enum
@@ -33,13 +32,13 @@ import msgspec
 from clob import commands, events
 
 LAYOUT_VERSION: Final = 2
-"""The version of all that stands in this file."""
+"""Version of the kinds and encodings in this module."""
 
 INTEGER_BYTES_MAX: Final = 32
-"""The longest integer, 256 bits."""
+"""Longest integer: 256 bits."""
 
 FLAGS_MAX: Final = 8
-"""The most flags that share a byte."""
+"""Most flags that share a byte."""
 
 KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     1: commands.Submit,
@@ -64,163 +63,165 @@ KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     68: events.Rejected,
     69: events.PairedTrade,
 }
-"""The kinds by their number, for ever: commands from 1, events from 64."""
+"""Kinds by number: commands from 1, events from 64. Numbers never change."""
 
 FIRST_EVENT_KIND: Final = 64
-"""Below it are commands."""
+"""First number of an event; commands are below it."""
 
 FIRST_FOREIGN_KIND: Final = 128
-"""From here to 255 the numbers are the embedder's, for commands of its own; never ours."""
+"""Numbers from here to 255 are reserved for the embedder's own commands."""
 
 NUMBERS: Final[dict[type[msgspec.Struct], int]] = {kind: number for number, kind in KINDS.items()}
-"""The number of each kind."""
+"""Number of each kind."""
 
 
-class What(enum.IntEnum):
-    """How the values of a field are written."""
+class Encoding(enum.IntEnum):
+    """Encoding of a field. The compiled codec uses the same numbers."""
 
     INTEGER = 0
     FLAG = 1
-    WORD = 2
+    MEMBER = 2
     TEXT = 3
-    RAW = 4
+    BYTES = 4
     ORDER_ID = 5
     STRUCT = 6
-    MANY = 7
-    ANY_OF = 8
+    TUPLE = 7
+    UNION = 8
 
 
 class Form(NamedTuple):
-    """The type of a field, as its bytes see it."""
+    """Encoding of a field type with its parameters."""
 
-    what: What
-    """How it is written."""
+    encoding: Encoding
     optional: bool = False
-    """None is allowed, and a byte in front says whether it is."""
+    """Whether None is allowed; a byte in front is 0 for None."""
     kind: type | None = None
-    """Of a word its enumeration, of a Struct its type."""
+    """MEMBER: the enumeration. STRUCT: the Struct."""
     members: "tuple[Any, ...]" = ()
-    """Of a word: the member of each number, None where there is none."""
+    """MEMBER: the members by number, None for unused numbers."""
     kinds: "tuple[int, ...]" = ()
-    """Of a union: the numbers of its kinds."""
+    """UNION: the numbers of its kinds."""
     item: "Form | None" = None
-    """Of a tuple: what it holds."""
+    """TUPLE: the form of its items."""
     bit: int = 0
-    """Of a flag: which bit of its byte it is; another than 0 is in the byte of the field before."""
+    """FLAG: its bit. Above 0, the flag is stored in the byte of the field before."""
     bits: int = 1
-    """Of the first flag of a byte: how many it holds."""
+    """FLAG with bit 0: the number of flags in the byte."""
+
+    @property
+    def what(self) -> Encoding:  # until the compiled codec is rebuilt
+        return self.encoding
 
 
 class StructField(NamedTuple):
-    """A field of a Struct."""
+    """Name and form of one field of a Struct."""
 
     name: str
-    """Its name."""
     form: Form
-    """How its values are written."""
 
 
-PLAIN: Final[dict[Any, What]] = {
-    int: What.INTEGER,
-    bool: What.FLAG,
-    str: What.TEXT,
-    bytes: What.RAW,
+PLAIN: Final[dict[Any, Encoding]] = {
+    int: Encoding.INTEGER,
+    bool: Encoding.FLAG,
+    str: Encoding.TEXT,
+    bytes: Encoding.BYTES,
 }
+"""Encodings of types without parameters."""
 
 
 _LAYOUTS: Final[dict[type, tuple[StructField, ...]]] = {}
 
 
 def layout_of(kind: Any) -> tuple[StructField, ...]:
-    """Give the fields of a Struct in the sequence of their bytes.
+    """Return the fields of a Struct in encoding order.
 
     Args:
-        kind: a frozen Struct.
+        kind: a frozen Struct class.
 
     Returns:
-        Its fields; the same tuple each time.
+        The fields; the same tuple on every call.
 
     Raises:
-        TypeError: it is no frozen Struct, or a field is of a type that has no bytes.
+        TypeError: ``kind`` is not a frozen Struct class, or the type of a field is not supported.
     """
     layout = _LAYOUTS.get(kind)
     if layout is None:
-        layout = _LAYOUTS[kind] = _derived(kind)
+        layout = _LAYOUTS[kind] = _derive(kind)
     return layout
 
 
-def _derived(kind: Any) -> tuple[StructField, ...]:
-    """Read the layout of a Struct off its type hints."""
+def _derive(kind: Any) -> tuple[StructField, ...]:
+    """Compute the layout of a Struct from its type hints."""
     if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
-        raise TypeError(f"only a Struct has a layout, not {kind!r}")
+        raise TypeError(f"kind must be a Struct class; got {kind!r}")
     if not kind.__struct_config__.frozen:
-        raise TypeError(f"only a frozen Struct has a layout, and {kind.__name__} is not")
+        raise TypeError(f"kind must be a frozen Struct class; {kind.__name__} is not frozen")
     hints = typing.get_type_hints(kind)
-    return _shared([StructField(name, form_of(hints[name])) for name in kind.__struct_fields__])
+    return _pack_flags([StructField(name, form_of(hints[name])) for name in kind.__struct_fields__])
 
 
-def _shared(fields: list[StructField]) -> "tuple[StructField, ...]":
-    """Let flags that follow one another share a byte."""
+def _pack_flags(fields: list[StructField]) -> "tuple[StructField, ...]":
+    """Assign consecutive flags to the bits of shared bytes."""
     first = 0
-    for place, (name, form) in enumerate(fields):
-        if form.what is not What.FLAG or form.optional:
-            first = place + 1
+    for index, (name, form) in enumerate(fields):
+        if form.encoding is not Encoding.FLAG or form.optional:
+            first = index + 1
             continue
-        if place - first == FLAGS_MAX:
-            first = place
-        if place > first:
+        if index - first == FLAGS_MAX:
+            first = index
+        if index > first:
             head = fields[first]
-            fields[place] = StructField(name, form._replace(bit=place - first))
-            fields[first] = StructField(head.name, head.form._replace(bits=place - first + 1))
+            fields[index] = StructField(name, form._replace(bit=index - first))
+            fields[first] = StructField(head.name, head.form._replace(bits=index - first + 1))
     return tuple(fields)
 
 
 def form_of(hint: Any) -> Form:
-    """Say how the values of a type are written.
+    """Return the form of a type.
 
     Args:
         hint: a type hint of the table above.
 
     Raises:
-        TypeError: it is not in the table.
+        TypeError: the type is not in the table.
     """
     if hint in PLAIN:
         return Form(PLAIN[hint])
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return Form(What.WORD, kind=hint, members=_members(hint))
+        return Form(Encoding.MEMBER, kind=hint, members=_members(hint))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         layout_of(hint)
-        return Form(What.STRUCT, kind=hint)
+        return Form(Encoding.STRUCT, kind=hint)
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) is tuple and arguments[1:] == (...,):
-        return Form(What.MANY, item=form_of(arguments[0]))
+        return Form(Encoding.TUPLE, item=form_of(arguments[0]))
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         return _form_of_union(arguments)
-    raise TypeError(f"values of {hint!r} have no bytes")
+    raise TypeError(f"fields of type {hint!r} are not supported")
 
 
 def _form_of_union(choices: "tuple[Any, ...]") -> Form:
-    """Say how a union is written."""
+    """Return the form of a union."""
     some = tuple(choice for choice in choices if choice is not types.NoneType)
     if len(some) == 1:
         form = form_of(some[0])
     elif set(some) == {str, int}:
-        form = Form(What.ORDER_ID)
+        form = Form(Encoding.ORDER_ID)
     elif all(choice in NUMBERS for choice in some):
         for choice in some:
             layout_of(choice)
-        form = Form(What.ANY_OF, kinds=tuple(NUMBERS[choice] for choice in some))
+        form = Form(Encoding.UNION, kinds=tuple(NUMBERS[choice] for choice in some))
     else:
-        raise TypeError(f"values of one of {choices!r} have no bytes")
+        raise TypeError(f"unions of {choices!r} are not supported")
     return form._replace(optional=len(some) < len(choices))
 
 
-def _members(words: type[enum.Enum]) -> "tuple[Any, ...]":
-    """Put the members of an enumeration at their numbers."""
-    places = {
-        member.value if isinstance(member.value, int) else place: member
-        for place, member in enumerate(words)
+def _members(enumeration: type[enum.Enum]) -> "tuple[Any, ...]":
+    """Return the members of an enumeration by number, None for unused numbers."""
+    numbered = {
+        member.value if isinstance(member.value, int) else position: member
+        for position, member in enumerate(enumeration)
     }
-    if not all(0 <= place < 256 for place in places):
-        raise TypeError(f"{words.__name__} has a member whose number does not fit a byte")
-    return tuple(places.get(place) for place in range(max(places) + 1))
+    if not all(0 <= number < 256 for number in numbered):
+        raise TypeError(f"the members of {enumeration.__name__} must be numbered from 0 to 255")
+    return tuple(numbered.get(number) for number in range(max(numbered) + 1))

@@ -87,7 +87,9 @@ def secret(folder: Path, name: str, num_bytes: int = KEY_BYTES) -> bytes:
     if not path.exists():
         temporary = path.with_suffix(".new")
         temporary.unlink(missing_ok=True)
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb") as file:
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "wb"
+        ) as file:
             file.write(secrets.token_bytes(num_bytes))
             file.flush()
             os.fsync(file.fileno())

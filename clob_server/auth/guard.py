@@ -12,7 +12,7 @@ from typing import Final
 from clob_server.api.problems import ApiError, Headers
 from clob_server.api.request import ApiRequest
 from clob_server.auth.api_keys import HEADER, find_key
-from clob_server.auth.policy import ROUTE_RULES, CHANNEL_RULES, Budget, Needs, Rule
+from clob_server.auth.policy import CHANNEL_RULES, ROUTE_RULES, Budget, Needs, Rule
 from clob_server.auth.rate_limit import RateLimiter
 from clob_server.auth.tokens import CHALLENGE, TokenVerifier
 from clob_server.core.commands import ApiKey

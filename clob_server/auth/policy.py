@@ -96,7 +96,9 @@ _SIGNED: Final = RouteRule(SIGNED, SIGNED)
 _NEW_ORDER: Final = RouteRule(SIGNED, SIGNED, creates_order=True)
 _READ: Final = RouteRule(OPEN, Rule(Needs.KEY, READ))
 _GASLESS: Final = RouteRule(OPEN, Rule(Needs.KEY_OF_MAKER, TRADE))
-_CANCEL: Final = RouteRule(Rule(Needs.MAKER_ADDRESS), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS)
+_CANCEL: Final = RouteRule(
+    Rule(Needs.MAKER_ADDRESS), Rule(Needs.SIGNATURE_OR_KEY, CANCEL), Budget.CANCELS
+)
 _OPERATOR: Final = RouteRule(Rule(Needs.TOKEN, ADMIN), Rule(Needs.TOKEN, ADMIN), Budget.NONE)
 _METRICS: Final = Rule(Needs.TOKEN_UNLESS_LOCAL, ADMIN)
 

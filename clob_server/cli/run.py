@@ -58,7 +58,7 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
 
     server = HttpServer(config, on_listening=announce, on_draining=service.drain)
     service.on_failure = server.fail
-    service.metrics.add_transport_rejections(server.server_state.refused)
+    service.metrics.add_transport_rejections(server.server_state.rejected)
     code = server.run()
     return code if app.failure is None else report(app.failure)
 

@@ -169,7 +169,7 @@ class QueuedCommand(msgspec.Struct, frozen=True):
 
 
 Callback: TypeAlias = Callable[[Committed | Exception], None]
-"""Receives the result: the command with its events or its rejection, or an error. Must not raise."""
+"""Receives the command with its events or its rejection, or an error. Must not raise."""
 
 Listener: TypeAlias = Callable[[Sequence[Committed]], None]
 """Called with each batch, in log order, before the callers get their results. Must not raise."""

@@ -7,7 +7,7 @@ ASGI. ``benchmarks/README.md`` has what that saves.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ class Router:
         routes: the routes of the HTTP interface.
     """
 
-    def __init__(self, server: Server, routes: Iterable[Route]) -> None:
+    def __init__(self, server: Server, routes: Sequence[Route]) -> None:
         by_path: dict[str, dict[str, Endpoint]] = {}
         for route in routes:
             by_path.setdefault(route.path, {})[route.method] = Endpoint(server, route)
@@ -46,6 +46,12 @@ class Router:
             for method, endpoint in endpoints.items()
             if "{" not in path
         }
+        self.waits_for_body: Final = frozenset(
+            (route.method, route.path)
+            for route in routes
+            if route.reads_body and "{" not in route.path
+        )
+        """The methods and paths whose requests are handed on with their whole body."""
         self._orderbook = by_path["/api/markets/{marketId}/orderbook"]["GET"]
         self._body_max = server.settings.body_max_bytes
         others: list[BaseRoute] = [

@@ -162,7 +162,8 @@ class OrderBatches:
     def _created(self, committed: Committed) -> list[CreatedBody | ClobError]:
         """Return the result of each order of a batch that was committed."""
         command, outcome = committed.command, committed.outcome
-        assert type(command) is Batch and not isinstance(outcome, RejectedError)
+        assert type(command) is Batch
+        assert not isinstance(outcome, RejectedError)
         rejected = {event.index: event for event in outcome if type(event) is Rejected}
         own = _own_events(outcome)
         trades: defaultdict[str | int, list[TradeSummary]] = defaultdict(list)

@@ -1,9 +1,10 @@
 """Settlement on the chain: connects the sender, the inbox and the chain worker.
 
-Trades go out in batches. Each batch is logged under an operation id before the chain worker gets it,
-and the worker runs an operation id once. Results do not come from the operation: the worker reads
-them from the blocks, with the balances after each block, and one batch of commands applies both. So
-the engine's balances always equal those of the chain after some block, whichever process dies.
+Trades go out in batches. Each batch is logged under an operation id before the chain worker gets
+it, and the worker runs an operation id once. Results do not come from the operation: the worker
+reads them from the blocks, with the balances after each block, and one batch of commands applies
+both. So the engine's balances always equal those of the chain after some block, whichever process
+dies.
 """
 
 from collections.abc import Callable, Sequence

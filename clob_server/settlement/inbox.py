@@ -170,8 +170,8 @@ class ChainInbox:
     def difference(self) -> int:
         """Count the accounts that differ from the chain, and the trades without a pending settlement.
 
-        Pending trades cause no difference: their amounts stay in the balances until the batch of commands
-        that applies their block. O(accounts).
+        Pending trades cause no difference: their amounts stay in the balances until the batch of
+        commands that applies their block. O(accounts).
         """
         if self.is_applying or not self.is_synced:
             return self.num_differences

@@ -63,14 +63,13 @@ class OnChain(enum.Enum):
 def condition_of(market: str, question: str, oracle: str, collateral: str) -> Condition:
     """Return the condition of a market.
 
-    Its question id is the Keccak-256 of the market id, a line feed and the question, in UTF-8, so it is
-    unique for each market.
+    Its question id is the Keccak-256 of the market id, a line feed and the question, in UTF-8, so
+    it is unique for each market.
 
     Args:
-        market: its id.
-        question: the question at the time the market opens; later changes do not affect the condition.
-        oracle: the address that reports the outcome.
-        collateral: the ERC-20 that backs the tokens.
+        market: its id. question: the question at the time the market opens; later changes do not
+        affect the condition. oracle: the address that reports the outcome. collateral: the ERC-20
+        that backs the tokens.
     """
     question_id = token_ids.question_id(f"{market}\n{question}")
     condition_id = token_ids.condition_id(oracle, question_id)
@@ -134,13 +133,15 @@ class MarketConditions:
         """Return the condition for a market that is about to open.
 
         Raises:
-            ApiError: CHAIN_NOT_CONFIGURED; CHAIN_UNAVAILABLE, the contract addresses are not known yet.
+            ApiError: CHAIN_NOT_CONFIGURED; CHAIN_UNAVAILABLE, the contract addresses are not known
+            yet.
         """
         chain = self._chain
         chain.check_configured()
         if chain.operator is None or chain.addresses is None:
             raise ApiError(
-                "CHAIN_UNAVAILABLE", "the contract addresses are not known yet: the chain was not reached; retry later"
+                "CHAIN_UNAVAILABLE",
+                "the contract addresses are not known yet: the chain was not reached; retry later",
             )
         return condition_of(market, question, chain.operator, chain.addresses.collateral)
 
@@ -157,7 +158,10 @@ class MarketConditions:
         if condition is None or chain.addresses is None:
             return
         if (condition.oracle, condition.collateral) != (chain.operator, chain.addresses.collateral):
-            _LOG.error("a market belongs to another operator or collateral contract", extra={"market": market})
+            _LOG.error(
+                "a market belongs to another operator or collateral contract",
+                extra={"market": market},
+            )
             self._states[market] = OnChain.STUCK
             return
         before = self._tasks.pop(market, None)
@@ -203,9 +207,13 @@ class MarketConditions:
         if msgspec.json.decode(done.answer, type=PrepareAnswer).exchange == addresses.exchange:
             return True
         # it was prepared without an exchange contract, or for another one
-        return await self._run_until_done(f"{PREPARE}:{market}/{addresses.exchange}", body) is not None
+        return (
+            await self._run_until_done(f"{PREPARE}:{market}/{addresses.exchange}", body) is not None
+        )
 
-    async def _run_until_done(self, operation: str, body: PrepareBody | ReportBody) -> OperationDone | None:
+    async def _run_until_done(
+        self, operation: str, body: PrepareBody | ReportBody
+    ) -> OperationDone | None:
         """Run an operation, retrying until it succeeds; None if it never will."""
         pause_s, tries = PAUSE_S, 1
         while True:
@@ -220,12 +228,16 @@ class MarketConditions:
                     return None
                 tries += 1  # an id that failed stays failed
             elif end is not None and end.code == "CONDITION_RESOLVED":
-                _LOG.error("the chain has another outcome than the market", extra={"operation": name})
+                _LOG.error(
+                    "the chain has another outcome than the market", extra={"operation": name}
+                )
                 return None
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
-    async def _run_operation(self, operation: str, body: PrepareBody | ReportBody) -> "OperationEnd | None":
+    async def _run_operation(
+        self, operation: str, body: PrepareBody | ReportBody
+    ) -> "OperationEnd | None":
         """Run an operation once; None without a chain worker."""
         async with self._slots:
             begin = time.perf_counter()

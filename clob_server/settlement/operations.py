@@ -138,7 +138,9 @@ class Operations:
         draining = asyncio.create_task(self._draining.wait())
         try:
             wait_s = self._settings.chain_wait_s
-            await asyncio.wait((task, draining), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (task, draining), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             draining.cancel()
         if task.done() and not task.cancelled():

@@ -1,8 +1,8 @@
 """Turns updates of the chain into commands that bring the engine's balances up to date: pure.
 
-An update becomes one batch of commands, unless it is so large that it would delay orders. Then it is
-cut where the order does not matter: results of trades first, then balances, and last the block. A
-crash in between is harmless, because the next start receives the whole update again.
+An update becomes one batch of commands, unless it is so large that it would delay orders. Then it
+is cut where the order does not matter: results of trades first, then balances, and last the block.
+A crash in between is harmless, because the next start receives the whole update again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +73,8 @@ def assets_of(state: ServerState) -> set[str]:
 def builds(state: ServerState, update: ChainUpdate) -> Iterator[Build]:
     """Yield the builders of the commands that apply an update.
 
-    Each must be committed before the next one is drawn, and may raise :class:`NothingToDoError` instead.
+    Each must be committed before the next one is drawn, and may raise :class:`NothingToDoError`
+    instead.
 
     Args:
         state: read when the batch is built.
@@ -186,8 +187,8 @@ def _unwatched_accounts(
 ) -> dict[Account, None]:
     """Return the accounts that trades changed although the chain worker does not watch them.
 
-    Their wallets have not approved the exchange contract, so no update contains them: the fee wallet, and
-    wallets that receive the proceeds of a maker.
+    Their wallets have not approved the exchange contract, so no update contains them: the fee
+    wallet, and wallets that receive the proceeds of a maker.
     """
     known, new = state.registry.settling.wallets, frozenset(wallets)
     found: dict[Account, None] = {}

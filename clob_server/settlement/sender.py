@@ -182,8 +182,9 @@ class TradeSender:
     def _unsent_due_s(self) -> float | None:
         """Return the seconds until unsent trades are due; None without any.
 
-        They are due once they fill a batch or the oldest has waited long enough. Its wait is measured by the
-        clock and by the event loop since it was first seen, because the clock may step back.
+        They are due once they fill a batch or the oldest has waited long enough. Its wait is
+        measured by the clock and by the event loop since it was first seen, because the clock may
+        step back.
         """
         settings = self._settings
         if len(self.ledger.held) == len(self.ledger.sent):
@@ -346,7 +347,10 @@ class TradeSender:
         if chain.stage is not Stage.READY or not inbox.is_synced:
             self._check_later(name)
             return
-        _LOG.warning("trades that were sent have no result yet; sending them again", extra={"operation": name})
+        _LOG.warning(
+            "trades that were sent have no result yet; sending them again",
+            extra={"operation": name},
+        )
         self._retry_trades(name, 1)
 
     def on_operation_end(self, end: OperationDone | OperationFailed) -> None:

@@ -113,7 +113,7 @@ def rejection(code: str, detail: str, request_id: str) -> Problem:
     Args:
         code: one of :data:`~clob_server.api.problems.PROBLEMS`.
         detail: the rule, the value and the limit.
-        request_id: the request.
+        request_id: the id of the request.
     """
     problem = problem_of(ApiError(code, detail), request_id)
     headers = (

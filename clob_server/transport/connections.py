@@ -25,7 +25,7 @@ PIECE_BYTES: Final = 4_096
 
 
 class Connections(ServerState):
-    """What all connections share.
+    """State shared by all connections.
 
     Args:
         config: the configuration.

@@ -28,7 +28,7 @@ class RequestHead(NamedTuple):
 
 
 class HeadCache:
-    """The heads that are known, of all connections."""
+    """Cached heads of all connections."""
 
     def __init__(self) -> None:
         self.heads: Final[dict[bytes, RequestHead]] = {}
@@ -58,7 +58,7 @@ class HeadCache:
             scope: its ASGI scope.
         """
         num_head = data.find(END, 0, HEAD_MAX) + len(END)
-        is_whole = num_head >= len(END) and num_head + num_body == len(data)  # not in chunks
+        is_whole = num_head >= len(END) and num_head + num_body == len(data)  # not chunked
         if not is_whole or scope["method"] == "HEAD":
             return
         if len(self.heads) >= HEADS_MAX:

@@ -1,8 +1,9 @@
 """An HTTP/1.1 connection of an untrusted client: its input is bounded in size and in time.
 
-A request that arrives whole is handed to the application at once, without a task; if only its body
-is late, that is waited for. Input that is not a request is rejected here, after the requests before
-it on the connection were answered. Then the connection closes.
+A request that arrives whole is handed to the application at once, without a task. The application
+names the routes for which a body that arrives after its head is waited for as well. Input that is
+not a request is rejected here, after the requests before it on the connection were answered. Then
+the connection closes.
 """
 
 import asyncio
@@ -137,6 +138,10 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         self.at_once: AtOnce | None = getattr(self.app, "at_once", None)
         """Handles a request that has arrived whole. If it handles a request once, it handles every
         request with the same method, path and size of the body."""
+        self.waits_for_body: frozenset[tuple[str, str]] = getattr(
+            self.app, "waits_for_body", frozenset()
+        )
+        """The methods and paths whose requests are handed on with their whole body."""
         self.running: RequestResponseCycle | _KnownRequest | None = None
         """The request that is being answered, or was answered last."""
         self.starting: ASGI3Application | None = None
@@ -257,13 +262,13 @@ class HttpProtocol(Watched, HttpToolsProtocol):
 
     def _parse_long(self, data: bytes) -> None:
         """Parse piece by piece; data behind a waiting request waits as well."""
-        start, most = 0, self.limits.headers_max_bytes
+        start, limit = 0, self.limits.headers_max_bytes
         while start < len(data) and not self.is_deaf:
             if self.pipeline:
                 self.unparsed += data[start:]
                 self._hold()
                 return
-            room = most - self.num_head if self.is_head_open else self.piece_max
+            room = limit - self.num_head if self.is_head_open else self.piece_max
             piece = data[start : start + min(room, self.piece_max)]
             start += len(piece)
             self._parse(piece)
@@ -273,13 +278,23 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         self._feed_parser(data)
         if self.starting is not None:
             cycle = cast("RequestResponseCycle", self.running)
-            if cycle.more_body and cycle is self.cycle and self.at_once is not None:
-                if self.is_deaf:  # it was rejected while its body was waited for
+            if cycle.more_body and cycle is self.cycle and self._waits(cycle):
+                if self.is_deaf:  # it was rejected meanwhile
                     self.starting = None
-                    return
-                if _is_short(cycle):
-                    return
+                return
             self._start(cycle, self.starting)
+
+    def _waits(self, cycle: RequestResponseCycle) -> bool:
+        """Return whether to wait for the body of a request, which must be short."""
+        scope = cycle.scope
+        if (scope["method"], scope["path"]) not in self.waits_for_body:
+            return False
+        if cycle.waiting_for_100_continue:
+            return False
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                return len(value) < 9 and int(value) <= BODY_WAIT_MAX
+        return False
 
     def _feed_parser(self, data: bytes) -> None:
         """Parse a piece, and check the size and set the deadline of what is missing."""
@@ -290,7 +305,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             self._upgrade()
             return
         except httptools.HttpParserError as error:
-            self.reject("BAD_REQUEST", f"this is not a request of HTTP/1.1: {error}")
+            self.reject("BAD_REQUEST", f"invalid HTTP/1.1 request: {error}")
             return
         cycle = self.cycle
         if self.pipeline:
@@ -323,9 +338,9 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             self.num_head = num_bytes if alone else 0
             if self.cycle is not None:
                 self.deadline = self.loop.time() + self.limits.header_timeout_s
-        most = self.limits.headers_max_bytes
-        if self.num_head >= most:
-            self.reject("HEADERS_TOO_LARGE", f"the head of a request may have {most} bytes")
+        limit = self.limits.headers_max_bytes
+        if self.num_head >= limit:
+            self.reject("HEADERS_TOO_LARGE", f"a request head may have at most {limit} bytes")
 
     def _watch_body(self, num_bytes: int, cycle: RequestResponseCycle) -> None:
         """Check the size of input that adds nothing to a body, and set the deadline of a body."""
@@ -344,7 +359,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             self.reject("BAD_REQUEST", f"{USELESS_MAX} bytes of a body added nothing to it")
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body, unless its request is answered already."""
+        """Store a part of a body, unless its request was answered already."""
         cycle = self.cycle
         if cycle.response_complete:
             return
@@ -477,7 +492,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             self.is_deaf = True
             self.deadline = NEVER
         elif not self.url.isascii():
-            self.reject("BAD_REQUEST", "this is not a request of HTTP/1.1: the URL is not ASCII")
+            self.reject("BAD_REQUEST", "invalid HTTP/1.1 request: the URL is not ASCII")
         else:
             self.handle_websocket_upgrade()
 
@@ -540,13 +555,3 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         self.flow.resume_reading()
         write_eof(self.transport)
         self.deadline = self.loop.time() + self.limits.linger_s
-
-
-def _is_short(cycle: RequestResponseCycle) -> bool:
-    """Return whether the body of a request is short enough to wait for, and on its way."""
-    if cycle.waiting_for_100_continue:
-        return False
-    for name, value in cycle.scope["headers"]:
-        if name == b"content-length":
-            return value.isdigit() and int(value[:9]) <= BODY_WAIT_MAX and len(value) < 9
-    return False

@@ -1,7 +1,7 @@
-"""The process around the application: it listens, tells where, and comes to a clean end.
+"""The server process: starts, listens, drains and shuts down.
 
-Told to end, it first says so to whoever asks if it is ready, goes on for a while, then closes all
-that is open, and is gone within its grace period whatever the clients do.
+On SIGTERM it first reports that it is not ready, keeps serving for the drain time, then closes the
+listener and all connections. It exits within the grace period even if clients do not cooperate.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from clob_server.transport import (
 )
 
 FAILED: Final = 1
-"""The exit code when the application could not start, has failed, or did not come to an end."""
+"""Exit code if the application could not start, failed, or did not shut down."""
 CLOSE_S: Final = 0.5
-"""How long a client may take to read the last of what was sent to him, at the end."""
-LAST_S: Final = 0.5
-"""How long beyond its time a process may live that is stuck."""
+"""Seconds a client has at shutdown to read the rest of its write buffer."""
+EXIT_MARGIN_S: Final = 0.5
+"""Seconds after the grace period at which a stuck process is killed."""
 TICK_S: Final = 0.05
-"""How often it is seen if all have gone, at the end."""
+"""Interval of checks for open connections at shutdown, seconds."""
 
 
 def config_for(
@@ -47,18 +47,18 @@ def config_for(
     loop: str = "auto",
     **options: Any,
 ) -> TransportConfig:
-    """Configure a server.
+    """Return the configuration of a server.
 
     Args:
         app: the ASGI application.
-        host: where to listen.
-        port: the port; 0 is any that is free.
-        limits: what connections may take.
-        proxies: addresses and networks of proxies, whose ``X-Forwarded-For`` is believed.
-        drain_s: how long the server goes on after SIGTERM.
-        grace_s: how long after that it may take to end.
-        loop: ``uvloop``, ``asyncio``, or ``auto``: the first if it is there.
-        options: what :class:`~clob_server.transport.TransportConfig` and uvicorn take besides.
+        host: the address to listen on.
+        port: the port; 0 selects a free one.
+        limits: the limits of connections.
+        proxies: addresses and networks of proxies whose ``X-Forwarded-For`` is trusted.
+        drain_s: seconds to keep serving after SIGTERM.
+        grace_s: seconds to shut down after that.
+        loop: ``uvloop``, ``asyncio``, or ``auto``: ``uvloop`` if it is installed.
+        options: further options of :class:`~clob_server.transport.TransportConfig` and uvicorn.
 
     Raises:
         ValueError: a proxy is neither an address nor a network.
@@ -89,12 +89,12 @@ def config_for(
 
 
 class HttpServer(uvicorn.Server):
-    """A server, for as long as its process lives.
+    """The server of a process.
 
     Args:
-        config: what :func:`config_for` made.
-        on_listening: is told host and port, once connections are accepted.
-        on_draining: is called when the server was told to end, before anything else is done.
+        config: the result of :func:`config_for`.
+        on_listening: called with host and port once connections are accepted.
+        on_draining: called first when the shutdown begins.
     """
 
     config: TransportConfig
@@ -114,64 +114,66 @@ class HttpServer(uvicorn.Server):
         self._has_failed = False
         self._is_signalled = False
         self._close_at = NEVER
-        self._gone_by = NEVER
+        self._exit_by = NEVER
         self._loop: asyncio.AbstractEventLoop
 
     def run(self, sockets: Any = None) -> int:  # type: ignore[override]
-        """Serve until told to end.
+        """Serve until shutdown.
 
         Args:
-            sockets: what to listen on, instead of host and port.
+            sockets: sockets to listen on, instead of host and port.
 
         Returns:
-            The exit code: 0, or 1 if the application did not start or did not end as it should.
+            The exit code: 0, or 1 if the application could not start or did not shut down.
         """
         super().run(sockets)
         return FAILED if self._has_failed else 0
 
     def fail(self, error: BaseException) -> NoReturn:
-        """End the process at once, because nothing that it says can be relied on any more.
+        """Exit the process at once, after an error that makes its state unreliable.
 
-        May be called in any thread. Nothing is sent, flushed or tidied up, and nothing that would
-        come after the call is done.
+        May be called from any thread. Nothing is sent, flushed or cleaned up, and the call does
+        not return.
 
         Args:
-            error: what happened, for standard error.
+            error: the error, for standard error.
         """
-        leave(f"the server has failed: {error!r}")
+        exit_process(f"the server has failed: {error!r}")
 
     def end(self, drain_s: float = 0.0) -> None:
-        """Begin to end, once; to be called in the thread of the loop.
+        """Begin the shutdown, once. Must be called in the thread of the event loop.
 
         Args:
-            drain_s: how long to go on before the listener and the connections are closed.
+            drain_s: seconds to keep serving before the listener and the connections close.
         """
         if self._close_at != NEVER:
             return
         grace_s = self.config.grace_s
         self._close_at = self._loop.time() + drain_s
-        self._gone_by = self._close_at + grace_s
-        # For what no task can see to: a loop that is held, a task that will not be cancelled.
-        last = threading.Timer(
-            drain_s + grace_s + LAST_S, leave, [f"the server did not end within {grace_s} s"]
+        self._exit_by = self._close_at + grace_s
+        # Covers a blocked event loop and tasks that ignore cancellation.
+        timer = threading.Timer(
+            drain_s + grace_s + EXIT_MARGIN_S,
+            exit_process,
+            [f"the server did not end within {grace_s} s"],
         )
-        last.daemon = True
-        last.start()
+        timer.daemon = True
+        timer.start()
         if self._on_draining is not None:
             self._on_draining()
 
-    # ----- what uvicorn calls ----------------------------------------------------------------
+    # ----- called by uvicorn -----------------------------------------------------------------
 
     async def serve(self, sockets: Any = None) -> None:
-        """Serve until told to end."""
+        """Serve until shutdown."""
         self._loop = asyncio.get_running_loop()
         await super().serve(sockets)
 
     async def startup(self, sockets: Any = None) -> None:
-        """Start the application, listen, and tell where."""
+        """Start the application, listen, and report the address."""
         try:
             await super().startup(sockets)
-        except SystemExit:  # uvicorn's way to say that it could not, and it has said why
+        except SystemExit:  # uvicorn could not start, and has logged the reason
             self._has_failed = self.should_exit = True
             return
         if self._on_listening is not None:
@@ -179,43 +181,43 @@ class HttpServer(uvicorn.Server):
             self._on_listening(host, port)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Hear a signal: the first one ends the server cleanly, the second at once."""
+        """Handle a signal: the first begins the shutdown, the second exits at once."""
         if self._is_signalled:
-            leave("the server was ended by a second signal")
+            exit_process("the server was ended by a second signal")
         self._is_signalled = True
         drain_s = self.config.drain_s if sig == signal.SIGTERM else 0.0
         self._loop.call_soon_threadsafe(self.end, drain_s)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after the connections, and tell if it is time to close them."""
+        """Check the deadlines of connections; return whether it is time to close them."""
         await super().on_tick(counter)
         now = self._loop.time()
         self.server_state.sweep(now)
         return now >= self._close_at
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Close all that is open, and have the application end."""
+        """Close the listener and all connections, and shut down the application."""
         self.end()
         for server in self.servers:
             server.close()
         for connection in tuple(self.server_state.connections):
             connection.shutdown()
-        await self._see_clients_off()
+        await self._close_connections()
         await self._end_tasks()
-        left = max(self._gone_by - self._loop.time(), TICK_S)
+        left_s = max(self._exit_by - self._loop.time(), TICK_S)
         try:
-            await asyncio.wait_for(self.lifespan.shutdown(), left)
+            await asyncio.wait_for(self.lifespan.shutdown(), left_s)
         except TimeoutError:
             self._has_failed = True
             logger.error("the application did not end within %s s", self.config.grace_s)
         self._has_failed = self._has_failed or self.lifespan.should_exit
 
-    async def _see_clients_off(self) -> None:
-        """Wait for requests to be answered and for clients to read; then break off the rest."""
+    async def _close_connections(self) -> None:
+        """Wait until requests are answered and clients have read, then abort the rest."""
         state, now = self.server_state, self._loop.time()
         close_by = now + CLOSE_S
-        # A quarter of the time is the application's own.
-        answered_by = self._gone_by - self.config.grace_s / 4
+        # A quarter of the grace period is reserved for the application.
+        answered_by = self._exit_by - self.config.grace_s / 4
         while state.connections and now < answered_by:
             await asyncio.sleep(TICK_S)
             now = self._loop.time()
@@ -227,19 +229,19 @@ class HttpServer(uvicorn.Server):
             connection.transport.abort()
 
     async def _end_tasks(self) -> None:
-        """Wait for what the application does for clients who have gone, and cancel what stays."""
+        """Wait for tasks of disconnected clients, and cancel the remaining ones."""
         tasks = set(self.server_state.tasks)
-        patience_s = self.config.grace_s / 16
+        timeout_s = self.config.grace_s / 16
         if tasks:
-            _, tasks = await asyncio.wait(tasks, timeout=patience_s)
+            _, tasks = await asyncio.wait(tasks, timeout=timeout_s)
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=patience_s)
+            await asyncio.wait(tasks, timeout=timeout_s)
 
 
-def leave(text: str) -> NoReturn:
-    """End the process at once, and say why on standard error."""
+def exit_process(text: str) -> NoReturn:
+    """Exit the process at once, with the reason on standard error."""
     with suppress(OSError):
         os.write(2, f"clob-server: {text}\n".encode())
     os._exit(FAILED)

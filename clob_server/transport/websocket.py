@@ -1,7 +1,7 @@
-"""WebSockets, with a door by which a feed writes to each without waiting for any.
+"""WebSockets that a feed writes to without waiting for any client.
 
-An application finds its :class:`Push` under :data:`PUSH` in the extensions of the scope. What waits
-for a client who does not read is the feed's to bound: it asks, and breaks off.
+An application finds the :class:`Push` of a connection under :data:`PUSH` in the extensions of its
+scope. The feed bounds the unread bytes of a client: it reads their number, and aborts.
 """
 
 import asyncio
@@ -23,32 +23,32 @@ from clob_server.transport.config import TransportConfig, as_http, rejection
 from clob_server.transport.connections import PIECE_BYTES, Connections, Watched
 
 PUSH: Final = "clob.push"
-"""Where an application finds its :class:`Push`, in ``scope["extensions"]``."""
+"""The key in ``scope["extensions"]`` of the :class:`Push` of a connection."""
 HIGH_BYTES: Final = 65_536
-"""When so much waits for a client, his :attr:`Push.drained` is called once little does."""
+"""Unread bytes beyond which a client counts as slow, until :attr:`Push.drained` is called."""
 LOW_BYTES: Final = 16_384
-"""What is little."""
+"""Unread bytes below which :attr:`Push.drained` is called."""
 KERNEL_BYTES: Final = 65_536
-"""What the kernel may keep unsent for a client: else it hides megabytes from who asks."""
+"""Unsent bytes that the kernel may keep for a client; otherwise it hides megabytes."""
 FRAGMENTS_MAX: Final = 1_024
-"""In how many parts a client may send a message."""
+"""The fragments that a message of a client may have."""
 
 TEXT: Final = 0x81
-"""The first byte of a frame: text, and nothing to follow."""
+"""The first byte of a frame: a text message without further fragments."""
 NOTSENT_LOWAT: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-"""The option of a socket that bounds what the kernel keeps, where there is one."""
-REFUSALS: Final = {
+"""The socket option that limits what the kernel keeps, where the system has it."""
+HANDSHAKE_CODES: Final = {
     400: "BAD_REQUEST",
     414: "HEADERS_TOO_LARGE",
     426: "BAD_REQUEST",
     431: "HEADERS_TOO_LARGE",
     500: "INTERNAL",
 }
-"""The code that stands for a status by which a handshake is refused."""
+"""The code of a rejected handshake, by its status."""
 
 
 def text_frame(payload: bytes) -> bytes:
-    """Make the frame of a text message, as a server sends it: whole, unmasked, not compressed.
+    """Return the frame of a text message from a server: one fragment, unmasked, uncompressed.
 
     Args:
         payload: the text, in UTF-8.
@@ -64,7 +64,7 @@ def text_frame(payload: bytes) -> bytes:
 
 
 class Push:
-    """The door to one WebSocket.
+    """Writes to one WebSocket.
 
     Args:
         protocol: the connection.
@@ -76,26 +76,25 @@ class Push:
         self._protocol = protocol
         self._transport = protocol.transport
         self.buffered: Final[Callable[[], int]] = self._transport.get_write_buffer_size
-        """Tells how many bytes wait for the client, beside what the kernel keeps."""
+        """Returns the unread bytes of the client, without those in the kernel."""
         self.write_unchecked: Final[Callable[[bytes], object]] = self._transport.write
-        """Sends frames to a client for whom nothing waits, and does not look if he is there.
+        """Writes frames without checking the connection, for many idle clients in a row.
 
-        It is for many in a row, of whom each look costs as much as his frame. It is right between
-        the handshake and the server's close; whoever has gone takes nothing, or raises
-        RuntimeError.
+        Valid between the handshake and the server's close. A client that has left gets nothing, or
+        the call raises RuntimeError.
         """
         self.drained: Callable[[], None] | None = None
-        """Is called when little waits, after more than :data:`HIGH_BYTES` did. It must not raise.
-        """
+        """Called when the unread bytes fall below :data:`LOW_BYTES` after exceeding
+        :data:`HIGH_BYTES`. Must not raise."""
 
     def write(self, frame: bytes) -> bool:
-        """Send a frame, or several joined, without waiting.
+        """Write a frame, or several joined, without waiting.
 
         Args:
-            frame: what :func:`text_frame` made.
+            frame: what :func:`text_frame` returned.
 
         Returns:
-            If it was taken: not before the handshake, nor once either side has closed.
+            False before the handshake, and once either side has closed.
         """
         protocol, transport = self._protocol, self._transport
         if protocol.close_sent or not protocol.handshake_complete or transport.is_closing():
@@ -104,16 +103,16 @@ class Push:
         return True
 
     def abort(self) -> None:
-        """Break the connection off, and let go of what waits."""
+        """Abort the connection and discard its unread bytes."""
         self._transport.abort()
 
 
 class Handshake(ServerProtocol):
-    """The protocol, whose refusals of a handshake are shaped as all others are.
+    """The WebSocket protocol, with rejections of a handshake in the format of all others.
 
     Args:
-        new_request_id: names a request that is refused.
-        options: what the protocol takes.
+        new_request_id: names a request that is rejected.
+        options: options of the protocol.
     """
 
     def __init__(self, new_request_id: Callable[[], str], **options: Any) -> None:
@@ -121,23 +120,23 @@ class Handshake(ServerProtocol):
         super().__init__(**options)
 
     def reject(self, status: Any, text: str) -> Response:
-        """Refuse a handshake; what the application refuses without a word stays without one."""
-        code = REFUSALS.get(status)
+        """Reject a handshake; a status without a code is left to the base class."""
+        code = HANDSHAKE_CODES.get(status)
         if code is None:
             return super().reject(status, text)
-        made = refusal(code, text.strip(), self._new_request_id())
+        problem = rejection(code, text.strip(), self._new_request_id())
         headers = Headers([("Date", formatdate(usegmt=True))])
-        headers.update((name.decode(), value.decode()) for name, value in made.headers)
-        return Response(made.status, HTTPStatus(made.status).phrase, headers, made.body)
+        headers.update((name.decode(), value.decode()) for name, value in problem.headers)
+        return Response(problem.status, HTTPStatus(problem.status).phrase, headers, problem.body)
 
 
 class FeedProtocol(Watched, WebSocketsSansIOProtocol):
-    """A WebSocket; a connection becomes one when :class:`HttpProtocol` hands it over.
+    """A WebSocket, after :class:`HttpProtocol` has handed its connection over.
 
     Args:
         config: the configuration.
         server_state: what all connections share.
-        app_state: what the lifespan of the application left for its requests.
+        app_state: the state that the application's lifespan left for its requests.
     """
 
     push: Push
@@ -159,16 +158,16 @@ class FeedProtocol(Watched, WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over a connection that is counted already."""
         super().connection_made(transport)
-        self.is_inside = True
+        self.is_counted = True
         self.transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
         self.push = Push(self)
         if NOTSENT_LOWAT is not None:
-            with suppress(OSError):  # he has gone
+            with suppress(OSError):  # the client has left
                 tcp = transport.get_extra_info("socket")
                 tcp.setsockopt(socket.IPPROTO_TCP, NOTSENT_LOWAT, KERNEL_BYTES)
 
     def resume_writing(self) -> None:
-        """Hear that little waits for the client, and pass it on."""
+        """Note that the client has read most of the buffer, and report it."""
         super().resume_writing()
         if self.push.drained is not None:
             self.push.drained()
@@ -181,31 +180,31 @@ class FeedProtocol(Watched, WebSocketsSansIOProtocol):
     # ----- the handshake ---------------------------------------------------------------------
 
     def begin(self, head: bytes) -> None:
-        """Take the request that asked for the WebSocket."""
+        """Handle the request for the WebSocket."""
         super().data_received(head)
         if self.handshake_initiated:
             return
-        # It was no request to this parser, which says so itself or says nothing.
-        told = b"".join(self.conn.data_to_send())
-        if not told:
-            made = refusal(
-                "BAD_REQUEST", "this is no request for a WebSocket", self.new_request_id()
+        # The parser of websockets rejected the request, with or without a reply.
+        response = b"".join(self.conn.data_to_send())
+        if not response:
+            problem = rejection(
+                "BAD_REQUEST", "this is not a request for a WebSocket", self.new_request_id()
             )
-            told = as_http(made, self.default_headers)
-        self.transport.write(told)
+            response = as_http(problem, self.default_headers)
+        self.transport.write(response)
         self.transport.close()
 
     def handle_connect(self, event: Request) -> None:
-        """Give the application its door, if there is anything behind it."""
+        """Pass the :class:`Push` to the application."""
         super().handle_connect(event)
         if not self.close_sent:
             extensions: dict[str, Any] = self.scope["extensions"]
             extensions[PUSH] = self.push
 
-    # ----- what comes in ---------------------------------------------------------------------
+    # ----- input -----------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; what is long waits and is parsed piece by piece."""
+        """Parse input; long input waits and is parsed piece by piece."""
         if self.handshake_complete and not self.unparsed and len(data) <= PIECE_BYTES:
             super().data_received(data)
             return
@@ -213,10 +212,10 @@ class FeedProtocol(Watched, WebSocketsSansIOProtocol):
         if not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
-        self.loop.call_soon(self._parse_on)
+        self.loop.call_soon(self._parse_waiting)
 
-    def _parse_on(self) -> None:
-        """Parse a piece of what waits, when the application has taken what was parsed before."""
+    def _parse_waiting(self) -> None:
+        """Parse a piece of the waiting input once the application has handled the one before."""
         if self.transport.is_closing():
             self.unparsed = b""
         is_wanted = self.close_sent or self.queue.empty()
@@ -225,35 +224,35 @@ class FeedProtocol(Watched, WebSocketsSansIOProtocol):
         piece, self.unparsed = self.unparsed[:PIECE_BYTES], self.unparsed[PIECE_BYTES:]
         super().data_received(piece)
         if self.unparsed:
-            self.loop.call_soon(self._parse_on)
+            self.loop.call_soon(self._parse_waiting)
         else:
-            self._read_on()
+            self._resume_reading()
 
-    def _read_on(self) -> None:
-        """Read on, if the application has taken everything."""
+    def _resume_reading(self) -> None:
+        """Continue reading if the application has handled everything."""
         if self.read_paused and self.queue.empty() and not self.unparsed:
             self.read_paused = False
             self.transport.resume_reading()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Hand a message to the application, and read on when it has taken all."""
+        """Return a message to the application, and continue reading after the last one."""
         if self.unparsed:
-            self.loop.call_soon(self._parse_on)
+            self.loop.call_soon(self._parse_waiting)
         message = await self.queue.get()
-        self._read_on()
+        self._resume_reading()
         return message
 
     def handle_ping(self) -> None:
-        """Answer a ping, unless the client does not read what he gets."""
+        """Answer a ping, unless the client does not read."""
         if self.writable.is_set():
             super().handle_ping()
         else:
             self.conn.data_to_send()
 
     def handle_cont(self, event: Frame) -> None:
-        """Take a part of a message, which may not have any number of them."""
+        """Handle a fragment of a message, and reject too many of them."""
         if len(self.frames) < FRAGMENTS_MAX:
             super().handle_cont(event)
         elif not self.close_sent:
-            self.conn.fail(1009, f"a message may have {FRAGMENTS_MAX} parts")
+            self.conn.fail(1009, f"a message may have {FRAGMENTS_MAX} fragments")
             self.handle_parser_exception()

@@ -1,38 +1,39 @@
-// The dashboard: everything goes through the routes under /api/admin, with the operator's token.
+// The dashboard. It uses the routes under /api/admin with the operator's token.
 
 import { LiveBook } from "./book.js";
 import { drawChain, drawOperations, drawSettlement } from "./chain.js";
-import { ask, count, el, table, when } from "./common.js";
+import { count, el, send, table, when } from "./common.js";
 
 const EVERY_MS = 2000;
-const KEPT = "clob-token";
+const TOKEN_KEY = "clob-token";
 const at = (id) => document.getElementById(id);
 const book = new LiveBook({ ladder: at("ladder"), tape: at("tape"), state: at("book-state") });
-let token = sessionStorage.getItem(KEPT) ?? "";
+let token = sessionStorage.getItem(TOKEN_KEY) ?? "";
 let chosen = null;
 let timer = 0;
 
-class Refused extends Error {}
+class RejectedError extends Error {}
 
-async function operate(method, path, body) {
-  const got = await ask(method, `/api/admin${path}`, {
+async function request(method, path, body) {
+  const response = await send(method, `/api/admin${path}`, {
     body,
     headers: { Authorization: `Bearer ${token}` },
   });
-  if (!got.ok) throw new Refused(got.content?.code ? `${got.content.code}: ${got.content.detail}` : `status ${got.status}`);
-  return got.content;
+  const { ok, status, content } = response;
+  if (!ok) throw new RejectedError(content?.code ? `${content.code}: ${content.detail}` : `status ${status}`);
+  return content;
 }
 
-// Do something, say what came of it, and show everything as it is then.
-async function act(place, done, work) {
-  const told = at(place);
+// Run an action, show its result in an element, and refresh the page.
+async function act(id, success, action) {
+  const result = at(id);
   try {
-    await work();
-    told.className = "told good";
-    told.textContent = done;
+    await action();
+    result.className = "result good";
+    result.textContent = success;
   } catch (error) {
-    told.className = "told bad";
-    told.textContent = error.message;
+    result.className = "result bad";
+    result.textContent = error.message;
   }
   await refresh();
 }
@@ -41,12 +42,12 @@ async function act(place, done, work) {
 
 const NUMBERS = [
   ["commandSeq", "Commands", count],
-  ["waiting", "Waiting", count],
+  ["waiting", "Queued commands", count],
   ["markets", "Markets", count],
-  ["openOrders", "Orders that rest", count],
+  ["openOrders", "Resting orders", count],
   ["subscribers", "Subscribers", count],
-  ["historyLag", "History behind by", count],
-  ["uptimeS", "Up for", (s) => `${count(s)} s`],
+  ["historyLag", "History lag", count],
+  ["uptimeS", "Uptime", (s) => `${count(s)} s`],
   ["eventHash", "Event hash", (hash) => `${hash.slice(0, 14)}…`],
 ];
 
@@ -64,24 +65,24 @@ function drawEngine(engine) {
 
 // ----- markets -----------------------------------------------------------------------------
 
-const STEPS = {
-  open: [["halt", "Halt"], ["cancel-only", "Cancels only"]],
+const TRANSITIONS = {
+  open: [["halt", "Halt"], ["cancel-only", "Cancel only"]],
   cancelOnly: [["open", "Open"], ["halt", "Halt"]],
-  halted: [["open", "Open"], ["cancel-only", "Cancels only"]],
+  halted: [["open", "Open"], ["cancel-only", "Cancel only"]],
   resolved: [],
 };
 
-function step(market, name, text, body) {
-  const grave = body !== undefined;
+function transition(market, name, text, body) {
+  const isFinal = body !== undefined;
   return el(
     "button",
     {
-      className: grave ? "grave" : "",
+      className: isFinal ? "danger" : "",
       on: {
         click: () => {
           const path = `/markets/${encodeURIComponent(market.marketId)}/${name}`;
-          if (!grave || confirm(`Resolve ${market.marketId}: ${text}? All its orders are removed, for good.`)) {
-            act("markets-told", `${market.marketId}: done`, () => operate("POST", path, body));
+          if (!isFinal || confirm(`Resolve ${market.marketId}: ${text}? All its orders are removed. This cannot be undone.`)) {
+            act("markets-result", `${market.marketId}: ${name} succeeded`, () => request("POST", path, body));
           }
         },
       },
@@ -99,7 +100,7 @@ function drawMarkets(markets) {
         "span",
         {},
         el("a", { href: "#", on: { click: (event) => choose(event, market) } }, market.marketId),
-        ...(market.settlement === "none" ? [] : [" ", el("span", { className: "badge", title: "Its trades settle on the chain" }, "settles")]),
+        ...(market.settlement === "none" ? [] : [" ", el("span", { className: "badge", title: "Trades settle on the chain" }, "settles")]),
       ),
       market.question,
       el("span", { className: `badge ${market.mode === "open" ? "open" : "shut"}` }, market.outcome ? `${market.mode}: ${market.outcome}` : market.mode),
@@ -107,13 +108,13 @@ function drawMarkets(markets) {
       el(
         "span",
         {},
-        ...STEPS[market.mode].map(([name, text]) => step(market, name, text)),
-        ...(market.mode === "resolved" ? [] : [step(market, "resolve", "YES won", { outcome: "yes" }), step(market, "resolve", "NO won", { outcome: "no" })]),
+        ...TRANSITIONS[market.mode].map(([name, text]) => transition(market, name, text)),
+        ...(market.mode === "resolved" ? [] : [transition(market, "resolve", "YES won", { outcome: "yes" }), transition(market, "resolve", "NO won", { outcome: "no" })]),
       ),
     ],
   }));
   at("markets").replaceChildren(
-    rows.length ? table(["Market", "Question", "Mode", "Events", ""], rows, [3]) : el("p", { className: "faint" }, "There is none."),
+    rows.length ? table(["Market", "Question", "Mode", "Events", ""], rows, [3]) : el("p", { className: "faint" }, "No markets."),
   );
   if (!chosen && markets.length) choose(null, markets[0]);
 }
@@ -141,40 +142,40 @@ function drawKeys(keys) {
       when(key.created),
       when(key.lastUsed),
       key.active
-        ? el("button", { className: "grave", on: { click: () => deactivate(key) } }, "Deactivate")
+        ? el("button", { className: "danger", on: { click: () => deactivate(key) } }, "Deactivate")
         : el("span", { className: "badge shut" }, "deactivated"),
     ],
   }));
   at("keys").replaceChildren(
-    rows.length ? table(["Name", "Id", "Scopes", "Makers", "Made", "Last used", ""], rows, [3]) : el("p", { className: "faint" }, "There is none."),
+    rows.length ? table(["Name", "Id", "Scopes", "Makers", "Created", "Last used", ""], rows, [3]) : el("p", { className: "faint" }, "No keys."),
   );
 }
 
 function deactivate(key) {
-  if (!confirm(`Deactivate ${key.name}? It opens nothing from now on, for good.`)) return;
-  act("keys-told", `${key.name} is deactivated`, () => operate("POST", `/keys/${key.keyId}/deactivate`));
+  if (!confirm(`Deactivate ${key.name}? This cannot be undone.`)) return;
+  act("keys-result", `${key.name} is deactivated`, () => request("POST", `/keys/${key.keyId}/deactivate`));
 }
 
 // ----- limits ------------------------------------------------------------------------------
 
-const WORDS = {
-  ordersMax: "Orders a maker and market",
-  tradesMax: "Trades an order",
-  batchMax: "Orders a batch",
-  finishedMax: "Finished orders at hand",
-  anonymousPerMinute: "Requests a minute, no key",
-  keyPerMinute: "Requests a minute, key",
-  ordersPerMinute: "Orders a minute",
-  cancelsPerMinute: "Cancels a minute",
+const LABELS = {
+  ordersMax: "Resting orders per maker and market",
+  tradesMax: "Trades per order",
+  batchMax: "Orders per batch",
+  finishedMax: "Finished orders kept",
+  anonymousPerMinute: "Requests per minute, no key",
+  keyPerMinute: "Requests per minute, key",
+  ordersPerMinute: "Orders per minute",
+  cancelsPerMinute: "Cancels per minute",
 };
 
-// Drawn once: whoever types in it must not be interrupted.
+// The form is drawn once: a refresh would overwrite input.
 function drawLimits(limits) {
   const form = at("limits-form");
   if (form.children.length) return;
   const inputs = Object.entries(limits).flatMap(([part, values]) =>
     Object.entries(values).map(([name, value]) =>
-      el("label", {}, WORDS[name] ?? name, el("input", { type: "number", min: 0, name: `${part}.${name}`, value, required: true })),
+      el("label", {}, LABELS[name] ?? name, el("input", { type: "number", min: 0, name: `${part}.${name}`, value, required: true })),
     ),
   );
   form.replaceChildren(...inputs, el("button", { className: "main" }, "Set"));
@@ -182,39 +183,39 @@ function drawLimits(limits) {
 
 // ----- chain -------------------------------------------------------------------------------
 
-// Before there is a worker there are numbers, but no list.
+// Until the worker runs there are counters, but no list of operations.
 async function showChain(chain) {
   drawChain(chain);
-  if (chain.state !== "none") drawSettlement(await operate("GET", "/chain/settlement"));
+  if (chain.state !== "none") drawSettlement(await request("GET", "/chain/settlement"));
   if (chain.counts === null) return;
   const status = at("operations-status").value;
-  const found = await operate("GET", `/chain/operations?limit=20${status ? `&status=${status}` : ""}`);
-  drawOperations(found, (each) =>
-    act("chain-told", `${each.kind} ${each.number} goes on`, () => operate("POST", `/chain/operations/${encodeURIComponent(each.id)}/retry`)),
+  const operations = await request("GET", `/chain/operations?limit=20${status ? `&status=${status}` : ""}`);
+  drawOperations(operations, (each) =>
+    act("chain-result", `${each.kind} ${each.number} continues`, () => request("POST", `/chain/operations/${encodeURIComponent(each.id)}/retry`)),
   );
 }
 
 // ----- forms -------------------------------------------------------------------------------
 
-function formed(id, work) {
+function onSubmit(id, handler) {
   at(id).addEventListener("submit", (event) => {
     event.preventDefault();
-    work(event.target, new FormData(event.target));
+    handler(event.target, new FormData(event.target));
   });
 }
 
-formed("market-form", (form, data) =>
-  act("markets-told", `${data.get("marketId")} is open`, async () => {
-    const wanted = Object.fromEntries([...data].filter(([, value]) => value));
-    await operate("POST", "/markets", { ...wanted, settles: data.has("settles") });
+onSubmit("market-form", (form, data) =>
+  act("markets-result", `${data.get("marketId")} is open`, async () => {
+    const fields = Object.fromEntries([...data].filter(([, value]) => value));
+    await request("POST", "/markets", { ...fields, settles: data.has("settles") });
     form.reset();
   }),
 );
 
-formed("key-form", (form, data) =>
-  act("keys-told", "This key is shown once; it cannot be seen again:", async () => {
+onSubmit("key-form", (form, data) =>
+  act("keys-result", "The key is shown only once:", async () => {
     const number = (name) => (data.get(name) ? Number(data.get(name)) : null);
-    const made = await operate("POST", "/keys", {
+    const created = await request("POST", "/keys", {
       name: data.get("name"),
       makers: data.get("makers").split(/\s+/).filter(Boolean),
       scopes: ["read", "trade", "cancel"].filter((scope) => data.has(scope)),
@@ -222,42 +223,42 @@ formed("key-form", (form, data) =>
       ordersPerMinute: number("ordersPerMinute"),
     });
     at("new-key").hidden = false;
-    at("new-key").textContent = made.key;
+    at("new-key").textContent = created.key;
     form.reset();
   }),
 );
 
-formed("limits-form", (_, data) =>
-  act("limits-told", "The limits are set", () => {
-    const wanted = {};
+onSubmit("limits-form", (_, data) =>
+  act("limits-result", "Limits changed", () => {
+    const limits = {};
     for (const [name, value] of data) {
       const [part, field] = name.split(".");
-      (wanted[part] ??= {})[field] = Number(value);
+      (limits[part] ??= {})[field] = Number(value);
     }
-    return operate("PUT", "/limits", wanted);
+    return request("PUT", "/limits", limits);
   }),
 );
 
-formed("enter", () => {
+onSubmit("enter", () => {
   token = at("token").value.trim();
   at("token").value = "";
-  enter();
+  signIn();
 });
 
 at("operations-status").addEventListener("change", refresh);
 at("book-token").addEventListener("change", (event) => book.follow(chosen.marketId, event.target.value, chosen.settlement !== "none"));
 at("leave").addEventListener("click", () => {
-  sessionStorage.removeItem(KEPT);
+  sessionStorage.removeItem(TOKEN_KEY);
   location.reload();
 });
 
-// ----- from the token on -------------------------------------------------------------------
+// ----- session -----------------------------------------------------------------------------
 
 async function refresh() {
   clearTimeout(timer);
   try {
     const [engine, markets, keys, limits, chain] = await Promise.all(
-      ["/engine", "/markets", "/keys", "/limits", "/chain"].map((path) => operate("GET", path)),
+      ["/engine", "/markets", "/keys", "/limits", "/chain"].map((path) => request("GET", path)),
     );
     await showChain(chain);
     drawEngine(engine);
@@ -267,25 +268,25 @@ async function refresh() {
   } catch (error) {
     at("phase").hidden = false;
     at("phase").className = "badge shut";
-    at("phase").textContent = error instanceof Refused ? error.message : "no answer";
+    at("phase").textContent = error instanceof RejectedError ? error.message : "no response";
   }
   timer = setTimeout(refresh, EVERY_MS);
 }
 
-async function enter() {
+async function signIn() {
   try {
-    await operate("GET", "/engine");
+    await request("GET", "/engine");
   } catch (error) {
-    sessionStorage.removeItem(KEPT);
-    at("gate-told").className = "told bad";
-    at("gate-told").textContent = error.message;
+    sessionStorage.removeItem(TOKEN_KEY);
+    at("gate-result").className = "result bad";
+    at("gate-result").textContent = error.message;
     return;
   }
-  sessionStorage.setItem(KEPT, token);
+  sessionStorage.setItem(TOKEN_KEY, token);
   at("gate").hidden = true;
   at("board").hidden = false;
   at("leave").hidden = false;
   refresh();
 }
 
-if (token) enter();
+if (token) signIn();

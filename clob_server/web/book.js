@@ -1,10 +1,10 @@
-// A book that is kept current by the stream: a snapshot first, then one event after the other.
+// An order book of one market, updated by the WebSocket: a snapshot first, then events.
 
-import { ask, count, el, table, tokens } from "./common.js";
+import { count, el, send, table, tokens } from "./common.js";
 
 const TRADES_SHOWN = 50;
-const STANDS_KEPT = 500;
-const AGAIN_MS = 1000;
+const SETTLEMENTS_MAX = 500;
+const RECONNECT_MS = 1000;
 
 export class LiveBook {
   constructor({ ladder, tape, state }) {
@@ -15,8 +15,8 @@ export class LiveBook {
     this.books = new Map();
     this.trades = [];
     this.settles = false;
-    this.stands = new Map();
-    this.drawn = true;
+    this.settlements = new Map();
+    this.isDrawn = true;
   }
 
   follow(market, token, settles) {
@@ -31,11 +31,11 @@ export class LiveBook {
     this.draw();
   }
 
-  // The trades from before; those that the stream brings meanwhile are among them.
-  async recall(market) {
-    const got = await ask("GET", `/api/markets/${encodeURIComponent(market)}/trades?limit=${TRADES_SHOWN}`);
-    if (got.ok && this.market === market) {
-      const trades = new Map([...this.trades, ...got.content].map((each) => [each.id, each]));
+  // Load earlier trades, and merge them with those received meanwhile.
+  async loadTrades(market) {
+    const response = await send("GET", `/api/markets/${encodeURIComponent(market)}/trades?limit=${TRADES_SHOWN}`);
+    if (response.ok && this.market === market) {
+      const trades = new Map([...this.trades, ...response.content].map((each) => [each.id, each]));
       this.trades = [...trades.values()].sort((a, b) => b.seq - a.seq).slice(0, TRADES_SHOWN);
       this.draw();
     }
@@ -47,24 +47,24 @@ export class LiveBook {
     const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`;
     const socket = (this.socket = new WebSocket(address));
     socket.onopen = () => {
-      this.stands.clear();
+      this.settlements.clear();
       for (const channel of this.settles ? ["orderbook", "settlement"] : ["orderbook"]) {
         socket.send(JSON.stringify({ type: "subscribe", channel, marketId: this.market }));
       }
-      this.recall(this.market);
+      this.loadTrades(this.market);
     };
-    socket.onmessage = (event) => this.hear(JSON.parse(event.data));
+    socket.onmessage = (event) => this.onMessage(JSON.parse(event.data));
     socket.onclose = () => {
       this.place.state.textContent = "not connected";
       this.place.state.className = "badge shut";
-      setTimeout(() => this.socket === socket && this.connect(), AGAIN_MS);
+      setTimeout(() => this.socket === socket && this.connect(), RECONNECT_MS);
     };
   }
 
-  hear(message) {
+  onMessage(message) {
     const { type, tokenId, data, seq } = message;
     if (type === "settlement") {
-      this.stand(data);
+      this.onSettlement(data);
       return;
     }
     if (type === "orderbook") {
@@ -73,35 +73,35 @@ export class LiveBook {
       const book = this.books.get(tokenId);
       if (type === "order_added") change(book, data.side, data.price, BigInt(data.size), 1);
       if (type === "order_removed") change(book, data.side, data.price, -BigInt(data.size), -1);
-      if (type === "trade") this.trade(book, data);
+      if (type === "trade") this.onTrade(book, data);
     }
     this.place.state.textContent = `live, event ${count(seq)}`;
     this.place.state.className = "badge open";
     this.draw();
   }
 
-  trade(book, data) {
+  onTrade(book, data) {
     change(book, data.incomingSide ? 0 : 1, data.price, -BigInt(data.size), 0);
     this.trades.unshift(data);
     this.trades.length = Math.min(this.trades.length, TRADES_SHOWN);
   }
 
-  // How a trade stands on the chain may be told before the trade was recalled.
-  stand({ tradeId, settlement, txHash, reason }) {
-    this.stands.set(tradeId, { settlement, txHash, settlementReason: reason });
-    if (this.stands.size > STANDS_KEPT) this.stands.delete(this.stands.keys().next().value);
+  // The settlement of a trade may arrive before the trade is loaded.
+  onSettlement({ tradeId, settlement, txHash, reason }) {
+    this.settlements.set(tradeId, { settlement, txHash, settlementReason: reason });
+    if (this.settlements.size > SETTLEMENTS_MAX) this.settlements.delete(this.settlements.keys().next().value);
     this.draw();
   }
 
-  // However many events there are, a frame is drawn once.
+  // Draw once per frame, for any number of events.
   draw() {
-    if (!this.drawn) return;
-    this.drawn = false;
+    if (!this.isDrawn) return;
+    this.isDrawn = false;
     requestAnimationFrame(() => {
-      this.drawn = true;
+      this.isDrawn = true;
       this.place.ladder.replaceChildren(ladder(this.books.get(this.token)));
       const shown = this.trades.filter((each) => each.tokenId === this.token);
-      this.place.tape.replaceChildren(tape(shown.map((each) => ({ ...each, ...this.stands.get(each.id) }))));
+      this.place.tape.replaceChildren(tape(shown.map((each) => ({ ...each, ...this.settlements.get(each.id) }))));
     });
   }
 }
@@ -137,7 +137,7 @@ function ladder(book) {
       el("td", { className: "number faint" }, String(level.orders)),
     );
   };
-  const best = asks.length && bids.length ? `spread ${asks.at(-1)[0] - bids[0][0]}¢` : "one side is empty";
+  const best = asks.length && bids.length ? `spread ${asks.at(-1)[0] - bids[0][0]}¢` : "no spread: one side is empty";
   return el(
     "table",
     { className: "ladder" },
@@ -147,7 +147,7 @@ function ladder(book) {
 }
 
 function tape(trades) {
-  if (!trades.length) return el("p", { className: "faint" }, "There is none.");
+  if (!trades.length) return el("p", { className: "faint" }, "No trades.");
   const rows = trades.map((each) => ({
     cells: [
       new Date(each.timestamp).toISOString().slice(11, 19),
@@ -155,13 +155,13 @@ function tape(trades) {
       `${each.price}¢`,
       tokens(each.size),
       each.matchType,
-      standing(each),
+      settlementBadge(each),
     ],
   }));
   return table(["Time", "", "Price", "Tokens", "Match", "Settlement"], rows, [2, 3]);
 }
 
-function standing({ settlement, txHash, settlementReason }) {
+function settlementBadge({ settlement, txHash, settlementReason }) {
   if (settlement === "none") return el("span", { className: "faint" }, "none");
   const tone = { settled: "open", failed: "shut" }[settlement] ?? "";
   return el("span", { className: `badge ${tone}`, title: txHash ?? settlementReason ?? "" }, settlement);

@@ -1,11 +1,11 @@
-// The chain on the dashboard: how it is, and the operations in its outbox.
+// The chain on the dashboard: its status, settlement, and the operations of the outbox.
 
 import { count, el, table, when } from "./common.js";
 
 const ETHER = 10n ** 18n;
 const at = (id) => document.getElementById(id);
 
-// Wei in decimal digits, as ether with four decimals.
+// Format wei, decimal digits, as ether with four decimals.
 function ether(wei) {
   if (wei === null) return "";
   const parts = ((BigInt(wei) % ETHER) / 10n ** 14n).toString().padStart(4, "0");
@@ -17,13 +17,13 @@ const short = (text) => (text && text.length > 14 ? `${text.slice(0, 12)}…` : 
 const NUMBERS = [
   ["head", "Newest block", (chain) => (chain.head === null ? "" : count(chain.head))],
   ["operator", "Operator", (chain) => short(chain.operator)],
-  ["operatorBalance", "Its ether", (chain) => ether(chain.operatorBalance)],
-  ["pending", "Under way", (chain) => (chain.counts ? count(chain.counts.pending) : "")],
+  ["operatorBalance", "Operator balance, ether", (chain) => ether(chain.operatorBalance)],
+  ["pending", "Pending", (chain) => (chain.counts ? count(chain.counts.pending) : "")],
   ["stuck", "Stuck", (chain) => (chain.counts ? count(chain.counts.stuck) : "")],
   ["failed", "Failed, undone", (chain) => (chain.counts ? count(chain.counts.failed) : "")],
   ["done", "Done", (chain) => (chain.counts ? count(chain.counts.done) : "")],
-  ["numBumped", "Fees raised", (chain) => count(chain.numBumped)],
-  ["numForeign", "Nonces of others", (chain) => count(chain.numForeign)],
+  ["numBumped", "Fee increases", (chain) => count(chain.numBumped)],
+  ["numForeign", "Foreign nonces", (chain) => count(chain.numForeign)],
   ["rpcUrl", "Node", (chain) => chain.rpcUrl ?? ""],
 ];
 
@@ -40,31 +40,31 @@ export function drawChain(chain) {
 }
 
 const SETTLEMENT = [
-  ["pending", "To be sent", (told) => count(told.pending)],
-  ["submitted", "Sent", (told) => count(told.submitted)],
-  ["oldestMs", "Oldest waits", (told) => `${count(Math.round(told.oldestMs / 1000))} s`],
-  ["block", "Heard up to block", (told) => (told.block === null ? "" : count(told.block))],
-  ["wallets", "Wallets followed", (told) => count(told.wallets)],
-  ["difference", "Accounts that differ", (told) => count(told.difference)],
+  ["pending", "Waiting", (status) => count(status.pending)],
+  ["submitted", "Sent", (status) => count(status.submitted)],
+  ["oldestMs", "Oldest waiting for", (status) => `${count(Math.round(status.oldestMs / 1000))} s`],
+  ["block", "Read up to block", (status) => (status.block === null ? "" : count(status.block))],
+  ["wallets", "Watched wallets", (status) => count(status.wallets)],
+  ["difference", "Accounts with a difference", (status) => count(status.difference)],
 ];
 
-// The trades that wait for the chain, and those that failed last.
-export function drawSettlement(told) {
-  at("settlement-detail").textContent = told.detail;
+// Unsettled trades, and the latest failures.
+export function drawSettlement(status) {
+  at("settlement-detail").textContent = status.detail;
   at("settlement").replaceChildren(
     ...SETTLEMENT.map(([name, text, write]) =>
-      el("div", { title: String(told[name] ?? "") }, el("span", {}, text), el("b", { id: `settlement-${name}` }, write(told))),
+      el("div", { title: String(status[name] ?? "") }, el("span", {}, text), el("b", { id: `settlement-${name}` }, write(status))),
     ),
   );
-  const rows = told.failures.map((each) => ({
+  const rows = status.failures.map((each) => ({
     cells: [when(each.traded), each.marketId, each.trades.map(count).join(" and "), each.reason],
   }));
   at("settlement-failures").replaceChildren(
-    ...(rows.length ? [table(["Traded", "Market", "Event", "Why it failed"], rows)] : []),
+    ...(rows.length ? [table(["Traded", "Market", "Event", "Reason"], rows)] : []),
   );
 }
 
-// A transaction: its step, where it stands, its hash; what went wrong stands in the title.
+// A step with its status and hash; the title shows all hashes and the error.
 function step(each) {
   const hashed = each.hashes.at(-1) ?? "";
   return el("div", { title: [...each.hashes, each.error].filter(Boolean).join("\n") }, `${each.name} ${each.status} `, el("code", {}, short(hashed)));
@@ -86,6 +86,6 @@ export function drawOperations(operations, retry) {
   at("operations").replaceChildren(
     rows.length
       ? table(["No.", "Kind", "Status", "For", "Transactions", "Changed", ""], rows, [0])
-      : el("p", { className: "faint" }, "There is none."),
+      : el("p", { className: "faint" }, "No operations."),
   );
 }

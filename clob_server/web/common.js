@@ -1,18 +1,18 @@
-// What both pages need: elements, requests and numbers. Nothing is ever written as HTML.
+// Elements, requests and number formats of both pages. Text is never inserted as HTML.
 
 export function el(tag, options = {}, ...children) {
-  const made = document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(options)) {
     if (name === "on") {
-      for (const [event, heard] of Object.entries(value)) made.addEventListener(event, heard);
-    } else if (name in made && name !== "list" && name !== "form") {
-      made[name] = value;
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else if (name in element && name !== "list" && name !== "form") {
+      element[name] = value;
     } else {
-      made.setAttribute(name, value);
+      element.setAttribute(name, value);
     }
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
 }
 
 export function table(heads, rows, numbers = []) {
@@ -29,45 +29,45 @@ export function table(heads, rows, numbers = []) {
         "tbody",
         {},
         ...rows.map((row) => {
-          const made = el("tr", {}, ...row.cells.map((each, index) => cell("td", index, each)));
-          if (row.id) made.id = row.id;
-          if (row.className) made.className = row.className;
-          return made;
+          const line = el("tr", {}, ...row.cells.map((each, index) => cell("td", index, each)));
+          if (row.id) line.id = row.id;
+          if (row.className) line.className = row.className;
+          return line;
         }),
       ),
     ),
   );
 }
 
-// A text with `code` in it, as nodes.
+// Return a text as nodes, with `code` as code elements.
 export function prose(text) {
   return text
     .split(/`([^`]+)`/)
     .map((part, index) => (index % 2 ? el("code", {}, part) : document.createTextNode(part)));
 }
 
-export async function ask(method, path, { body, headers = {} } = {}) {
+export async function send(method, path, { body, headers = {} } = {}) {
   const options = { method, headers: { ...headers }, cache: "no-store" };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = typeof body === "string" ? body : JSON.stringify(body);
   }
-  const answer = await fetch(path, options);
-  const text = await answer.text();
+  const response = await fetch(path, options);
+  const text = await response.text();
   let content = text;
-  if ((answer.headers.get("Content-Type") ?? "").includes("json")) {
+  if ((response.headers.get("Content-Type") ?? "").includes("json")) {
     try {
       content = JSON.parse(text);
     } catch {
       content = text;
     }
   }
-  return { status: answer.status, ok: answer.ok, content, text, headers: answer.headers };
+  return { status: response.status, ok: response.ok, content, text, headers: response.headers };
 }
 
 const WEI = 10n ** 18n;
 
-// Wei in decimal digits, as tokens with four decimals at most.
+// Format wei, decimal digits, as tokens with at most four decimals.
 export function tokens(wei) {
   const amount = BigInt(wei);
   const whole = amount / WEI;

@@ -1,6 +1,6 @@
-// The documentation: /openapi.json as a page, with a form to try each route.
+// The API reference: /openapi.json as a page, with a form to try each route.
 
-import { ask, el, prose, table } from "./common.js";
+import { el, prose, send, table } from "./common.js";
 
 const page = document.getElementById("page");
 const contents = document.getElementById("contents");
@@ -10,7 +10,7 @@ function resolve(schema) {
   return schema?.$ref ? api.components.schemas[schema.$ref.split("/").pop()] : (schema ?? {});
 }
 
-// What a value may be, in a few words.
+// Return a short description of the values that a schema allows.
 function kind(schema) {
   if (schema.$ref) return schema.$ref.split("/").pop();
   if (schema.anyOf) return schema.anyOf.map(kind).filter((each) => each !== "null").join(" or ");
@@ -21,11 +21,11 @@ function kind(schema) {
 }
 
 function limits(schema) {
-  const told = [];
-  if (schema.minimum !== undefined) told.push(`from ${schema.minimum}`);
-  if (schema.maximum !== undefined) told.push(`to ${schema.maximum}`);
-  if (schema.default !== undefined) told.push(`default ${schema.default}`);
-  return told.join(" ");
+  const parts = [];
+  if (schema.minimum !== undefined) parts.push(`from ${schema.minimum}`);
+  if (schema.maximum !== undefined) parts.push(`to ${schema.maximum}`);
+  if (schema.default !== undefined) parts.push(`default ${schema.default}`);
+  return parts.join(" ");
 }
 
 function fieldRows(schema) {
@@ -46,18 +46,18 @@ function fields(schema, heading) {
     return described.anyOf.map((each, index) => fields(each, `${heading}, form ${index + 1}`)).flat();
   }
   if (described.type === "array") return fields(described.items, `${heading}, each`);
-  const made = [];
+  const sections = [];
   if (described.properties) {
-    made.push(el("h3", {}, heading));
-    made.push(table(["Name", "Type", "Required", ""], fieldRows(described)));
+    sections.push(el("h3", {}, heading));
+    sections.push(table(["Name", "Type", "Required", ""], fieldRows(described)));
     for (const [name, part] of Object.entries(described.properties)) {
       const inner = part.type === "array" ? resolve(part.items) : resolve(part);
       if (inner.properties || inner.anyOf?.some((each) => resolve(each).properties)) {
-        made.push(...fields(inner, `${name}${part.type === "array" ? ", each" : ""}`));
+        sections.push(...fields(inner, `${name}${part.type === "array" ? ", each" : ""}`));
       }
     }
   }
-  return made;
+  return sections;
 }
 
 function parameters(route) {
@@ -80,17 +80,17 @@ function codeLinks(text) {
   );
 }
 
-function answers(route) {
-  const rows = Object.entries(route.responses).map(([status, answer]) => ({
-    cells: [el("code", {}, status), el("span", {}, ...codeLinks(answer.description))],
+function responses(route) {
+  const rows = Object.entries(route.responses).map(([status, response]) => ({
+    cells: [el("code", {}, status), el("span", {}, ...codeLinks(response.description))],
   }));
-  return [el("h3", {}, "Answers"), table(["Status", ""], rows)];
+  return [el("h3", {}, "Responses"), table(["Status", ""], rows)];
 }
 
 function authority(route) {
   const { test, production } = route["x-authority"];
-  const told = `Test environment: ${test}. Production: ${production}.`;
-  return el("p", { className: "faint" }, ...prose(told));
+  const text = `Test environment: ${test}. Production: ${production}.`;
+  return el("p", { className: "faint" }, ...prose(text));
 }
 
 function example(path, each) {
@@ -105,10 +105,10 @@ function tryIt(method, path, route) {
     ? el("textarea", { name: "body", spellcheck: false, value: media.example ? JSON.stringify(media.example, null, 2) : "{}" })
     : null;
   const secret = el("input", { name: "authority", autocomplete: "off", placeholder: "optional" });
-  const status = el("p", { className: "told", role: "status" });
+  const status = el("p", { className: "result", role: "status" });
   const answer = el("pre", { hidden: true });
 
-  async function send(event) {
+  async function submit(event) {
     event.preventDefault();
     let target = path;
     const query = new URLSearchParams();
@@ -124,13 +124,13 @@ function tryIt(method, path, route) {
     }
     const text = query.size ? `${target}?${query}` : target;
     try {
-      const got = await ask(method.toUpperCase(), text, { body: body?.value, headers });
-      status.className = `told ${got.ok ? "good" : "bad"}`;
-      status.textContent = `${got.status} ${got.headers.get("Content-Type") ?? ""}`;
-      answer.textContent = typeof got.content === "string" ? got.text.slice(0, 20000) : JSON.stringify(got.content, null, 2);
+      const response = await send(method.toUpperCase(), text, { body: body?.value, headers });
+      status.className = `result ${response.ok ? "good" : "bad"}`;
+      status.textContent = `${response.status} ${response.headers.get("Content-Type") ?? ""}`;
+      answer.textContent = typeof response.content === "string" ? response.text.slice(0, 20000) : JSON.stringify(response.content, null, 2);
     } catch (error) {
-      status.className = "told bad";
-      status.textContent = `No answer: ${error.message}`;
+      status.className = "result bad";
+      status.textContent = `No response: ${error.message}`;
       answer.textContent = "";
     }
     answer.hidden = !answer.textContent;
@@ -143,7 +143,7 @@ function tryIt(method, path, route) {
     el("summary", {}, "Try it"),
     el(
       "form",
-      { className: "try", on: { submit: send } },
+      { className: "try", on: { submit } },
       ...inputs.map(([each, input]) => labelled(each.name, input)),
       body && labelled("Body", body),
       labelled(usesToken(route) ? "Token" : "API key", secret),
@@ -175,7 +175,7 @@ function section(method, path, route) {
     authority(route),
     ...parameters(route),
     ...(media ? fields(media.schema, "Body") : []),
-    el("details", {}, el("summary", {}, "Answers"), ...fields(answer?.schema ?? {}, "200"), ...answers(route)),
+    el("details", {}, el("summary", {}, "Responses"), ...fields(answer?.schema ?? {}, "200"), ...responses(route)),
     tryIt(method, path, route),
   );
 }
@@ -189,8 +189,8 @@ function codes() {
     "section",
     { className: "card", id: "codes" },
     el("h2", {}, "Codes"),
-    el("p", {}, "Every refusal has one of these codes. Where several apply, the first in this table is told."),
-    table(["Code", "Status", "", "Try again"], rows),
+    el("p", {}, "Every rejection has one of these codes. If several apply, the server returns the first in this table."),
+    table(["Code", "Status", "", "Retryable"], rows),
   );
 }
 
@@ -214,17 +214,16 @@ function draw() {
       sections.push(section(method, path, route));
     }
   }
-  links.push(el("strong", {}, "Refusals"), el("a", { href: "#codes" }, "Codes"));
+  links.push(el("strong", {}, "Errors"), el("a", { href: "#codes" }, "Codes"));
   contents.replaceChildren(...links);
   page.replaceChildren(el("p", {}, ...prose(api.info.description)), ...sections, codes());
-  // The place that the address names is there only now.
+  // Scroll to the section of the URL, which exists only now.
   if (location.hash) {
-    const place = location.hash;
+    const target = location.hash;
     location.hash = "";
-    location.hash = place;
+    location.hash = target;
   }
 }
 
-const got = await ask("GET", "/openapi.json");
-api = got.content;
+api = (await send("GET", "/openapi.json")).content;
 draw();

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the command line: real order flow and a small recording."""
+"""Fixtures of the command-line tests: real order flow and a small recording."""
 
 import os
 from pathlib import Path
@@ -10,10 +10,10 @@ from clob.replay import synthetic_day
 
 @pytest.fixture
 def golden_path():
-    """An hour of an exchange, with the fills it recorded itself."""
+    """An hour of a futures exchange, with the fills that the exchange recorded."""
     folder = os.environ.get("CLOB_DATA_DIR")
     if not folder:
-        pytest.skip("CLOB_DATA_DIR does not say where the real order flow is")
+        pytest.skip("CLOB_DATA_DIR does not name the folder with the real order flow")
     path = Path(folder, "golden_esh4_1_99.npz")
     if not path.exists():
         pytest.skip(f"CLOB_DATA_DIR has no {path.name}")
@@ -22,5 +22,5 @@ def golden_path():
 
 @pytest.fixture(scope="session")
 def day():
-    """A short synthetic day, not to be written to."""
+    """A short synthetic day; tests must not write to it."""
     return synthetic_day(seed=3, orders=1_500)

@@ -1,4 +1,4 @@
-"""``clob convert``: whatever goes round through all formats comes back, in bounded memory."""
+"""``clob convert``: lossless conversion between all formats, in bounded memory."""
 
 import dataclasses
 import gzip
@@ -31,7 +31,7 @@ KINDS = [Kind.LIMIT, Kind.CANCEL, Kind.REDUCE, Kind.IOC, Kind.REPLACE, Kind.CLEA
 CHUNK_EVENTS = 16_384
 
 SIZE_MAX = 922 * 10**16 - 1
-"""The largest number that a reader of tables takes."""
+"""Largest size that the table reader accepts."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def file(tmp_path, day):
 
 
 def same(one, other):
-    """Whether two recordings say the same, the unused bytes of their records apart."""
+    """Return whether two recordings are equal, without the unused bytes of their records."""
     for name in ("events", "seed", "fills"):
         mine, theirs = getattr(one, name), getattr(other, name)
         if (mine is None) != (theirs is None) or (mine is not None and (mine != theirs).any()):
@@ -51,7 +51,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", ["flow.csv", "flow.csv.gz", "flow.parquet", "again.npz"])
-def test_every_format_leads_back_to_the_recording(file, day, tmp_path, name, capsys):
+def test_conversion_to_any_format_and_back_keeps_the_recording(file, day, tmp_path, name, capsys):
     if name.endswith(".parquet"):
         pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     other, back = tmp_path / name, tmp_path / "back.npz"
@@ -59,16 +59,16 @@ def test_every_format_leads_back_to_the_recording(file, day, tmp_path, name, cap
     count = len(day.seed) + len(day.events) + len(day.fills)
     assert capsys.readouterr().out == f"{other}: {count:,} events, lots of {day.lot_wei} wei\n"
     assert main(["convert", str(other), str(back)]) == 0
-    found = read_npz(back)
-    assert same(found, day)
+    converted = read_npz(back)
+    assert same(converted, day)
     if not name.startswith("flow.csv"):
-        assert (found.lo, found.hi, found.lot_wei) == (day.lo, day.hi, day.lot_wei)
+        assert (converted.lo, converted.hi, converted.lot_wei) == (day.lo, day.hi, day.lot_wei)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted({file.name, name, "back.npz"})
     assert backtest(open_stream(other)).check.ok
 
 
 def rows(draw, count, kinds):
-    """Draw events that any recording may hold, in the sequence of their times."""
+    """Draw events that a recording may contain, in order of time."""
     whole = st.integers(0, 2**62 - 1)
     events = np.zeros(count, EVENT)
     events["ts_ns"] = np.cumsum(
@@ -91,7 +91,7 @@ def rows(draw, count, kinds):
 
 @st.composite
 def recordings(draw):
-    """Draw a recording; nothing in it need make sense to a book."""
+    """Draw a recording, which need not be valid for a book."""
     num_seeds, num_events = draw(st.integers(0, 3)), draw(st.integers(0, 8))
     both = rows(draw, num_seeds + num_events, KINDS)
     seed, events = both[:num_seeds], both[num_seeds:]
@@ -110,20 +110,20 @@ def recordings(draw):
 
 @settings(max_examples=25)
 @given(recordings(), st.sampled_from([".csv", ".csv.gz", ".parquet"]))
-def test_events_of_any_kind_go_round(tmp_path_factory, stream, ending):
+def test_conversion_keeps_events_of_any_kind(tmp_path_factory, stream, ending):
     folder = tmp_path_factory.mktemp("round")
-    wanted = stream.collect()
+    expected = stream.collect()
     write_stream(folder / "a.npz", stream)
-    assert same(read_npz(folder / "a.npz"), wanted)
+    assert same(read_npz(folder / "a.npz"), expected)
     write_stream(folder / f"b{ending}", open_stream(folder / "a.npz"))
-    if not len(wanted.events) and not len(wanted.seed):
+    if not len(expected.events) and not len(expected.seed):
         return
-    found = open_stream(folder / f"b{ending}", grid=(1, 99)).collect()
-    wanted = wanted if len(wanted.fills) else dataclasses.replace(wanted, fills=None)
-    assert same(found, wanted)
+    converted = open_stream(folder / f"b{ending}", grid=(1, 99)).collect()
+    expected = expected if len(expected.fills) else dataclasses.replace(expected, fills=None)
+    assert same(converted, expected)
 
 
-def test_a_recording_is_written_as_write_npz_writes_it(day, file, tmp_path):
+def test_write_stream_writes_the_same_npz_as_write_npz(day, file, tmp_path):
     write_stream(tmp_path / "again.npz", Stream.of(day))
     with zipfile.ZipFile(file) as one, zipfile.ZipFile(tmp_path / "again.npz") as other:
         assert one.namelist() == other.namelist()
@@ -131,7 +131,7 @@ def test_a_recording_is_written_as_write_npz_writes_it(day, file, tmp_path):
             assert one.read(name) == other.read(name)
 
 
-def test_several_files_become_one_by_time(file, day, tmp_path):
+def test_several_files_are_merged_by_time(file, day, tmp_path):
     other = tmp_path / "other.npz"
     write_npz(other, dataclasses.replace(day, name="another"))
     out = tmp_path / "both.csv"
@@ -140,17 +140,17 @@ def test_several_files_become_one_by_time(file, day, tmp_path):
     assert len(lines) == 1 + 2 * (len(day.seed) + len(day.events) + len(day.fills))
 
 
-def test_a_journal_of_many_books_replays_the_same_as_parquet(tmp_path):
+def test_journal_of_several_books_replays_the_same_from_parquet(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     journal, table = tmp_path / "day.frames", tmp_path / "day.parquet"
     journal.write_bytes(record_flow(SMALL, 1, 400)[1])
     assert main(["convert", str(journal), str(table)]) == 0
-    found = backtest(open_stream(table))
-    assert found.digest == backtest(open_stream(journal)).digest
-    assert (len(found.fills) > 10, found.check.ok) == (True, True)
+    result = backtest(open_stream(table))
+    assert result.digest == backtest(open_stream(journal)).digest
+    assert (len(result.fills) > 10, result.check.ok) == (True, True)
 
 
-def test_a_recording_is_of_one_book(tmp_path, capsys):
+def test_npz_of_several_books_is_rejected(tmp_path, capsys):
     events = np.zeros(2, EVENT)
     events["order_id"], events["size"], events["price"], events["instrument"] = [1, 2], 1, 5, [0, 1]
     books = [Instrument(0, "m"), Instrument(1, "m", "NO")]
@@ -165,7 +165,7 @@ def test_a_recording_is_of_one_book(tmp_path, capsys):
     assert [path.name for path in tmp_path.glob("*x.npz")] == []
 
 
-def test_what_is_broken_is_told_or_ends_it_and_leaves_nothing_behind(file, tmp_path, capsys):
+def test_broken_input_stops_without_output_or_is_skipped_by_policy(file, tmp_path, capsys):
     table, out = tmp_path / "flow.csv", tmp_path / "out.npz"
     assert main(["convert", str(file), str(table)]) == 0
     text = table.read_text().splitlines()
@@ -182,7 +182,7 @@ def test_what_is_broken_is_told_or_ends_it_and_leaves_nothing_behind(file, tmp_p
     assert captured.out.startswith(f"{out}: {len(text) - 2:,} events, ")
 
 
-def test_a_place_that_cannot_be_written_is_told(file, tmp_path, capsys):
+def test_unwritable_output_and_unreadable_input_are_reported(file, tmp_path, capsys):
     assert main(["convert", str(file), str(tmp_path / "no" / "out.csv")]) == 2
     nowhere = tmp_path / "no" / "out.csv"
     assert f"clob: FILE_UNWRITABLE: {nowhere}: No such" in capsys.readouterr().err
@@ -197,14 +197,14 @@ def test_a_place_that_cannot_be_written_is_told(file, tmp_path, capsys):
     assert f"clob: FILE_UNREADABLE: {tmp_path / 'none'}: No such" in capsys.readouterr().err
 
 
-def test_memory_does_not_grow_with_the_stream(tmp_path):
+def test_memory_does_not_depend_on_the_stream_length(tmp_path):
     few, many = (peak_of(tmp_path / "out.npz", chunks) for chunks in (32, 64))
     assert many < few + 4_000_000
     assert 32 * CHUNK_EVENTS * EVENT.itemsize > 28_000_000
 
 
 def peak_of(path, chunks):
-    """Write so many chunks, and give the most memory that was in use."""
+    """Write a number of chunks; return the peak of used memory."""
     events = np.zeros(CHUNK_EVENTS, EVENT)
     events["kind"][1::2] = Kind.FILL
     stream = Stream(lambda: (events.copy() for _ in range(chunks)), lo=1, hi=99, lot_wei=1)

@@ -1,4 +1,4 @@
-"""Files that commands cannot read or write: told before anything is run, and nothing is lost."""
+"""Files that commands cannot read or write: rejected before a run, without loss of data."""
 
 import os
 import subprocess
@@ -18,63 +18,63 @@ def file(tmp_path, day):
     return path
 
 
-def refused(capsys, *words):
-    """Have a command refuse, and give what it says."""
+def rejected(capsys, *words):
+    """Run a command that must be rejected; return its error text."""
     assert main(list(map(str, words))) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    return said.err
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
 
 
-def test_results_need_a_place(file, tmp_path, capsys):
-    where = tmp_path / "no" / "res.csv"
+def test_unwritable_outputs_are_rejected(file, tmp_path, capsys):
+    path = tmp_path / "no" / "res.csv"
     missing = (
-        f"clob: FILE_UNWRITABLE: {where.with_name('res.fills.csv')}: No such file or directory\n"
+        f"clob: FILE_UNWRITABLE: {path.with_name('res.fills.csv')}: No such file or directory\n"
     )
-    assert refused(capsys, "replay", file, "--out", where) == missing
+    assert rejected(capsys, "replay", file, "--out", path) == missing
     folder = f"clob: FILE_UNWRITABLE: {tmp_path}: Is a directory\n"
-    assert refused(capsys, "replay", file, "--report", tmp_path) == folder
-    text = refused(capsys, "replay", file, "--out", tmp_path / "res.txt")
+    assert rejected(capsys, "replay", file, "--report", tmp_path) == folder
+    text = rejected(capsys, "replay", file, "--out", tmp_path / "res.txt")
     assert text.startswith("clob: --out: output file must end in .npz, .csv, ")
     assert "; got 'res.txt'" in text
-    text = refused(capsys, "replay", file, file, "--out", "x.csv")
+    text = rejected(capsys, "replay", file, file, "--out", "x.csv")
     assert "--out and --report need one stream" in text
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="not here: the root may write everywhere")
-def test_results_need_a_place_that_may_be_written(file, tmp_path, capsys):
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_output_without_write_permission_is_rejected(file, tmp_path, capsys):
     tmp_path.chmod(0o500)
-    text = refused(capsys, "replay", file, "--report", tmp_path / "res.html")
+    text = rejected(capsys, "replay", file, "--report", tmp_path / "res.html")
     tmp_path.chmod(0o700)
     assert text == f"clob: FILE_UNWRITABLE: {tmp_path / 'res.html'}: Permission denied\n"
 
 
-@pytest.mark.parametrize("before", [["convert"], ["replay", "--out"], ["replay", "--report"]])
-def test_what_is_read_is_not_written_over(before, file, tmp_path, capsys):
-    whole = file.read_bytes()
+@pytest.mark.parametrize("command", [["convert"], ["replay", "--out"], ["replay", "--report"]])
+def test_output_that_is_an_input_is_rejected(command, file, tmp_path, capsys):
+    before = file.read_bytes()
     other = tmp_path / "other.npz"
     other.symlink_to(file)
     for out in (file, other):
-        words = [before[0], file, *before[1:], out]
+        words = [command[0], file, *command[1:], out]
         text = f"clob: FILE_UNWRITABLE: {out}: the file is an input of this command\n"
-        assert refused(capsys, *words) == text
-    assert file.read_bytes() == whole
+        assert rejected(capsys, *words) == text
+    assert file.read_bytes() == before
 
 
-def test_what_can_be_read_only_once_is_refused(tmp_path, day, capsys):
+def test_pipes_are_rejected_as_input(tmp_path, day, capsys):
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
-    assert refused(capsys, "replay", pipe) == f"clob: FILE_UNREADABLE: {pipe}: {ONCE}\n"
+    assert rejected(capsys, "replay", pipe) == f"clob: FILE_UNREADABLE: {pipe}: {ONCE}\n"
     table = tmp_path / "flow.csv"
     write_stream(table, Stream.of(day))
-    # What was looked at to tell the format would be missing, without a word.
+    # Format detection would consume the first bytes, and they would be missing.
     command = f"cat {table} | {sys.executable} -m clob.cli replay /dev/stdin"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"clob: FILE_UNREADABLE: /dev/stdin: {ONCE}\n"
 
 
-def test_an_interrupt_is_no_mistake(file, tmp_path, monkeypatch, capsys):
+def test_interrupt_exits_with_130_and_without_a_traceback(file, tmp_path, monkeypatch, capsys):
     (tmp_path / "halting.py").write_text(
         "from clob.replay import Strategy\n"
         "class Mine(Strategy):\n"

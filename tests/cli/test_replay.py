@@ -1,4 +1,4 @@
-"""The ``clob`` command: what it prints, what it returns, and who gets a progress bar."""
+"""The ``clob`` command: output, exit codes and progress bars."""
 
 import dataclasses
 import importlib.util
@@ -20,7 +20,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(clob.__file__).parents[1])}
 
 
 def python(*arguments, **options):
-    """Run Python in a process of its own, with this package."""
+    """Run Python in another process, with this package."""
     command = [sys.executable, *QUIET, *arguments]
     return subprocess.run(command, env=ENVIRONMENT, check=False, timeout=60, **options)
 
@@ -32,7 +32,7 @@ def file(tmp_path, day):
     return path
 
 
-def test_the_sample(capsys):
+def test_replay_of_the_sample(capsys):
     assert main(["replay"]) == 0
     out, err = capsys.readouterr()
     sample = read_npz(sample_path())
@@ -53,14 +53,14 @@ def test_the_sample(capsys):
         (False, "", "plain-Python book (the compiled one is not built)"),
     ],
 )
-def test_the_summary_says_which_book_it_was(file, capsys, monkeypatch, compiled, pure, words):
+def test_summary_names_the_kind_of_book(file, capsys, monkeypatch, compiled, pure, words):
     monkeypatch.setattr("clob.book.COMPILED", compiled)
     monkeypatch.setenv("CLOB_PURE_PYTHON", pure)
     assert main(["replay", str(file)]) == 0
     assert f" events/s, {words}\n" in capsys.readouterr().out
 
 
-def test_golden(golden_path, capsys):
+def test_replay_of_the_golden_hour(golden_path, capsys):
     assert main(["replay", str(golden_path)]) == 0
     out = capsys.readouterr().out
     assert "check      5,862 of 5,862 recorded fills reproduced exactly\n" in out
@@ -68,8 +68,8 @@ def test_golden(golden_path, capsys):
     assert "records    5,862 fill\n" in out
 
 
-def test_an_hour_as_the_exchange_wrote_it(golden_path, capsys):
-    """Its matcher knew what the records do not show: hidden sizes, and who owns which order."""
+def test_replay_of_the_raw_hour_fails_by_the_known_differences(golden_path, capsys):
+    """The records do not show hidden sizes and owners, which the exchange's matcher used."""
     path = str(golden_path.with_name("esh4_20231225_mbo.npz"))
     assert main(["replay", path]) == 1
     out = capsys.readouterr().out
@@ -81,22 +81,22 @@ def test_an_hour_as_the_exchange_wrote_it(golden_path, capsys):
     assert main(["replay", path, "--allow", "58"]) == 0
 
 
-def test_a_fill_that_was_tampered_with(file, day, capsys):
+def test_changed_fill_fails_the_check(file, day, capsys):
     fills = day.fills.copy()
     place = int(np.flatnonzero(fills["event"] == fills["event"][-1])[0])
     fills["size"][place] += 1
     write_npz(file, dataclasses.replace(day, fills=fills))
     assert main(["replay", str(file)]) == 1
     out = capsys.readouterr().out
-    one, all_of_them = f"{len(fills) - 1:,}", f"{len(fills):,}"
-    assert f"check      FAILED: {one} of {all_of_them} recorded fills reproduced, " in out
+    matching, total = f"{len(fills) - 1:,}", f"{len(fills):,}"
+    assert f"check      FAILED: {matching} of {total} recorded fills reproduced, " in out
     assert "; first difference at event " in out
     assert "differs    1  " in out
     assert f"recorded [({fills['resting_id'][place]}, {fills['size'][place]}, " in out
     assert f"Here [({fills['resting_id'][place]}, {day.fills['size'][place]}, " in out
 
 
-def test_a_fill_that_was_left_out(file, day, capsys):
+def test_missing_fill_fails_the_check(file, day, capsys):
     write_npz(file, dataclasses.replace(day, fills=day.fills[:-1]))
     assert main(["replay", str(file)]) == 1
     count = f"{len(day.fills) - 1:,}"
@@ -105,13 +105,13 @@ def test_a_fill_that_was_left_out(file, day, capsys):
     assert f", {len(day.fills):,} fills produced; " in out
 
 
-def test_no_fills_to_compare_with(file, day, capsys):
+def test_recording_without_fills_passes(file, day, capsys):
     write_npz(file, dataclasses.replace(day, fills=None))
     assert main(["replay", str(file)]) == 0
     assert "check      the recording has no fills to compare with\n" in capsys.readouterr().out
 
 
-def test_commands_that_were_refused_are_told_and_no_failure(file, day, capsys):
+def test_rejected_commands_are_reported_and_pass(file, day, capsys):
     events = np.concatenate([day.events, day.events[:1]])
     events["kind"][-1], events["order_id"][-1] = 1, 2**62
     write_npz(file, dataclasses.replace(day, events=events))
@@ -124,7 +124,7 @@ def test_commands_that_were_refused_are_told_and_no_failure(file, day, capsys):
     )
 
 
-def test_garbage(tmp_path, capsys):
+def test_unknown_format_is_an_error(tmp_path, capsys):
     path = tmp_path / "garbage.npz"
     path.write_bytes(b"\x00garbage" * 100)
     assert main(["replay", str(path)]) == 2
@@ -133,7 +133,7 @@ def test_garbage(tmp_path, capsys):
     assert err.startswith(f"clob: REPLAY_FORMAT: {path}: unknown format; expected one of npz, ")
 
 
-def test_an_archive_that_is_cut_off(file, capsys):
+def test_truncated_archive_is_an_error(file, capsys):
     file.write_bytes(file.read_bytes()[:-100])
     assert main(["replay", str(file)]) == 2
     assert capsys.readouterr().err.startswith(
@@ -141,29 +141,29 @@ def test_an_archive_that_is_cut_off(file, capsys):
     )
 
 
-def test_a_file_that_is_not_there(tmp_path, capsys):
+def test_missing_file_is_an_error(tmp_path, capsys):
     assert main(["replay", str(tmp_path / "none.npz")]) == 2
     assert "clob: FILE_UNREADABLE: " in capsys.readouterr().err
 
 
-def test_a_grid_that_is_none(file, day, capsys):
+def test_empty_grid_is_an_error(file, day, capsys):
     write_npz(file, dataclasses.replace(day, lo=50, hi=49))
     assert main(["replay", str(file)]) == 2
     assert "clob: INVALID_BOOK: " in capsys.readouterr().err
 
 
-def test_several_files_return_the_worst_code(file, tmp_path, capsys):
+def test_exit_code_of_several_files_is_the_worst(file, tmp_path, capsys):
     assert main(["replay", str(tmp_path / "none.npz"), str(file)]) == 2
     assert "reproduced exactly" in capsys.readouterr().out
 
 
-def test_a_name_cannot_steer_the_terminal(file, day, capsys):
+def test_control_characters_in_a_name_are_escaped(file, day, capsys):
     write_npz(file, dataclasses.replace(day, name="\x1b[2Jgone"))
     assert main(["replay", str(file)]) == 0
     assert "recording  '\\x1b[2Jgone'\n" in capsys.readouterr().out
 
 
-def test_an_output_that_cannot_express_the_ladder(file, monkeypatch):
+def test_output_in_ascii_does_not_fail(file, monkeypatch):
     output = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
     monkeypatch.setattr("sys.stdout", output)
     assert main(["replay", str(file)]) == 0
@@ -171,21 +171,21 @@ def test_an_output_that_cannot_express_the_ladder(file, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["replay", "--nonsense"]])
-def test_wrong_arguments(arguments, capsys):
+def test_unknown_arguments_exit_with_2_and_usage(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
     assert "usage: clob" in capsys.readouterr().err
 
 
-def test_version(capsys):
+def test_version_is_printed(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"clob {clob.__version__}\n"
 
 
-def test_without_numpy():
+def test_missing_numpy_is_reported_with_the_install_command():
     program = (
         "import sys; sys.modules['numpy'] = None\n"
         "from clob.cli import main; sys.exit(main(['replay']))"
@@ -196,7 +196,7 @@ def test_without_numpy():
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_has_seen_enough():
+def test_closed_output_pipe_is_not_an_error():
     """As in ``clob replay | head -1``."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -211,8 +211,8 @@ def test_no_progress_bar_on_a_pipe():
 
 
 def on_a_terminal(program):
-    """Run a program whose standard error is a terminal; give what happened, and what it showed."""
-    termios = pytest.importorskip("termios", reason="not here: there are no pseudo-terminals")
+    """Run a program with a terminal as standard error; return its result and that output."""
+    termios = pytest.importorskip("termios", reason="no pseudo-terminals on this platform")
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
     os.set_blocking(ours, False)
@@ -227,7 +227,7 @@ def on_a_terminal(program):
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_a_progress_bar_on_a_terminal_if_tqdm_is_installed(installed):
+def test_progress_bar_on_a_terminal_if_tqdm_is_installed(installed):
     if installed and importlib.util.find_spec("tqdm") is None:
         pytest.skip("tqdm is not installed")
     mask = "" if installed else "sys.modules['tqdm'] = None; "
@@ -239,8 +239,10 @@ def test_a_progress_bar_on_a_terminal_if_tqdm_is_installed(installed):
 
 
 @pytest.mark.parametrize("command", ["replay", "convert"])
-def test_the_bar_goes_by_bytes_where_nobody_counted_the_events(tmp_path, day, command, monkeypatch):
-    # It draws ten times a second at most, unless it is told otherwise.
+def test_progress_bar_counts_bytes_if_the_number_of_events_is_unknown(
+    tmp_path, day, command, monkeypatch
+):
+    # By default the bar is drawn at most ten times a second.
     monkeypatch.setitem(ENVIRONMENT, "TQDM_MININTERVAL", "0")
     pytest.importorskip("tqdm", reason="tqdm is not installed")
     path = tmp_path / "flow.csv"

@@ -1,4 +1,4 @@
-"""``clob replay`` with options: formats, checks, strategies, tables and pages to be written."""
+"""``clob replay`` with options: formats, checks, strategies, and output of tables and pages."""
 
 import csv
 import dataclasses
@@ -39,26 +39,26 @@ def file(tmp_path, day):
 
 @pytest.fixture
 def table(tmp_path, day):
-    """The same as text."""
+    """The recording of ``file`` as CSV."""
     path = tmp_path / "flow.csv"
     write_stream(path, Stream.of(day))
     return path
 
 
 def lines_of(out):
-    """Give what stands behind each title."""
+    """Return the output lines by their title."""
     return {line[:10].strip(): line[11:] for line in out.splitlines() if line[:1].isalpha()}
 
 
 # ----- reading -------------------------------------------------------------------------------
 
 
-def test_any_format_is_told_by_what_a_file_begins_with(table, capsys):
+def test_format_is_detected_from_the_content(table, capsys):
     assert main(["replay", str(table)]) == 0
     assert "942 of 942 recorded fills reproduced exactly\n" in capsys.readouterr().out
 
 
-def test_a_journal_is_a_recording_too(tmp_path, capsys):
+def test_replay_of_a_journal(tmp_path, capsys):
     path = tmp_path / "day.frames"
     path.write_bytes(record_flow(SMALL, 1, 300)[1])
     assert main(["replay", str(path)]) == 0
@@ -68,7 +68,7 @@ def test_a_journal_is_a_recording_too(tmp_path, capsys):
     assert out["check"].endswith("recorded fills reproduced exactly")
 
 
-def test_books_with_orders_are_drawn_and_the_others_counted(tmp_path, capsys):
+def test_first_books_with_orders_are_drawn_and_the_others_counted(tmp_path, capsys):
     path, recorder = tmp_path / "day.frames", Recorder()
     for name in "abc":
         run_commands(recorder, AddMarket(market=Market(id=name, yes=f"{name}1", no=f"{name}2")))
@@ -82,7 +82,7 @@ def test_books_with_orders_are_drawn_and_the_others_counted(tmp_path, capsys):
     assert out.endswith("\n1 more books are not drawn\n")
 
 
-def test_a_format_can_be_named(table, capsys):
+def test_format_option_overrides_detection(table, capsys):
     assert main(["replay", "--format", "table", str(table)]) == 0
     assert main(["replay", "--format", "lobster", str(table)]) == 2
     assert f"clob: REPLAY_FORMAT: {table}:" in capsys.readouterr().err
@@ -90,7 +90,7 @@ def test_a_format_can_be_named(table, capsys):
     assert "format must be auto, " in capsys.readouterr().err
 
 
-def test_what_a_format_cannot_do_is_said(file, table, capsys):
+def test_options_that_a_format_does_not_support_are_rejected(file, table, capsys):
     assert main(["replay", "--grid", "1:99", str(file)]) == 2
     assert capsys.readouterr().err == f"clob: {file}: the format npz has no --grid\n"
     assert main(["replay", "--level-rule", "head", str(table)]) == 2
@@ -98,7 +98,7 @@ def test_what_a_format_cannot_do_is_said(file, table, capsys):
 
 
 @pytest.mark.parametrize("rule", ["tail", "pro-rata", "head"])
-def test_levels_become_orders_by_a_rule(tmp_path, rule, capsys):
+def test_level_rule_turns_levels_into_orders(tmp_path, rule, capsys):
     path = tmp_path / "dump.jsonl"
     book = {"event_type": "book", "market": "0x28", "asset_id": "71", "timestamp": "1757908892000"}
     sides = {"bids": [{"price": "0.48", "size": "30"}], "asks": [{"price": "0.52", "size": "25"}]}
@@ -107,9 +107,9 @@ def test_levels_become_orders_by_a_rule(tmp_path, rule, capsys):
     assert "2 of 2 best prices" in capsys.readouterr().out
 
 
-def test_broken_input_ends_it_or_is_told_and_passed_over(table, capsys):
+def test_broken_input_stops_or_is_skipped_by_policy(table, capsys):
     rows = table.read_text().splitlines()
-    rows[100] = "what is this"
+    rows[100] = "broken row"
     table.write_text("\n".join(rows) + "\n")
     assert main(["replay", str(table)]) == 2
     out, err = capsys.readouterr()
@@ -122,14 +122,14 @@ def test_broken_input_ends_it_or_is_told_and_passed_over(table, capsys):
     assert "check      not requested\n" in out
 
 
-def test_a_packed_file_that_is_damaged_names_itself(table, capsys):
+def test_damaged_gzip_file_is_named_in_the_error(table, capsys):
     packed = table.with_name("flow.csv.gz")
     packed.write_bytes(gzip.compress(table.read_bytes())[:-20])
     assert main(["replay", str(packed)]) == 2
     assert f"clob: REPLAY_FORMAT: {packed}: damaged file: " in capsys.readouterr().err
 
 
-def test_files_are_merged_by_time_where_asked(file, tmp_path, capsys):
+def test_merge_option_merges_files_by_time(file, tmp_path, capsys):
     other = tmp_path / "other.npz"
     write_npz(other, dataclasses.replace(read_npz(file), name="another day"))
     assert main(["replay", "--merge", str(file), str(other)]) == 1
@@ -140,7 +140,7 @@ def test_files_are_merged_by_time_where_asked(file, tmp_path, capsys):
     assert capsys.readouterr().out.count("fills      942\n") == 2
 
 
-def test_streams_in_different_lots_are_not_merged(file, day, tmp_path, capsys):
+def test_merging_streams_with_different_lots_is_rejected(file, day, tmp_path, capsys):
     other = tmp_path / "other.npz"
     write_npz(other, dataclasses.replace(day, lot_wei=7))
     assert main(["replay", "--merge", str(file), str(other)]) == 2
@@ -152,7 +152,7 @@ def test_streams_in_different_lots_are_not_merged(file, day, tmp_path, capsys):
 
 @pytest.fixture
 def wrong(file, day):
-    """A recording whose last fill is missing, and with a best price that never was."""
+    """A recording without its last fill and with a wrong best price."""
     best = np.zeros(1, EVENT)
     best["kind"], best["price"], best["size"] = Kind.BBO, 50, 1
     events = np.concatenate([day.events, best])
@@ -173,18 +173,18 @@ def wrong(file, day):
         (["--check", "fills", "--allow", "1"], 0),
     ],
 )
-def test_each_difference_that_is_looked_at_fails_the_check(wrong, options, code, capsys):
+def test_check_option_selects_the_differences_that_fail(wrong, options, code, capsys):
     assert main(["replay", wrong, *options]) == code
     assert "FAILED" in capsys.readouterr().out or options == ["--check", "none"]
 
 
-def test_both_modes_agree_where_nobody_trades(file, capsys):
-    found = []
+def test_both_modes_agree_without_a_strategy(file, capsys):
+    outputs = []
     for mode in ("rematch", "shadow"):
         assert main(["replay", "--mode", mode, str(file)]) == 0
-        found.append(lines_of(capsys.readouterr().out))
-    assert found[0]["digest"] == found[1]["digest"]
-    assert found[1]["check"] == "942 of 942 recorded fills reproduced exactly"
+        outputs.append(lines_of(capsys.readouterr().out))
+    assert outputs[0]["digest"] == outputs[1]["digest"]
+    assert outputs[1]["check"] == "942 of 942 recorded fills reproduced exactly"
 
 
 # ----- trading -------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ OPTIONS = [
 
 
 def expected(day):
-    """The same by the library."""
+    """Run the backtest of :data:`OPTIONS` through the library."""
     return backtest(
         Stream.of(day),
         strategy=MarketMaker(),
@@ -209,33 +209,33 @@ def expected(day):
     )
 
 
-def test_a_strategy_trades_as_it_does_in_the_library(file, day, capsys):
+def test_strategy_has_the_same_result_as_in_the_library(file, day, capsys):
     assert main(["replay", str(file), *OPTIONS]) == 0
     out = lines_of(capsys.readouterr().out)
-    wanted = expected(day)
-    assert out["digest"] == wanted.digest
-    assert out["own orders"] == f"{len(wanted.orders):,}"
-    assert out["own fills"] == f"{len(wanted.own_fills):,}"
-    assert len(wanted.own_fills) > 0
+    result = expected(day)
+    assert out["digest"] == result.digest
+    assert out["own orders"] == f"{len(result.orders):,}"
+    assert out["own fills"] == f"{len(result.own_fills):,}"
+    assert len(result.own_fills) > 0
     assert out["check"].endswith("; own orders explain the rest")
     assert out["money"].startswith("wealth ")
-    kept = sum(wanted.own_fills["fee_tokens"].tolist())
+    kept = sum(result.own_fills["fee_tokens"].tolist())
     assert kept > 0
     assert out["money"].endswith(f" and {format_tokens(kept)} tokens")
 
 
-def test_a_strategy_is_found_in_the_working_directory(file, tmp_path, monkeypatch, capsys):
+def test_strategy_is_imported_from_the_working_directory(file, tmp_path, monkeypatch, capsys):
     (tmp_path / "my_own_maker.py").write_text(
         "from clob.replay.strategies import MarketMaker\n\n\nclass Mine(MarketMaker):\n    pass\n"
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(tmp_path))])
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
     assert main(["replay", str(file), "--strategy", "my_own_maker:Mine"]) == 0
     assert "own orders " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("argument", "error"),
     [
         ("nonsense", "--strategy: expected MODULE:CLASS, such as mine:Maker; got 'nonsense'"),
         ("no_such_module:A", "--strategy: module 'no_such_module' not found"),
@@ -245,25 +245,25 @@ def test_a_strategy_is_found_in_the_working_directory(file, tmp_path, monkeypatc
         ("clob.replay:merge", "--strategy: clob.replay:merge is not a subclass of "),
     ],
 )
-def test_what_is_no_strategy_is_said_plainly(file, capsys, given, told):
-    assert main(["replay", str(file), "--strategy", given]) == 2
+def test_invalid_strategy_names_are_rejected(file, capsys, argument, error):
+    assert main(["replay", str(file), "--strategy", argument]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"clob: {told}")
+    assert err.startswith(f"clob: {error}")
 
 
-def test_a_strategy_that_wants_arguments_is_said_plainly(file, tmp_path, monkeypatch, capsys):
-    (tmp_path / "my_own_asker.py").write_text(
+def test_strategy_that_requires_arguments_is_rejected(file, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_own_sized.py").write_text(
         "from clob.replay import Strategy\n\n\nclass Mine(Strategy):\n"
         "    def __init__(self, size):\n        self.size = size\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert main(["replay", str(file), "--strategy", "my_own_asker:Mine"]) == 2
+    assert main(["replay", str(file), "--strategy", "my_own_sized:Mine"]) == 2
     assert "clob: --strategy: Mine requires arguments (" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("import no_such_package", "cannot be imported: No module named 'no_such_package'"),
         ("1 / 0", "cannot be imported: ZeroDivisionError: "),
@@ -274,17 +274,17 @@ def test_a_strategy_that_wants_arguments_is_said_plainly(file, tmp_path, monkeyp
         ),
     ],
 )
-def test_a_strategy_that_fails_is_no_failed_check(file, tmp_path, monkeypatch, capsys, text, told):
+def test_failing_strategy_exits_with_2_not_with_1(file, tmp_path, monkeypatch, capsys, text, error):
     name = f"my_own_{len(text)}"
     (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["replay", str(file), "--strategy", f"{name}:Mine"]) == 2
     out, err = capsys.readouterr()
-    assert (out, told in err) == ("", True)
-    assert ("Traceback" in err) is ("raised an error" in told)
+    assert (out, error in err) == ("", True)
+    assert ("Traceback" in err) is ("raised an error" in error)
 
 
-def test_money_is_counted_in_the_ticks_of_the_file_or_those_said(table, tmp_path, capsys):
+def test_outcomes_use_the_scale_of_the_file_or_of_the_option(table, tmp_path, capsys):
     lines = table.read_text().splitlines()
     finer = tmp_path / "finer.csv"
     finer.write_text("\n".join(lines) + "\n")
@@ -296,13 +296,13 @@ def test_money_is_counted_in_the_ticks_of_the_file_or_those_said(table, tmp_path
     assert "an outcome must be from 0 to 100 (ticks); got 1000" in capsys.readouterr().err
 
 
-def test_only_best_prices_were_asked_for(file, capsys):
+def test_check_of_best_prices_without_recorded_ones_passes(file, capsys):
     assert main(["replay", str(file), "--check", "bbo"]) == 0
-    told = lines_of(capsys.readouterr().out)
-    assert told["check"] == "the recording has no best prices to compare with"
+    out = lines_of(capsys.readouterr().out)
+    assert out["check"] == "the recording has no best prices to compare with"
 
 
-def test_markets_are_settled_by_name_or_number(file, capsys):
+def test_unknown_market_and_invalid_outcome_are_rejected(file, capsys):
     assert main(["replay", str(file), "--outcome", "rain=100"]) == 2
     assert "clob: --outcome: unknown market 'rain'; the recording has 0" in capsys.readouterr().err
     assert main(["replay", str(file), "--outcome", "0=101"]) == 2
@@ -330,7 +330,7 @@ def test_markets_are_settled_by_name_or_number(file, capsys):
         ("--policy", "ignore"),
     ],
 )
-def test_words_that_mean_nothing_are_wrong_arguments(words, capsys):
+def test_invalid_option_values_exit_with_2(words, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["replay", *words])
     assert caught.value.code == 2
@@ -342,14 +342,17 @@ def test_words_that_mean_nothing_are_wrong_arguments(words, capsys):
 
 def test_tables_are_written_as_csv(file, day, tmp_path, capsys):
     assert main(["replay", str(file), *OPTIONS, "--out", str(tmp_path / "res.csv")]) == 0
-    out, wanted = capsys.readouterr().out, expected(day)
+    out, result = capsys.readouterr().out, expected(day)
     for table in ("fills", "bests", "orders", "own_fills", "equity", "positions"):
         path = tmp_path / f"res.{table}.csv"
-        rows = getattr(wanted, table)
+        rows = getattr(result, table)
         assert f"wrote      {path}, {len(rows):,} rows\n" in out
         with path.open() as text:
-            found = list(csv.reader(text))
-        assert found == [list(rows.dtype.names), *([str(v) for v in row] for row in rows.tolist())]
+            table = list(csv.reader(text))
+        assert table == [
+            list(rows.dtype.names),
+            *([str(v) for v in row] for row in rows.tolist()),
+        ]
 
 
 def test_tables_are_written_as_one_npz(file, day, tmp_path):
@@ -357,23 +360,25 @@ def test_tables_are_written_as_one_npz(file, day, tmp_path):
         path = tmp_path / f"res{again}.npz"
         assert main(["replay", str(file), *OPTIONS, "--out", str(path)]) == 0
     assert (tmp_path / "res0.npz").read_bytes() == path.read_bytes()
-    wanted = expected(day)
-    with np.load(path) as found:
-        assert len(found) == 6
-        assert (found["fills"] == wanted.fills).all()
-        assert found["equity"]["wealth"].tolist() == [str(one) for one in wanted.equity["wealth"]]
+    result = expected(day)
+    with np.load(path) as written:
+        assert len(written) == 6
+        assert (written["fills"] == result.fills).all()
+        assert written["equity"]["wealth"].tolist() == [
+            str(wealth) for wealth in result.equity["wealth"]
+        ]
 
 
 def test_tables_are_written_as_parquet(file, day, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     assert main(["replay", str(file), *OPTIONS, "--out", str(tmp_path / "res.parquet")]) == 0
-    wanted = expected(day)
+    result = expected(day)
     for table in ("fills", "equity"):
-        found = parquet.read_table(tmp_path / f"res.{table}.parquet")
-        assert found.equals(wanted.to_arrow(table))
+        written = parquet.read_table(tmp_path / f"res.{table}.parquet")
+        assert written.equals(result.to_arrow(table))
 
 
-def test_without_a_strategy_there_are_two_tables(file, tmp_path):
+def test_without_a_strategy_two_tables_are_written(file, tmp_path):
     assert main(["replay", str(file), "--out", str(tmp_path / "res.csv")]) == 0
     assert sorted(path.name for path in tmp_path.glob("res.*")) == [
         "res.bests.csv",
@@ -384,7 +389,7 @@ def test_without_a_strategy_there_are_two_tables(file, tmp_path):
     )
 
 
-def test_a_page_is_written(file, tmp_path, capsys):
+def test_report_page_is_written(file, tmp_path, capsys):
     path = tmp_path / "res.html"
     assert main(["replay", str(file), *OPTIONS, "--report", str(path)]) == 0
     assert f"wrote      {path}\n" in capsys.readouterr().out

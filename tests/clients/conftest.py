@@ -12,10 +12,10 @@ FOLDER = Path(__file__).parent / "js"
 
 
 @pytest.fixture(scope="session")
-def ask():
-    """Give jobs to a program and get its answers; skips where node or its packages are not.
+def run_jobs():
+    """Send jobs to a program and return its answers; skip the test without node or its packages.
 
-    Each program is started once, since that takes longer than a hundred signatures.
+    Each program is started once, since a start takes longer than a hundred signatures.
     """
     with contextlib.ExitStack() as stack:
         running = {}
@@ -29,7 +29,7 @@ def ask():
 
 
 def start(program):
-    """Start a program; it ends when nothing more can come."""
+    """Start a program; it ends when its input is closed."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
@@ -40,11 +40,11 @@ def start(program):
 
 
 def answer(process, job):
-    """Get the answer to one job."""
+    """Send one job and return the answer."""
     process.stdin.write(f"{json.dumps(job)}\n")
     process.stdin.flush()
     line = process.stdout.readline()
-    assert line, "the program has ended; what it said stands above"
-    told = json.loads(line)
-    assert "error" not in told, told["error"]
-    return told["answer"]
+    assert line, "the program has ended; its output is above"
+    message = json.loads(line)
+    assert "error" not in message, message["error"]
+    return message["answer"]

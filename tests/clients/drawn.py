@@ -1,4 +1,4 @@
-"""What the tests of clients share: random orders as clients are given them, and jobs for node."""
+"""Shared by the tests of clients: random orders in the form clients take, and jobs for node."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -9,22 +9,22 @@ from clob.signing import Domain, SignedCancel, SignedSetDelegate, SignedSetNonce
 from tests.signings import DOMAIN, EXCHANGE, KEYS, address_of, random_order
 
 POLYMARKET = Domain("Polymarket CTF Exchange", "1", 31337, EXCHANGE)
-"""What clients sign for as they are shipped, told our chain and our contract."""
+"""Domain of unmodified clients, configured with our chain and contract."""
 
 AMOY = Domain("Polymarket CTF Exchange", "1", 80002, EXCHANGE)
-"""The same for those that know two chains only."""
+"""The same for clients that support only two chains."""
 
 PLACES = {"as shipped": POLYMARKET, "with our name": DOMAIN}
-"""The two ways to point a client at our exchange."""
+"""Domains under which a client signs for our exchange."""
 
 ADDRESSES = {key: address_of(key) for key in KEYS}
 
 COUNTS = pytest.mark.parametrize("count", [60, pytest.param(600, marks=pytest.mark.long)])
-"""How many orders go through node."""
+"""Numbers of orders sent to node."""
 
 
 def data(seed, count, *, salt_bits=256):
-    """Draw what order builders take: a key, and an order of its owner in texts."""
+    """Draw input of order builders: a key, an order of its owner as texts, and the meaning."""
     rng = random.Random(seed)
 
     def wide(bits=256):
@@ -53,10 +53,10 @@ def data(seed, count, *, salt_bits=256):
 
 
 def user_orders(seed, count, kind, tick="0.01"):
-    """Draw what people give to a client: ``(side, size, price)`` in doubles, with the cents meant.
+    """Draw input of clients: ``(side, size, price)`` in doubles, and the intended price in cents.
 
-    A market buy names dollars where the others name tokens; one dollar is the least that the
-    exchange takes, and below it a price cannot be told from what the client rounds off.
+    The size of a market buy is in dollars, all others are in tokens. One dollar is the minimum of
+    the exchange; below it the price is lost in the client's rounding.
     """
     rng = random.Random(seed)
     step = {"0.1": 10}.get(tick, 1)
@@ -69,7 +69,7 @@ def user_orders(seed, count, kind, tick="0.01"):
 
 
 def anything(rng, maker):
-    """Draw an order or one of the messages, not signed."""
+    """Draw an unsigned order or message."""
     match rng.randrange(6):
         case 0:
             return SignedCancel(
@@ -91,13 +91,13 @@ def anything(rng, maker):
 
 
 def accepted(order, domain):
-    """Expect that both profiles accept an order; 1 is somebody's proxy in the second."""
+    """Check that both profiles accept an order; type 1 is a proxy wallet in the second."""
     verify(order, domain)
     verify(order, domain, profile="ctf", proxies=lambda maker, signer, _: maker == signer)
 
 
 def build_jobs(client, place, drawn, kind="build"):
-    """Write the jobs that have a JavaScript builder make the orders of :func:`data`."""
+    """Return the jobs by which a JavaScript builder makes the orders of :func:`data`."""
     domain = PLACES[place]
     job = {"kind": kind, "client": client, "domain": domain.to_json()}
     job["shipped"] = domain is POLYMARKET

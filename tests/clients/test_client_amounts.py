@@ -1,7 +1,7 @@
-"""Decision 3 against the amounts that real clients sign: the cent that was meant is recovered.
+"""Decision 3 with the amounts that real clients sign: the intended price in cents is recovered.
 
-For a market order that is the price it names, which is the worst it takes. Its client rounds the
-tokens down, so that buying the amounts are a little above the cent.
+The price of a market order is the worst it accepts. Its client rounds the tokens down, so the amounts
+of a buy are slightly above the cent.
 """
 
 import importlib
@@ -24,36 +24,36 @@ in doubles is 28.999999999999996. Its first version rounds to the nearest."""
 
 
 def wei(x):
-    """Write an amount in 18 decimals where the client has 6, as ``to_token_decimals`` may be."""
+    """Replacement of ``to_token_decimals`` for 18 instead of 6 decimals."""
     return round(x * 10**6) * 10**12
 
 
 def builder(client, monkeypatch, decimals):
-    """Give the builder of a Python client, and the rounding for each tick size."""
+    """Return the builder of a Python client, and the rounding of each tick size."""
     reason = f"{client.replace('_', '-')} is not installed"
-    found = pytest.importorskip(f"{client}.order_builder.builder", reason=reason)
+    module = pytest.importorskip(f"{client}.order_builder.builder", reason=reason)
     signer = importlib.import_module(f"{client}.signer").Signer(f"0x{1:064x}", 137)
     if decimals == 18:
-        monkeypatch.setattr(found, "to_token_decimals", wei)
-    return found.OrderBuilder(signer), found.ROUNDING_CONFIG
+        monkeypatch.setattr(module, "to_token_decimals", wei)
+    return module.OrderBuilder(signer), module.ROUNDING_CONFIG
 
 
 def signed_by(client, kind, tick, side, cents):
-    """Give the cent a client signs: the one meant, but for the known bug."""
+    """Return the price that a client signs: the intended one, except for its known bug."""
     if (client, kind) != ("py_clob_client_v2", "market"):
         return cents
     steps = 10 ** (len(tick) - 2)
     low = 100 * floor(cents / 100 * steps)
-    # Between two cents a sell still means the upper one.
+    # Between two cents, a sell is for the upper one.
     return low // steps if side is Side.BUY else -(-low // steps)
 
 
 def check(side, maker, taker, cents, tick):
-    """Expect the cent that was meant; say if the amounts are exact."""
+    """Check the intended price; return whether the amounts are exact."""
     size, collateral = (taker, maker) if side is Side.BUY else (maker, taker)
     assert price_and_size(side, maker, taker) == PriceSize(cents, size), (side, maker, taker)
-    # Where the ticks are finer than ours, doubles lose the last digit of a large order at times. A
-    # billionth is not forgiven on a chain.
+    # With ticks finer than a cent, doubles sometimes lose the last digit of a large order. Settlement
+    # on a chain tolerates no difference.
     safe = cents - 1 if side is Side.BUY else cents + 1
     allowed = (cents,) if tick in ("0.1", "0.01") else (cents, safe)
     assert price_and_size(side, maker, taker, settles=True).price in allowed
@@ -65,7 +65,9 @@ def check(side, maker, taker, cents, tick):
 @pytest.mark.parametrize("decimals", [6, 18])
 @pytest.mark.parametrize("tick", TICKS)
 @pytest.mark.parametrize("client", PYTHON)
-def test_the_cent_meant_to_a_python_client(client, tick, decimals, kind, count, monkeypatch):
+def test_intended_price_of_python_clients_is_recovered(
+    client, tick, decimals, kind, count, monkeypatch
+):
     made, rounding = builder(client, monkeypatch, decimals)
     amounts = made.get_order_amounts if kind == "limit" else made.get_market_order_amounts
     exact = {True: 0, False: 0}
@@ -81,22 +83,22 @@ def test_the_cent_meant_to_a_python_client(client, tick, decimals, kind, count, 
 @COUNTS
 @KINDS
 @pytest.mark.parametrize("tick", TICKS)
-def test_the_cent_meant_to_the_javascript_client(ask, tick, kind, count):
+def test_intended_price_of_the_javascript_client_is_recovered(run_jobs, tick, kind, count):
     drawn = list(user_orders(32, count, kind, tick))
     jobs = [
         {"kind": kind, "tick": tick, "side": side.name, "size": size, "price": price}
         for side, size, price, _ in drawn
     ]
     exact = {True: 0, False: 0}
-    for (side, _, _, cents), answer in zip(drawn, ask("amounts.mjs", jobs), strict=True):
+    for (side, _, _, cents), answer in zip(drawn, run_jobs("amounts.mjs", jobs), strict=True):
         for maker, taker in answer:
             exact[check(side, int(maker), int(taker), cents, tick)] += 1
     assert exact[True]
     assert exact[False] or kind == "limit"
 
 
-def test_the_second_python_client_signs_three_prices_a_cent_low(monkeypatch):
-    """A bug of that client: the amounts it signs do say the lower cent."""
+def test_py_clob_client_v2_signs_three_prices_a_cent_low(monkeypatch):
+    """A bug of that client: the signed amounts have the lower price."""
     made, rounding = builder("py_clob_client_v2", monkeypatch, 6)
     for side in Side:
         low = {}
@@ -109,8 +111,8 @@ def test_the_second_python_client_signs_three_prices_a_cent_low(monkeypatch):
 
 
 @pytest.mark.parametrize("client", PYTHON)
-def test_a_price_between_two_cents_is_never_worse_than_signed(client, monkeypatch):
-    """A market of a tenth of a cent takes prices that there are none of here."""
+def test_price_between_two_cents_is_rounded_in_favour_of_the_signer(client, monkeypatch):
+    """Markets with a tick of 0.1 cents have prices that do not exist here."""
     made, rounding = builder(client, monkeypatch, 6)
     for mills in range(10, 991):
         for side in Side:

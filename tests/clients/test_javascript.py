@@ -1,4 +1,4 @@
-"""What JavaScript clients and wallets sign is valid here, and means here what was meant."""
+"""Orders signed by JavaScript clients and wallets are valid and have the intended meaning."""
 
 import json
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -25,7 +25,7 @@ from tests.clients.drawn import (
     PLACES,
     POLYMARKET,
     accepted,
-    anything,
+    anymessage,
     build_jobs,
     data,
     user_orders,
@@ -39,11 +39,11 @@ LIBRARIES = ("ethers", "viem")
 @COUNTS
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("client", BUILDERS)
-def test_orders_of_a_javascript_builder_are_valid_and_mean_what_was_meant(
-    ask, client, place, count
+def test_orders_of_javascript_builders_are_valid_and_keep_their_meaning(
+    run_jobs, client, place, count
 ):
     drawn = list(data(11, count))
-    answers = ask("sign.mjs", build_jobs(client, place, drawn))
+    answers = run_jobs("sign.mjs", build_jobs(client, place, drawn))
     orders = [SignedOrder.from_json(answer) for answer in answers]
     for order, (_, given, (side, price, size)) in zip(orders, drawn, strict=True):
         accepted(order, PLACES[place])
@@ -59,9 +59,9 @@ def test_orders_of_a_javascript_builder_are_valid_and_mean_what_was_meant(
 
 @COUNTS
 @pytest.mark.parametrize("place", PLACES)
-def test_what_clob_client_posts_is_valid(ask, place, count):
+def test_json_posted_by_clob_client_is_valid(run_jobs, place, count):
     drawn = list(data(12, count, salt_bits=53))
-    posted = ask("sign.mjs", build_jobs("clob-client", place, drawn, kind="post"))
+    posted = run_jobs("sign.mjs", build_jobs("clob-client", place, drawn, kind="post"))
     for job, (_, given, _) in zip(posted, drawn, strict=True):
         assert type(job["salt"]) is int
         assert job["side"] == Side(given["side"]).name
@@ -73,7 +73,9 @@ def test_what_clob_client_posts_is_valid(ask, place, count):
 @COUNTS
 @pytest.mark.parametrize("kind", ["limit", "market"])
 @pytest.mark.parametrize("shipped", [True, False])
-def test_orders_of_clob_clients_users_are_valid_and_mean_what_was_meant(ask, kind, shipped, count):
+def test_orders_made_by_clob_client_are_valid_and_keep_their_meaning(
+    run_jobs, kind, shipped, count
+):
     rng = random.Random(13)
     drawn = list(user_orders(13, count, kind))
     jobs = [
@@ -95,7 +97,7 @@ def test_orders_of_clob_clients_users_are_valid_and_mean_what_was_meant(ask, kin
         }
         for side, size, price, _ in drawn
     ]
-    answers = ask("sign.mjs", jobs)
+    answers = run_jobs("sign.mjs", jobs)
     for answer, job, (side, size, _, cents) in zip(answers, jobs, drawn, strict=True):
         order = SignedOrder.from_json(answer)
         accepted(order, AMOY if shipped else DOMAIN)
@@ -109,32 +111,32 @@ def test_orders_of_clob_clients_users_are_valid_and_mean_what_was_meant(ask, kin
 
 @COUNTS
 @pytest.mark.parametrize("by", LIBRARIES)
-def test_what_a_wallet_signs_of_our_typed_data_is_valid(ask, by, count):
-    """As a wallet in a browser does: the typed data goes through JSON text."""
+def test_wallet_signatures_of_typed_data_are_valid(run_jobs, by, count):
+    """The typed data is serialised as JSON, as for a wallet in a browser."""
     rng = random.Random(14)
     keys = [rng.choice(KEYS) for _ in range(count)]
-    things = [anything(rng, ADDRESSES[key]) for key in keys]
-    signatures = ask(
+    messages = [anymessage(rng, ADDRESSES[key]) for key in keys]
+    signatures = run_jobs(
         "sign.mjs",
         [
-            {"kind": "typed", "by": by, "key": key, "text": json.dumps(typed_data(thing, DOMAIN))}
-            for key, thing in zip(keys, things, strict=True)
+            {"kind": "typed", "by": by, "key": key, "text": json.dumps(typed_data(message, DOMAIN))}
+            for key, message in zip(keys, messages, strict=True)
         ],
     )
-    for key, thing, signature in zip(keys, things, signatures, strict=True):
-        whole = type(thing).from_json(thing.to_json() | {"signature": signature})
+    for key, message, signature in zip(keys, messages, signatures, strict=True):
+        whole = type(message).from_json(message.to_json() | {"signature": signature})
         accepted(whole, DOMAIN)
-        assert signature == sign(thing, DOMAIN, key, profile="ctf").signature
+        assert signature == sign(message, DOMAIN, key, profile="ctf").signature
 
 
 @COUNTS
 @pytest.mark.parametrize("by", LIBRARIES)
-def test_personal_sign_of_the_bytes_of_the_hash_is_valid_for_type_0_alone(ask, by, count):
+def test_personal_sign_of_the_order_hash_is_valid_for_type_0_only(run_jobs, by, count):
     rng = random.Random(15)
     keys = [rng.choice(KEYS) for _ in range(count)]
     orders = [random_order(rng, ADDRESSES[key]) for key in keys]
     hashes = [f"0x{order_hash(order, DOMAIN).hex()}" for order in orders]
-    signatures = ask(
+    signatures = run_jobs(
         "sign.mjs",
         [
             {"kind": "personal", "by": by, "key": key, "digest": digest}

@@ -1,4 +1,4 @@
-"""A salt that went through a number of JavaScript: what was signed is found, or it is refused."""
+"""Salts rounded to a JavaScript number: the signed salt is recovered, or the order rejected."""
 
 import json
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -27,8 +27,8 @@ def salted(rng, *widths):
 
 
 @COUNTS
-def test_a_salt_that_was_signed_as_a_double_is_explained(ask, count):
-    """A number of JavaScript is signed to the last digit, and posted in as few as tell it apart."""
+def test_salt_signed_as_a_double_is_explained(run_jobs, count):
+    """JavaScript signs all digits of a number, and posts the shortest text that identifies it."""
     rng = random.Random(18)
     orders = [salted(rng, 54, 60, 64, 69) for _ in range(count)]
     jobs = [
@@ -36,7 +36,7 @@ def test_a_salt_that_was_signed_as_a_double_is_explained(ask, count):
         for order in orders
     ]
     rounded = 0
-    for order, answer in zip(orders, ask("sign.mjs", jobs), strict=True):
+    for order, answer in zip(orders, run_jobs("sign.mjs", jobs), strict=True):
         assert type(answer["salt"]) is int
         exact = int(float(order.salt))
         received = SignedOrder.from_json(order.to_json() | answer)
@@ -54,25 +54,25 @@ def test_a_salt_that_was_signed_as_a_double_is_explained(ask, count):
 
 
 @COUNTS
-def test_a_salt_that_clob_client_lost_on_the_way_is_never_taken_for_another(ask, count):
-    """It signs the text of the salt, and posts it as a number of JavaScript."""
+def test_salt_that_clob_client_rounds_when_posting_is_rejected(run_jobs, count):
+    """clob-client signs the salt as text and posts it as a JavaScript number."""
     drawn = [
         (
             key,
             order | {"salt": str(salted(random.Random(seed), 54, 64, 70, 71, 128, 256).salt)},
-            how,
+            meaning,
         )
-        for seed, (key, order, how) in enumerate(data(19, count))
+        for seed, (key, order, meaning) in enumerate(data(19, count))
     ]
-    posted = ask("sign.mjs", build_jobs("clob-client", "as shipped", drawn, kind="post"))
+    posted = run_jobs("sign.mjs", build_jobs("clob-client", "as shipped", drawn, kind="post"))
     seen = set()
     for job, (_, given, _) in zip(posted, drawn, strict=True):
         if type(job["salt"]) is float:
-            # From 1e21 on JavaScript writes it with an exponent, which is no integer any more.
+            # From 1e21 on, JavaScript writes an exponent, which is not a JSON integer.
             with pytest.raises(InvalidFieldError) as caught:
                 SignedOrder.from_json(job)
             assert caught.value.path == "salt"
-            seen.add("refused")
+            seen.add("rejected")
             continue
         received = SignedOrder.from_json(job)
         if str(received.salt) == given["salt"]:
@@ -84,4 +84,4 @@ def test_a_salt_that_clob_client_lost_on_the_way_is_never_taken_for_another(ask,
         found = explain(received, POLYMARKET).found
         assert found == (int(given["salt"]) == int(float(received.salt)))
         seen.add("lost")
-    assert seen == {"refused", "lost"}
+    assert seen == {"rejected", "lost"}

@@ -1,7 +1,7 @@
-"""What Python clients sign is valid here and means what was meant, and the other way round.
+"""Orders signed by Python clients are valid and have the intended meaning, and the reverse.
 
-As they are shipped, for our chain and our contract; and with our name in the domain, by the one
-method or the one table that names it.
+The clients run unmodified, configured with our chain and contract, and with our domain name, which
+replaces the one method or table that has it.
 """
 
 import functools
@@ -29,7 +29,7 @@ from tests.clients.drawn import ADDRESSES, AMOY, PLACES, POLYMARKET, accepted, d
 from tests.signings import DOMAIN, EXCHANGE, KEYS, random_order
 
 builders = pytest.importorskip("py_order_utils.builders", reason="py-order-utils is not installed")
-from py_order_utils.model import Order, OrderData  # noqa: E402 - after it is known to be there
+from py_order_utils.model import Order, OrderData  # noqa: E402 - after the check that it is installed
 from py_order_utils.signer import Signer  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -38,10 +38,10 @@ COUNTS = pytest.mark.parametrize("count", [200, pytest.param(4_000, marks=pytest
 
 
 class NamedBuilder(builders.OrderBuilder):
-    """The builder, for an exchange of another name: the one method that names it."""
+    """The builder with another domain name, which is a constant of this one method."""
 
     def _get_domain_separator(self, chain_id, verifying_contract):
-        from poly_eip712_structs import make_domain  # noqa: PLC0415 - it comes with the builder
+        from poly_eip712_structs import make_domain  # noqa: PLC0415 - a dependency of the builder
 
         return make_domain(
             name="clob", version="1", chainId=str(chain_id), verifyingContract=verifying_contract
@@ -54,7 +54,7 @@ def builder(place, key, salt=None):
 
 
 def order_of(posted):
-    """Read what a client posts, through JSON text."""
+    """Read the posted order of a client, serialised as JSON."""
     return SignedOrder.from_json(json.loads(json.dumps(posted)))
 
 
@@ -63,7 +63,7 @@ def order_of(posted):
 
 @COUNTS
 @pytest.mark.parametrize("place", PLACES)
-def test_orders_of_py_order_utils_are_valid_and_mean_what_was_meant(place, count):
+def test_orders_of_py_order_utils_are_valid_and_keep_their_meaning(place, count):
     domain, orders = PLACES[place], []
     for key, given, (side, price, size) in data(21, count):
         fields = {name: value for name, value in given.items() if name != "salt"}
@@ -86,7 +86,7 @@ def test_orders_of_py_order_utils_are_valid_and_mean_what_was_meant(place, count
 
 @COUNTS
 @pytest.mark.parametrize("place", PLACES)
-def test_py_order_utils_gives_our_orders_the_same_hash_and_the_same_signature(place, count):
+def test_py_order_utils_computes_the_same_hash_and_signature(place, count):
     rng, domain = random.Random(22), PLACES[place]
     for _ in range(count):
         key = rng.choice(KEYS)
@@ -102,7 +102,7 @@ def test_py_order_utils_gives_our_orders_the_same_hash_and_the_same_signature(pl
         assert made.build_order_signature(theirs) == signature
 
 
-def test_what_is_shipped_is_not_valid_for_our_name_and_is_told_so():
+def test_order_for_the_shipped_domain_is_rejected_and_explained():
     ((key, given, _),) = data(23, 1)
     fields = {name: value for name, value in given.items() if name != "salt"}
     made = builder("as shipped", key, 1).build_signed_order(OrderData(**fields))
@@ -112,9 +112,9 @@ def test_what_is_shipped_is_not_valid_for_our_name_and_is_told_so():
     assert caught.value.verdict is Verdict.WRONG_SIGNER
     assert caught.value.expected == ADDRESSES[key]
     assert not explain(order, DOMAIN).found
-    told = explain(order, [DOMAIN, POLYMARKET])
-    assert (told.found, told.domain) == (True, POLYMARKET)
-    assert "'Polymarket CTF Exchange'" in told.text
+    explanation = explain(order, [DOMAIN, POLYMARKET])
+    assert (explanation.found, explanation.domain) == (True, POLYMARKET)
+    assert "'Polymarket CTF Exchange'" in explanation.text
 
 
 # ----- py-clob-client ------------------------------------------------------------------------
@@ -122,28 +122,28 @@ def test_what_is_shipped_is_not_valid_for_our_name_and_is_told_so():
 
 @pytest.fixture
 def client_of(monkeypatch):
-    """Make py-clob-client's client for a key, told our contract through its table."""
+    """Return a factory of py-clob-client clients, with our contract in their table."""
     reason = "py-clob-client is not installed"
-    found = pytest.importorskip("py_clob_client.order_builder.builder", reason=reason)
+    module = pytest.importorskip("py_clob_client.order_builder.builder", reason=reason)
     client = pytest.importorskip("py_clob_client.client", reason=reason)
     types = pytest.importorskip("py_clob_client.clob_types", reason=reason)
     ours = types.ContractConfig(exchange=EXCHANGE, collateral=EXCHANGE, conditional_tokens=EXCHANGE)
-    monkeypatch.setattr(found, "get_contract_config", lambda chain, neg_risk=False: ours)
+    monkeypatch.setattr(module, "get_contract_config", lambda chain, neg_risk=False: ours)
 
     def make(key, place, salt, decimals, **more):
         kind = builders.OrderBuilder if place == "as shipped" else NamedBuilder
         salted = functools.partial(kind, salt_generator=lambda: salt)
-        monkeypatch.setattr(found, "UtilsOrderBuilder", salted)
+        monkeypatch.setattr(module, "UtilsOrderBuilder", salted)
         if decimals == 18:
-            monkeypatch.setattr(found, "to_token_decimals", lambda x: round(x * 10**6) * 10**12)
+            monkeypatch.setattr(module, "to_token_decimals", lambda x: round(x * 10**6) * 10**12)
         return client.ClobClient("http://localhost", key=key, chain_id=31337, **more)
 
     return make
 
 
 def made_by(client, kind, token, user_order, **more):
-    """Have the client make a limit or a market order; give what it would post."""
-    from py_clob_client.clob_types import (  # noqa: PLC0415 - the fixture skips where it is not
+    """Make a limit or market order with a client; return the JSON it would post."""
+    from py_clob_client.clob_types import (  # noqa: PLC0415 - the fixture skips without it
         CreateOrderOptions,
         MarketOrderArgs,
         OrderArgs,
@@ -162,7 +162,7 @@ def made_by(client, kind, token, user_order, **more):
 @pytest.mark.parametrize("decimals", [6, 18])
 @pytest.mark.parametrize("kind", ["limit", "market"])
 @pytest.mark.parametrize("place", PLACES)
-def test_orders_of_py_clob_client_are_valid_and_mean_what_was_meant(
+def test_orders_of_py_clob_client_are_valid_and_keep_their_meaning(
     client_of, place, kind, decimals, count
 ):
     rng, domain = random.Random(24), PLACES[place]
@@ -180,24 +180,22 @@ def test_orders_of_py_clob_client_are_valid_and_mean_what_was_meant(
             (side, cents, token, ADDRESSES[key])
         )
         assert (meant.nonce, meant.fee_rate_bps) == (5, 100)
-        # It rounds down to hundredths in doubles, where 0.29 is 0.28.
+        # The client rounds down to hundredths in doubles: 0.29 becomes 0.28.
         given = int(size * 100) * 10 ** (decimals - 2)
         assert given == (order.maker_amount if kind == "market" else meant.size)
 
 
 @pytest.mark.parametrize("signature_type", [0, 1, 2])
-def test_its_default_signs_by_eip712_under_type_0_and_proxies_are_asked_for(
-    client_of, signature_type
-):
+def test_proxies_are_consulted_for_signature_types_1_and_2_only(client_of, signature_type):
     proxy = f"0x{'ab' * 20}"
     client = client_of(KEYS[0], "as shipped", 1, 6, signature_type=signature_type, funder=proxy)
     order = order_of(made_by(client, "limit", "1", (Side.BUY, 5.0, 0.5, 50)))
     assert (order.signer, order.maker.lower()) == (ADDRESSES[KEYS[0]], proxy)
     assert order.signature_type == signature_type
-    asked = []
+    calls = []
 
-    def proxies(*question):
-        asked.append(question)
+    def proxies(*arguments):
+        calls.append(arguments)
         return True
 
     with pytest.raises(SignerNotAuthorisedError):
@@ -208,10 +206,10 @@ def test_its_default_signs_by_eip712_under_type_0_and_proxies_are_asked_for(
         verify(order, POLYMARKET, delegates=lambda maker, signer: maker == order.maker)
     else:
         verify(order, POLYMARKET, profile="ctf", proxies=proxies)
-        assert asked == [(order.maker, order.signer, signature_type)]
+        assert calls == [(order.maker, order.signer, signature_type)]
 
 
-def test_the_fee_of_a_client_beyond_what_is_allowed_is_refused(client_of):
+def test_fee_rate_above_the_maximum_is_rejected(client_of):
     client = client_of(KEYS[0], "as shipped", 1, 6)
     order = order_of(made_by(client, "limit", "1", (Side.BUY, 5.0, 0.5, 50), fee_rate_bps=1001))
     verify(order, POLYMARKET)
@@ -220,23 +218,23 @@ def test_the_fee_of_a_client_beyond_what_is_allowed_is_refused(client_of):
     assert caught.value.path == "feeRateBps"
 
 
-def test_an_order_for_the_published_exchange_is_told_by_its_contract(client_of, monkeypatch):
-    """As who forgets to tell the client our contract."""
-    from py_clob_client import config  # noqa: PLC0415 - the fixture skips where it is not
-    from py_clob_client.order_builder import builder as found  # noqa: PLC0415
+def test_order_for_the_published_exchange_is_explained_by_its_contract(client_of, monkeypatch):
+    """The client was not configured with our contract."""
+    from py_clob_client import config  # noqa: PLC0415 - the fixture skips without it
+    from py_clob_client.order_builder import builder as module  # noqa: PLC0415
 
     made = client_of(KEYS[1], "as shipped", 1, 6)
     made.signer.chain_id = 137
-    monkeypatch.setattr(found, "get_contract_config", config.get_contract_config)
+    monkeypatch.setattr(module, "get_contract_config", config.get_contract_config)
     order = order_of(made_by(made, "limit", "7", (Side.SELL, 10.0, 0.4, 40)))
     contract = "0x4bFb41d5B3570DeFd03C39a9A4D8dE6Bd8B8982E"
     verify(order, Domain("Polymarket CTF Exchange", "1", 137, contract))
-    told = explain(order, DOMAIN)
-    assert told.found
-    assert f"chain 137, contract {contract}" in told.text
+    explanation = explain(order, DOMAIN)
+    assert explanation.found
+    assert f"chain 137, contract {contract}" in explanation.text
 
 
-# ----- py-clob-client-v2, which still signs orders of the first exchange ----------------------
+# ----- py-clob-client-v2 with orders of the first exchange -------------------------------------
 
 
 @COUNTS

@@ -41,11 +41,11 @@ def ran(book, events, fills, status):
 class Pair:
     """The book under test and the reference, kept in step."""
 
-    def __init__(self, book_class, reference_class, market, seed, what):
+    def __init__(self, book_class, reference_class, market, seed, label):
         """Create both books, empty, and the flow of commands."""
         self.book, self.reference = market.make(book_class), market.make(reference_class)
-        self.flow = Flow(f"{what} {market.name} {seed}", market, self.reference)
-        self.about = f"{what}, market {market.name!r}, CLOB_DIFF_SEED={seed}"
+        self.flow = Flow(f"{label} {market.name} {seed}", market, self.reference)
+        self.about = f"{label}, market {market.name!r}, CLOB_DIFF_SEED={seed}"
         self.done = self.rejected = self.trades = 0
         self.next_hash = HASH_EVERY
 
@@ -58,9 +58,9 @@ class Pair:
         pair.about = f"{self.about}, fork {seed} after {self.done} operations"
         return pair
 
-    def story(self, what, got, expected):
+    def difference(self, label, got, expected):
         """Describe a difference and how to reproduce it."""
-        lines = [f"{self.about}, operation {self.done}: {what}"]
+        lines = [f"{self.about}, operation {self.done}: {label}"]
         if isinstance(got, list) and isinstance(expected, list):
             pairs = enumerate(zip(got, expected, strict=False))
             differing = (place for place, (a, b) in pairs if a != b)
@@ -69,10 +69,10 @@ class Pair:
             got, expected = got[place : place + 3], expected[place : place + 3]
         return shortened("\n".join([*lines, f"     got {got!r}", f"expected {expected!r}"]))
 
-    def same(self, what, got, expected):
+    def same(self, label, got, expected):
         """Assert that both results are equal."""
         if got != expected:
-            raise AssertionError(self.story(what, got, expected))
+            raise AssertionError(self.difference(label, got, expected))
 
     def hash(self):
         """Assert equal states; report the orders that differ."""
@@ -143,7 +143,7 @@ class Pair:
         about = f"run of {len(events)} events, room {room}, "
         self.same(about + "statuses", status, expected_status)
         self.same(about + "fills", made, expected_made)
-        self.same(about + "how it ended", stop, expected_stop)
+        self.same(about + "error", stop, expected_stop)
         self.same(about + "names", self._names(self.book, made), self._names(self.reference, made))
         self.trades += len(made)
         self.rejected += sum(map(bool, status or []))
@@ -167,16 +167,16 @@ class Pair:
             numbers.append(number)
             trades += [(index, x, row[0]) for x in made if isinstance(x, Trade)]
         lot = self.book.lot_wei
-        told = [
+        expected = [
             (i, x.resting_order_id, x.incoming_order_id, x.size // lot, x.price, ts_ns)
             for i, x, ts_ns in trades
         ]
         named = [(i, self.book.id_of(r), self.book.id_of(n), *rest) for i, r, n, *rest in fills]
-        self.same("fills against trades", named, told)
+        self.same("fills against trades", named, expected)
         if status.tolist() != numbers:
             index = int((status != numbers).argmax())
-            what = f"status of {events[index]!r}: {REJECTIONS.get(numbers[index])}"
-            self.same(what, status.tolist(), numbers)
+            label = f"status of {events[index]!r}: {REJECTIONS.get(numbers[index])}"
+            self.same(label, status.tolist(), numbers)
         self.done += count
         self.rejected += sum(map(bool, numbers))
         self.trades += len(trades)

@@ -1,9 +1,9 @@
 """The compiled Book against its plain-Python twin: the same commands lead to the same results.
 
 Method: a seeded flow of all commands over several grids, valid and rejected ones, goes into
-both. What each call returns or raises must be equal, words included, and every 1,000 operations
-the hash of the whole state. Three mixtures: mostly single calls, mostly batches, and batches into
-one book against single calls into the other.
+both. The result or error of each call must be equal, error texts included, and every 1,000
+operations the hash of the whole state. Three mixtures: mostly single calls, mostly batches, and
+batches into one book against single calls into the other.
 
 ``CLOB_DIFF_SEED`` sets the seed, ``CLOB_DIFF_OPS`` the number of operations in all. Neither
 hypothesis nor anything else beyond NumPy is needed here, so that this runs under a sanitizer.
@@ -28,15 +28,15 @@ def classes():
     return load("compiled"), load("python")
 
 
-def drive(classes, market, what, operations):
+def drive(classes, market, mixture, operations):
     """Run a number of operations on a pair of books."""
-    pair = Pair(*classes, market, SEED, what)
+    pair = Pair(*classes, market, SEED, mixture)
     rng = pair.flow.rng
-    batches_per_call = {"calls": 0.004, "batches": 0.5, "batches against calls": 1}[what]
+    batches_per_call = {"calls": 0.004, "batches": 0.5, "batches against calls": 1}[mixture]
     while pair.done < operations:
         if rng.random() >= batches_per_call:
             pair.step()
-        elif what == "batches against calls":
+        elif mixture == "batches against calls":
             pair.batch_against_calls(rng.choice((0, 1, 3, 40, market.depth // 2)))
         else:
             pair.batch(rng.choice((0, 1, 2, 20, min(200, market.depth))))
@@ -49,13 +49,13 @@ def drive(classes, market, what, operations):
 
 
 markets = pytest.mark.parametrize("market", MARKETS, ids=lambda market: market.name)
-mixtures = pytest.mark.parametrize("what", MIXTURES)
+mixtures = pytest.mark.parametrize("mixture", MIXTURES)
 
 
 @markets
 @mixtures
-def test_both_books_agree(classes, market, what):
-    drive(classes, market, what, SHORT // TESTS)
+def test_both_books_agree(classes, market, mixture):
+    drive(classes, market, mixture, SHORT // TESTS)
 
 
 def test_both_books_reject_by_the_same_rule(classes):
@@ -72,7 +72,7 @@ def test_both_books_reject_by_the_same_rule(classes):
 @pytest.mark.long
 @markets
 @mixtures
-def test_both_books_agree_on_long_flows(classes, market, what, capsys):
-    said = drive(classes, market, what, LONG // TESTS)
+def test_both_books_agree_on_long_flows(classes, market, mixture, capsys):
+    summary = drive(classes, market, mixture, LONG // TESTS)
     with capsys.disabled():
-        sys.stdout.write(f"\n{said}\n")
+        sys.stdout.write(f"\n{summary}\n")

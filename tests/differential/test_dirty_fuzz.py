@@ -79,12 +79,12 @@ def compare(book, model, rows, lot_wei, where):
     expected_status, expected_fills = model.run(rows)
     got_status, got_live, expected_live = status.tolist(), live(book, lot_wei), model.queue()
     assert got_status[len(rows) :] == [77] * 3, f"{where}: status written behind its end"
-    for what, got, expected in (
+    for name, got, expected in (
         ("status", got_status[: len(rows)], expected_status),
         ("fills", fills, expected_fills),
         ("live orders", got_live, expected_live),
     ):
-        assert got == expected, f"{where}: {what} differ {first_difference(got, expected)}"
+        assert got == expected, f"{where}: {name} differ {first_difference(got, expected)}"
     book.check()
     return expected_status
 
@@ -196,6 +196,6 @@ def test_many_orders_with_random_ids(grid):
         results.append((status.tolist(), fills.tolist(), book.state_hash(), len(book)))
         del book
     twin, compiled = results
-    for what, got, expected in zip(("status", "fills"), compiled, twin, strict=False):
-        assert got == expected, f"{what} differ {first_difference(got, expected)}"
+    for name, got, expected in zip(("status", "fills"), compiled, twin, strict=False):
+        assert got == expected, f"{name} differ {first_difference(got, expected)}"
     assert compiled[2:] == twin[2:]

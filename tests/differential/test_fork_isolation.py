@@ -42,7 +42,7 @@ def test_forks_are_independent(book_class, market):
 @markets
 def test_fork_outlives_its_original(book_class, market):
     original = grown(book_class, load("python"), market)
-    fork = original.fork("heir")
+    fork = original.fork("survivor")
     original.book.clear()
     del original
     step_all([fork], STEPS)

@@ -1,10 +1,9 @@
 """The compiled matcher against its plain-Python twin, and both against a naive one.
 
 Method: a seeded flow of all commands over markets of every kind, valid ones and broken ones, goes
-into both. What each tells must be equal, words included, and every 500 commands the snapshots. The
-naive matcher shares no line with them; it gets the commands whose fields are of the right type,
-and must tell the same events, fees included, refuse for the same reason, and have the same in
-every account.
+into both. Results must be equal, error texts included, and every 500 commands the snapshots. The
+naive matcher shares no code with them; it gets the commands whose fields are of the right type, and
+must have the same events, fees included, the same rejection codes and the same accounts.
 
 ``CLOB_DIFF_SEED`` sets the seed, ``CLOB_DIFF_OPS`` the number of commands in all.
 """
@@ -40,13 +39,13 @@ NAIVE_KINDS = {
     for kind, weight in EVERYTHING.items()
     if kind not in ("batch", "set_market", "add_market")
 }
-"""What the naive matcher knows."""
+"""The commands that the naive matcher supports."""
 TAME_LIMITS = (Limits(), Limits(orders_max=5), Limits(trades_max=2), Limits(batch_max=3))
-"""It lets go of no finished order."""
+"""Limits that the naive matcher supports; it keeps all finished orders."""
 
 
 def drive(world, seed, commands):
-    """Bring both kinds through a number of commands; count the trades and the refusals."""
+    """Apply commands to both kinds; count the trades and rejections."""
     pair = Pair(matchers.load("python"), matchers.load("compiled"))
     flow = Flow(random.Random(seed), world, pair.compiled)
     for command in flow.opening():
@@ -62,33 +61,33 @@ def drive(world, seed, commands):
 
 
 def drive_all(world, commands):
-    """Begin again every so often, so that no story is only about markets that are long over."""
+    """Start new matchers regularly, so that most commands are for open markets."""
     length = 1_000 if WORLDS[world].small else 5_000
     parts = [
         drive(WORLDS[world], f"{world} {SEED} {part}", min(length, commands - part))
         for part in range(0, commands, length)
     ]
-    demand_a_mixture(parts, commands)
+    check_mixture(parts, commands)
 
 
-def demand_a_mixture(parts, commands):
-    """Demand that enough was traded, and neither too little nor too much refused."""
-    trades, refused = (sum(counts) for counts in zip(*parts, strict=True))
+def check_mixture(parts, commands):
+    """Check that enough commands traded, and a plausible share was rejected."""
+    trades, rejected = (sum(counts) for counts in zip(*parts, strict=True))
     assert trades > commands / 20, "this flow hardly trades"
-    assert commands / 20 < refused < commands * 0.7, "too little or too much is refused"
+    assert commands / 20 < rejected < commands * 0.7, "too few or too many rejections"
 
 
 worlds = pytest.mark.parametrize("world", WORLDS)
 
 
 @worlds
-def test_both_kinds_of_matcher_do_the_same(world):
+def test_both_kinds_of_matcher_agree(world):
     drive_all(world, SHORT // len(WORLDS))
 
 
 @pytest.mark.long
 @worlds
-def test_both_kinds_of_matcher_do_the_same_at_length(world):
+def test_both_kinds_of_matcher_agree_on_long_flows(world):
     drive_all(world, LONG // len(WORLDS))
 
 
@@ -96,52 +95,52 @@ def test_both_kinds_of_matcher_do_the_same_at_length(world):
 
 
 def lines(events):
-    """Tell events as the naive matcher does, with their numbers, tokens and fees."""
-    found = []
+    """Return events as the naive matcher does: lines with numbers, tokens and fees."""
+    texts = []
     for event, line in zip(events, event_lines(events), strict=True):
         fees = f" fees {event.buyer_fee} {event.seller_fee}" if isinstance(event, Trade) else ""
-        found.append(f"{event.seq} {event.market} {event.token} {line}{fees}")
-    return found
+        texts.append(f"{event.seq} {event.market} {event.token} {line}{fees}")
+    return texts
 
 
 def drive_naive(matcher, world, seed, commands):
-    """Bring a matcher and the naive one through the same; count the trades and the refusals."""
+    """Apply commands to a matcher and the naive one; count the trades and rejections."""
     naive = NaiveOfBoth()
     tame = msgspec.structs.replace(world, broken=0.0, limits=TAME_LIMITS)
     flow = Flow(random.Random(seed), tame, matcher)
-    refused = trades = 0
+    rejected = trades = 0
     for command in chain(flow.opening(), (flow.command(NAIVE_KINDS) for _ in range(commands))):
         try:
-            found = lines(matcher.apply(command))
-            trades += sum(" fees " in line for line in found)
+            result = lines(matcher.apply(command))
+            trades += sum(" fees " in line for line in result)
         except RejectedError as error:
-            found = error.code
-            refused += 1
-        assert found == naive.apply(command), command
+            result = error.code
+            rejected += 1
+        assert result == naive.apply(command), command
         for (wallet, asset), account in matcher.balances().items():
             expected = naive.account((wallet, asset))
             assert (account.balance, account.reserved, account.unsettled) == expected, command
     for order_id, order in naive.orders.items():
         assert matcher.order(order_id).removal == order["why"], order_id
-    return trades, refused
+    return trades, rejected
 
 
-def drive_naive_often(matcher_class, world, stories, commands):
-    """Begin again with every story."""
-    seeds = (f"{world} {SEED} {story}" for story in range(stories))
+def drive_naive_often(matcher_class, world, runs, commands):
+    """Run several seeds, each on new matchers."""
+    seeds = (f"{world} {SEED} {run}" for run in range(runs))
     parts = [drive_naive(matcher_class(), WORLDS[world], seed, commands) for seed in seeds]
-    demand_a_mixture(parts, stories * commands)
+    check_mixture(parts, runs * commands)
 
 
 small_worlds = pytest.mark.parametrize("world", ["small", "tight", "paired"])
 
 
 @small_worlds
-def test_the_matcher_does_what_a_naive_one_does(matcher_class, world):
+def test_matcher_agrees_with_a_naive_one(matcher_class, world):
     drive_naive_often(matcher_class, world, 20, 300)
 
 
 @pytest.mark.long
 @small_worlds
-def test_the_matcher_does_what_a_naive_one_does_at_length(matcher_class, world):
+def test_matcher_agrees_with_a_naive_one_on_long_flows(matcher_class, world):
     drive_naive_often(matcher_class, world, 80, 400)

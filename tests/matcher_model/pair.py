@@ -6,7 +6,7 @@ from clob import Batch, Expire, Matcher, Rejected, RejectedError
 from tests.matcher_model.witness import Witness
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """The rejection of a command."""
 
     name: str
@@ -25,7 +25,7 @@ def outcome(matcher, command):
     try:
         return matcher.apply(command)
     except RejectedError as error:
-        return Refusal.of(error)
+        return Rejection.of(error)
 
 
 def results(matcher, command):
@@ -35,15 +35,15 @@ def results(matcher, command):
     try:
         return matcher.batch(command.commands, command.now_ms, atomic=command.atomic)
     except RejectedError as error:
-        return Refusal.of(error)
+        return Rejection.of(error)
 
 
-def flat(command, found):
+def flat(command, results):
     """Return the results of a batch as ``apply`` returns them."""
-    if isinstance(found, Refusal) or not isinstance(command, Batch):
-        return found
+    if isinstance(results, Rejection) or not isinstance(command, Batch):
+        return results
     events = []
-    for index, result in enumerate(found):
+    for index, result in enumerate(results):
         rejected = isinstance(result, RejectedError)
         events += [Rejected(index, result.code, str(result))] if rejected else result
     return events
@@ -59,33 +59,33 @@ class Pair:
 
     def step(self, command):
         """Apply a command to both and return the result, which must be the same."""
-        found = results(self.compiled, command)
-        told = outcome(self.python, command)
-        assert flat(command, found) == told, command
+        compiled = results(self.compiled, command)
+        result = outcome(self.python, command)
+        assert flat(command, compiled) == result, command
         # Equal is not the same: True is 1, and a Side is a number.
-        assert repr(flat(command, found)) == repr(told), command
+        assert repr(flat(command, compiled)) == repr(result), command
         self.commands.append(command)
-        if isinstance(found, Refusal):
-            self.rejected[found.name] = self.rejected.get(found.name, 0) + 1
+        if isinstance(compiled, Rejection):
+            self.rejected[compiled.name] = self.rejected.get(compiled.name, 0) + 1
         else:
-            self.witness.hear(command, found)
+            self.witness.apply(command, compiled)
             if type(command) is Expire:
                 # A hash may be forgotten a second too early, which shows in that second only.
                 self.witness.hashes_agree(self.compiled)
-        return told
+        return result
 
     def careful_step(self, command):
         """Apply a command, check all invariants, and return the result."""
         before = self.compiled.snapshot()
-        foretold = [Refusal.of(matcher.check(command)) for matcher in self.both]
-        assert before == self.compiled.snapshot() == self.python.snapshot(), "a question changed it"
-        told = self.step(command)
-        rejection = told if isinstance(told, Refusal) else None
-        assert foretold == [rejection, rejection], command
+        predicted = [Rejection.of(matcher.check(command)) for matcher in self.both]
+        assert before == self.compiled.snapshot() == self.python.snapshot(), "check changed it"
+        result = self.step(command)
+        rejection = result if isinstance(result, Rejection) else None
+        assert predicted == [rejection, rejection], command
         if rejection:
             assert before == self.compiled.snapshot() == self.python.snapshot(), command
         self.compare()
-        return told
+        return result
 
     def compare(self):
         """Check that both have the same valid state, which agrees with their events."""

@@ -88,9 +88,9 @@ class Witness:
         self.hashes, self.nonces, self.limits = {}, {}, Limits()
         self.number = self.now_ms = self.swept_s = self.trades = 0
 
-    # ----- hearing -------------------------------------------------------------------------
+    # ----- applying ------------------------------------------------------------------------
 
-    def hear(self, command, results):
+    def apply(self, command, results):
         """Apply an accepted command with its events, for a batch those of each command."""
         self.now_ms = command.now_ms
         if isinstance(command, c.Batch):
@@ -194,7 +194,7 @@ class Witness:
         assert incoming.order.side is event.incoming_side is not resting.order.side
         resting.trade(event.size, event.price)
         if not event.incoming_remaining:
-            # Self-trade may have made it smaller on the way, which no event says.
+            # Self-trade prevention may have reduced it, without an event.
             incoming.resize(event.size)
         incoming.trade(event.size, event.price)
         assert resting.left == event.resting_remaining

@@ -10,12 +10,12 @@ from clob import (
     OrderReduced,
     OrderRemoved,
     RemovalReason,
+    Resting,
     SelfTrade,
     Side,
     TimeInForce,
     Trade,
 )
-from clob import Resting
 
 
 class Entry:
@@ -35,9 +35,9 @@ class Entry:
 class Model:
     """All resting orders in order of arrival, and the account of every wei.
 
-    The size submitted equals the sum of the resting size, twice the traded size (each trade consumes
-    two orders), the size removed from resting orders without a trade, and the size dropped from
-    incoming orders.
+    The submitted size equals the sum of the resting size, twice the traded size (each trade
+    consumes two orders), the size removed from resting orders without a trade, and the size dropped
+    from incoming orders.
     """
 
     def __init__(self):

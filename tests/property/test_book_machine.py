@@ -49,7 +49,7 @@ from tests.strategies import (
 )
 
 try:
-    from clob import _book_c as compiled
+    from clob.book import _book_c as compiled
 except ImportError:
     compiled = None
 

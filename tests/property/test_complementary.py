@@ -97,7 +97,7 @@ def events_of(matcher, command):
     return [] if isinstance(events, str) else events
 
 
-# ----- conservation -----------------------------------------------------------------------------------
+# ----- conservation ----------------------------------------------------------------------------
 
 
 def supply(matcher):
@@ -141,7 +141,7 @@ def test_mints_and_merges_conserve_collateral_and_pairs(kind, story, resting, in
 
 
 def cost(order, resting):
-    """Return the price, in its own token, at which an order matches another; None if it does not."""
+    """Return the price in the order's token at which two orders match; None if they do not."""
     if resting.token == order.token:
         return resting.price if resting.side is not order.side else None
     return 100 - resting.price if resting.side is order.side else None
@@ -219,9 +219,7 @@ def spent(trades, token, size):
 
 @kinds
 @given(stories, drafts)
-def test_complementary_matching_never_fills_less_or_costs_more_than_direct_matching(
-    kind, story, last
-):
+def test_complementary_matching_is_never_worse_than_direct_matching(kind, story, last):
     both, alone = paired(kind), opened(matchers.load(kind), market(lot_wei=LOT))
     for number, draft in enumerate(story):
         resting = msgspec.structs.replace(draft, time_in_force=TimeInForce.GTC, cancels=None)

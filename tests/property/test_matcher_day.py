@@ -62,7 +62,7 @@ class Bank:
                 self.pay(event)
 
     def pay(self, trade):
-        """Move the collateral of a trade to the seller and its tokens to the buyer, less the fees."""
+        """Move collateral to the seller and tokens to the buyer, less the fees."""
         self.traded[trade.market] += trade.size
         cost, cash = trade.size * trade.price // 100, self.collateral[trade.market]
         self.balances[trade.buyer, cash] -= cost

@@ -41,7 +41,7 @@ class StepCall(NamedTuple):
     """Maximum estimate. A higher one counts as a failure: the code of a token receiver could burn
     the operator's gas."""
     estimate: int | None = None
-    """Gas estimate, if the node was transaction already."""
+    """Gas estimate, if it was requested already."""
     gas: int | None = None
     """Fixed gas limit; no estimate is requested."""
 

@@ -170,7 +170,7 @@ class OperationRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._committing: asyncio.TimerHandle | None = None
         self.context: OperationContext | None = None
-        """Environment of the operations; None until they can begin."""
+        """Context of the operations; None until they can begin."""
 
     def start(self, context: OperationContext) -> None:
         """Resume pending operations and accept new ones."""

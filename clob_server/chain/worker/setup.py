@@ -42,7 +42,7 @@ class WorkerSetup:
 
     Args:
         config: configuration of the server.
-        context: environment of operations; its addresses are not used.
+        context: context of the operations; its addresses are not used.
         tracker: sends and tracks transactions signed by earlier workers.
         set_problem: called with a description of the current problem.
         on_step_end: callback for the steps that are tracked from the start.

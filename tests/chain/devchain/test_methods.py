@@ -213,7 +213,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("raw", NO_ROUTE)
+@pytest.mark.parametrize("raw", REFUSED)
 def test_bytes_that_are_no_transaction(asked, raw):
     code, begin = REFUSED[raw]
     error = asked.refused("eth_sendRawTransaction", raw)

@@ -1,4 +1,4 @@
-// Gives the amounts that clob-client would sign for a size at a price, in 6 and in 18 decimals.
+// Computes the amounts that clob-client signs for a size and price, in 6 and in 18 decimals.
 import { ROUNDING_CONFIG, getMarketOrderRawAmounts, getOrderRawAmounts }
   from "@polymarket/clob-client/dist/order-builder/helpers.js";
 import { parseUnits } from "viem";

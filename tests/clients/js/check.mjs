@@ -1,11 +1,11 @@
-// Checks signatures with ethers and viem: the digest each makes, and if each believes the signature.
+// Checks signatures with ethers and viem: the digest of each, and whether it accepts the signature.
 import { TypedDataEncoder, getBytes, verifyMessage, verifyTypedData } from "ethers";
 import { hashTypedData, verifyMessage as viemMessage, verifyTypedData as viemTyped } from "viem";
 
 import { answer } from "./lines.mjs";
 
-// A signature that nobody can have made is an error of either library.
-async function believes(check) {
+// Both libraries throw on malformed signatures.
+async function accepts(check) {
   try {
     return await check();
   } catch {
@@ -21,10 +21,10 @@ await answer(async ({ typed, personal, signature, address }) => {
   return {
     ethersHash: hash,
     viemHash: hashTypedData({ domain, types, primaryType, message }),
-    ethers: await believes(() => address === (personal
+    ethers: await accepts(() => address === (personal
       ? verifyMessage(getBytes(raw), signature)
       : verifyTypedData(domain, own, message, signature))),
-    viem: await believes(() => personal
+    viem: await accepts(() => personal
       ? viemMessage({ address, message: { raw }, signature })
       : viemTyped({ address, domain, types, primaryType, message, signature })),
   };

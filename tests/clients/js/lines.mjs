@@ -1,14 +1,14 @@
-// Answers JSON lines with JSON lines: one job in, one answer out, in the same sequence.
+// Reads jobs as JSON lines and writes one answer per job, in the same order.
 import { createInterface } from "node:readline";
 
 export async function answer(work) {
   for await (const line of createInterface({ input: process.stdin })) {
-    let told;
+    let message;
     try {
-      told = { answer: await work(JSON.parse(line)) };
+      message = { answer: await work(JSON.parse(line)) };
     } catch (error) {
-      told = { error: error.stack };
+      message = { error: error.stack };
     }
-    process.stdout.write(`${JSON.stringify(told)}\n`);
+    process.stdout.write(`${JSON.stringify(message)}\n`);
   }
 }

@@ -1,4 +1,4 @@
-// Signs orders as each client does, and answers what it would post.
+// Signs orders with each client and returns the order it would post.
 import { Wallet as OldWallet } from "@ethersproject/wallet";
 import { ExchangeOrderBuilder as ViemBuilder, OrderBuilder, getContractConfig }
   from "@polymarket/clob-client";
@@ -10,10 +10,10 @@ import { privateKeyToAccount } from "viem/accounts";
 
 import { answer } from "./lines.mjs";
 
-const transport = custom({ request: () => { throw new Error("no network here"); } });
+const transport = custom({ request: () => { throw new Error("no network in tests"); } });
 const viemWallet = (key) => createWalletClient({ account: privateKeyToAccount(key), transport });
 
-// How a client is pointed at an exchange of another name: the one method that names it.
+// A builder with another domain name, which is a constant of this one method.
 const named = (Builder) => class extends Builder {
   constructor(domain, signer, salt) {
     super(domain.verifyingContract, domain.chainId, signer, salt);
@@ -40,8 +40,8 @@ function builder({ client, domain, shipped, key, order }) {
 const { buildOrderTypedData } = ViemBuilder.prototype;
 const { random } = Math;
 
-// What people use of clob-client: sizes and prices in doubles. Chain and contract come from a table,
-// and the name from a constant that is no argument, so the builder's one method is replaced.
+// An order by clob-client's public interface: size and price in doubles. Chain and contract are from
+// a table. The domain name is a constant, so the one method that has it is replaced.
 async function userOrder({ kind, domain, shipped, key, signatureType, order, tick, chance }) {
   getContractConfig(80002).exchange = domain.verifyingContract;
   if (!shipped) {
@@ -66,11 +66,11 @@ async function userOrder({ kind, domain, shipped, key, signatureType, order, tic
 }
 
 const kinds = {
-  // An order as the builder gives it.
+  // An order as the builder returns it.
   build: (job) => builder(job).buildSignedOrder(job.order),
-  // The same as the client posts it, where the salt is a number of JavaScript.
+  // The order as the client posts it, with the salt as a JavaScript number.
   post: async (job) => orderToJson(await builder(job).buildSignedOrder(job.order), "o", "GTC").order,
-  // Only the hash and the signature of an order that is made elsewhere.
+  // The hash and the signature of a given order.
   hash: async (job) => {
     const made = builder(job);
     const typed = made.buildOrderTypedData(job.order);
@@ -78,7 +78,7 @@ const kinds = {
   },
   limit: userOrder,
   market: userOrder,
-  // What a wallet in a browser signs: the typed data as it came, its salt as the job says.
+  // A signature of typed data by a wallet in a browser.
   typed: async ({ by, key, text }) => {
     const { domain, types, primaryType, message } = JSON.parse(text);
     if (by === "viem") {
@@ -87,7 +87,7 @@ const kinds = {
     const { EIP712Domain: _, ...own } = types;
     return new Wallet(key).signTypedData(domain, own, message);
   },
-  // The same by one whose salt is a number of JavaScript.
+  // The same with the salt as a JavaScript number.
   double: async ({ key, text }) => {
     const { domain, types, primaryType, message } = JSON.parse(text);
     message.salt = Number(message.salt);

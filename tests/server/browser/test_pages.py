@@ -1,4 +1,4 @@
-"""The pages in a real browser: the documentation, and everything that the dashboard does."""
+"""The API reference and the dashboard in a browser."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 MAKER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 WAIT_MS = 30_000
 EXPECTED = "the server responded with a status of 401"
-"""What the browser itself says where a token is refused."""
+"""Console message of the browser for a rejected token."""
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +48,20 @@ def browser():
 
 @pytest.fixture(params=["light", "dark"])
 def page(request, browser, live):
-    """A page that must not complain, nor ask anybody but the server."""
+    """A page that must log no errors and send requests only to the server."""
     context = browser.new_context(base_url=live.url, color_scheme=request.param)
     page = context.new_page()
     page.set_default_timeout(WAIT_MS)
-    complaints, asked = [], []
-    page.on("console", lambda message: EXPECTED in message.text or complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda socket: asked.append(socket.url))
+    errors, requests = [], []
+    page.on("console", lambda message: EXPECTED in message.text or errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("websocket", lambda socket: requests.append(socket.url))
     page.on("dialog", lambda dialog: dialog.accept())
     yield page
     context.close()
-    assert complaints == []
-    assert [url for url in asked if not url.startswith((live.url, live.ws_url))] == []
+    assert errors == []
+    assert [url for url in requests if not url.startswith((live.url, live.ws_url))] == []
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def board(page, live):
     """The dashboard of an operator."""
     page.goto("/admin")
     page.fill("#token", token_of(live))
-    page.click("text=Enter")
+    page.click("text=Sign in")
     page.wait_for_selector(f"#market-{MARKET}")
     return page
 
@@ -95,10 +95,10 @@ def scheme_of(page):
     )
 
 
-# ----- the documentation ---------------------------------------------------------------------
+# ----- API reference -------------------------------------------------------------------------
 
 
-def test_the_documentation_shows_every_route_and_every_code(page, live):
+def test_api_reference_shows_every_route_and_every_code(page, live):
     page.goto("/docs")
     page.wait_for_selector("#codes")
     document = live.http.get("/openapi.json").json()
@@ -111,37 +111,37 @@ def test_the_documentation_shows_every_route_and_every_code(page, live):
     assert shown == list(PROBLEMS)
 
 
-def test_the_type_of_a_refusal_leads_to_its_code(page, live):
+def test_type_of_a_problem_links_to_its_code(page, live):
     page.goto(live.http.get("/nowhere").json()["type"])
     page.wait_for_selector("#codes")
     row = page.locator("#NOT_FOUND")
     sync_api.expect(row).to_be_in_viewport()
 
 
-def test_a_route_is_tried_from_its_documentation(page):
+def test_try_it_form_sends_a_request(page):
     page.goto("/docs#create_gasless_order")
     section = page.locator("#create_gasless_order")
     section.locator("summary", has_text="Try it").click()
     section.locator("button").click()
-    sync_api.expect(section.locator(".told")).to_have_text("200 application/json")
+    sync_api.expect(section.locator(".result")).to_have_text("200 application/json")
     assert '"success": true' in section.locator("pre").inner_text()
 
 
-# ----- the dashboard -------------------------------------------------------------------------
+# ----- dashboard -----------------------------------------------------------------------------
 
 
-def test_a_wrong_token_is_told_and_shows_nothing(page):
+def test_invalid_token_shows_an_error_and_no_dashboard(page):
     page.goto("/admin")
     page.fill("#token", "wrong")
-    complaint = page.locator("#gate-result")
-    page.click("text=Enter")
-    sync_api.expect(complaint).to_contain_text("INVALID_TOKEN")
+    result = page.locator("#gate-result")
+    page.click("text=Sign in")
+    sync_api.expect(result).to_contain_text("INVALID_TOKEN")
     assert page.locator("#board").is_hidden()
 
 
-def test_a_key_is_made_used_and_deactivated(board, live):
+def test_api_key_is_created_used_and_deactivated(board, live):
     name = f"key {scheme_of(board)}"
-    board.click("text=Make a key")
+    board.click("text=Create a key")
     board.fill("#key-form [name=name]", name)
     board.fill("#key-form [name=makers]", MAKER)
     board.click("#key-form button")
@@ -154,7 +154,7 @@ def test_a_key_is_made_used_and_deactivated(board, live):
     assert live.http.get("/api/orders", headers=key).json()["code"] == "INVALID_API_KEY"
 
 
-def test_a_market_is_opened_halted_and_resolved(board, live):
+def test_market_is_opened_halted_and_resolved(board, live):
     scheme = scheme_of(board)
     name, tokens = f"m-{scheme}", ("7001", "7002") if scheme == "light" else ("7003", "7004")
     create_market(board, name, tokens)
@@ -172,7 +172,7 @@ def test_a_market_is_opened_halted_and_resolved(board, live):
     assert row.locator("button").count() == 0
 
 
-def test_the_book_changes_while_one_looks_at_it(board, live):
+def test_displayed_book_follows_changes(board, live):
     scheme = scheme_of(board)
     name, token = f"b-{scheme}", "8001" if scheme == "light" else "8003"
     create_market(board, name, (token, f"{token}0"))
@@ -191,7 +191,7 @@ def test_the_book_changes_while_one_looks_at_it(board, live):
     sync_api.expect(board.locator("#tape tbody tr")).to_contain_text(["sold41¢1"])
 
 
-def test_the_demo_is_seen_to_live(board):
+def test_dashboard_shows_the_activity_of_the_demo(board):
     numbers = board.locator("#engine-commandSeq")
     before = numbers.inner_text()
     sync_api.expect(numbers).not_to_have_text(before)
@@ -203,7 +203,7 @@ def test_the_demo_is_seen_to_live(board):
 def test_limits_are_changed(board, live):
     board.fill("[name='engine.ordersMax']", "499")
     board.click("#limits-form button")
-    sync_api.expect(board.locator("#limits-result")).to_have_text("The limits are set")
+    sync_api.expect(board.locator("#limits-result")).to_have_text("Limits changed")
     assert live.http.get("/api/admin/limits", headers=authority_of(live)).json()["engine"] == {
         "ordersMax": 499,
         "tradesMax": 1000,
@@ -212,28 +212,28 @@ def test_limits_are_changed(board, live):
     }
 
 
-def test_a_token_is_forgotten(board):
+def test_sign_out_forgets_the_token(board):
     board.reload()
     board.wait_for_selector(f"#market-{MARKET}")
-    board.click("text=Forget the token")
+    board.click("text=Sign out")
     board.wait_for_selector("#gate:visible")
     assert board.evaluate("sessionStorage.length") == 0
 
 
-# ----- the chain -----------------------------------------------------------------------------
+# ----- chain ---------------------------------------------------------------------------------
 
 
-def test_the_dashboard_shows_the_chain_and_the_transactions_of_its_operations(board, live):
+def test_dashboard_shows_the_chain_and_its_operations(board, live):
     sync_api.expect(board.locator("#chain-state")).to_have_text("ready")
     result = live.http.post("/api/gasless/faucet", json={"user": MAKER}).json()
     row = board.locator("#operations tr", has_text="faucet").first
     sync_api.expect(row).to_contain_text("done")
     sync_api.expect(row).to_contain_text(f"faucetTx confirmed {result['faucetTx'][:12]}")
     board.select_option("#operations-status", "stuck")
-    sync_api.expect(board.locator("#operations")).to_have_text("There is none.")
+    sync_api.expect(board.locator("#operations")).to_have_text("No operations.")
 
 
-def test_a_market_of_the_chain_is_opened_with_its_question_alone(board, live):
+def test_market_with_only_a_question_is_prepared_on_the_chain(board, live):
     name = f"asked-{scheme_of(board)}"
     board.click("text=Open a market")
     board.fill("[name=marketId]", name)
@@ -243,7 +243,7 @@ def test_a_market_of_the_chain_is_opened_with_its_question_alone(board, live):
     assert live.http.get(f"/api/markets/{name}").json()["conditionId"]
 
 
-def test_a_trade_is_seen_to_settle(board, venue):
+def test_dashboard_shows_the_settlement_of_a_trade(board, venue):
     row = board.locator("#market-rain")
     sync_api.expect(row).to_contain_text("settles")
     row.locator("a").click()
@@ -264,7 +264,7 @@ def test_a_trade_is_seen_to_settle(board, venue):
     sync_api.expect(operation).to_contain_text(f"settleTx confirmed {tx[:12]}")
 
 
-def test_a_market_that_settles_is_opened_with_a_tick(board, venue):
+def test_market_that_settles_is_opened_with_the_checkbox(board, venue):
     name = f"settled-{scheme_of(board)}"
     board.click("text=Open a market")
     board.fill("[name=marketId]", name)

@@ -13,7 +13,7 @@ from clob_server.settings import Settings
 from tests.server.live import live_server
 from tests.server.meta.operators import authority_of
 
-WEB = Path(routes.__file__).parents[1] / "web"
+WEB = Path(routes.__file__).parents[2] / "web"
 PAGES = ("/docs", "/admin")
 SERIES = (
     "clob_orders_total",

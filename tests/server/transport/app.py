@@ -13,7 +13,8 @@ from contextlib import suppress
 
 import msgspec
 
-from clob_server.transport import PUSH, REPLY, TransportLimits, text_frame
+from clob_server.api.request import REPLY
+from clob_server.transport import PUSH, TransportLimits, text_frame
 from clob_server.transport.server import HttpServer, config_for
 
 PIECE = text_frame(b"x" * 8_000)
@@ -46,12 +47,14 @@ class App:
         else:
             await getattr(self, scope["path"].strip("/") or "hello")(scope, receive, send)
 
+    waits_for_body = frozenset({("POST", "/joined")})
+
     def at_once(self, scope, body, way):
         """Answers /once, with its body, and /later with it as soon as the gate opens."""
-        if scope["path"] not in ("/once", "/later"):
+        if scope["path"] not in ("/once", "/later", "/joined"):
             return False
         answer = functools.partial(way, 200, b"content-length: %d\r\n" % len(body), body)
-        if scope["path"] == "/once":
+        if scope["path"] in ("/once", "/joined"):
             tell("once", answer())
         else:
             tell("waiting")
@@ -63,7 +66,7 @@ class App:
         tell("in parts")
         await self.echo(scope, receive, send)
 
-    later = once
+    later = joined = once
 
     async def lifespan(self, receive, send):
         await receive()
@@ -106,7 +109,7 @@ class App:
         await self.answer(send, scope["client"][0].encode())
 
     async def refused(self, scope, receive, send):
-        counts = self.server.server_state.refused
+        counts = self.server.server_state.rejected
         await self.answer(send, msgspec.json.encode(dict(counts)))
 
     async def garbage(self, scope, receive, send):
@@ -116,7 +119,7 @@ class App:
 
     async def heads(self, scope, receive, send):
         """Tells how many heads are known."""
-        await self.answer(send, b"%d" % len(self.server.server_state.heads))
+        await self.answer(send, b"%d" % len(self.server.server_state.head_cache))
 
     async def unparsed(self, scope, receive, send):
         """Tells how much of what clients sent waits to be parsed."""

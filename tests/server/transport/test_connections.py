@@ -60,7 +60,7 @@ def test_a_client_behind_a_trusted_proxy_has_his_own_address_and_nobody_else_has
 def test_who_enters_leaves():
     gate = Connections(config_for(None, limits=TransportLimits(connections_per_address_max=2)))
     assert [gate.enter("a"), gate.enter("a"), gate.enter("b")] == [None] * 3
-    assert gate.enter("a") == "there are 2 connections from a, and no more are allowed"
+    assert gate.enter("a") == "a has 2 connections, the most allowed per address"
     gate.leave("a")
     assert gate.enter("a") is None
     assert gate.num_open == 3
@@ -78,11 +78,11 @@ def test_a_proxy_is_an_address_or_a_network():
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"connections_max": 0}, "connections_max must be at least 1, not 0"),
-        ({"connections_per_address_max": -1}, "must be at least 0, not -1"),
-        ({"header_timeout_s": 0}, "header_timeout_s must be above 0, not 0"),
-        ({"linger_s": float("nan")}, "linger_s must be above 0, not nan"),
-        ({"headers_max_bytes": 100}, "headers_max_bytes must be at least 1024, not 100"),
+        ({"connections_max": 0}, "connections_max must be at least 1; got 0"),
+        ({"connections_per_address_max": -1}, "must be at least 0; got -1"),
+        ({"header_timeout_s": 0}, "header_timeout_s must be above 0; got 0"),
+        ({"linger_s": float("nan")}, "linger_s must be above 0; got nan"),
+        ({"headers_max_bytes": 100}, "headers_max_bytes must be at least 1024; got 100"),
     ],
 )
 def test_a_limit_that_serves_nobody_is_refused(wrong, told):

@@ -15,6 +15,7 @@ SLOW = {
     "a URL": b"GET /",
     "a head after blank lines": b"\r\n\r\nGET /",
     "a long body": b"POST /echo HTTP/1.1\r\ncontent-length: 99999999\r\n\r\n",
+    "a body that is waited for": b"POST /joined HTTP/1.1\r\ncontent-length: 60000\r\n\r\n",
     "a chunk": b"POST /echo HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nffff\r\n",
 }
 

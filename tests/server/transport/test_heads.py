@@ -2,7 +2,7 @@
 
 import pytest
 
-from clob_server.transport.head_cache import HEAD_MAX, HEADS_MAX, Heads
+from clob_server.transport.head_cache import HEAD_MAX, HEADS_MAX, HeadCache
 from tests.server.transport.conftest import LOOPS
 from tests.server.transport.process import Process
 
@@ -31,24 +31,24 @@ def known(server):
 
 
 def test_the_same_head_means_the_same_whatever_the_body_is():
-    heads = Heads()
+    heads = HeadCache()
     assert heads.find(HEAD + b"abcd") is None
-    heads.keep(HEAD + b"abcd", 4, SCOPE)
+    heads.store(HEAD + b"abcd", 4, SCOPE)
     found = heads.find(HEAD + b"efgh")
     assert (found.num_head, found.num_bytes) == (len(HEAD), len(HEAD) + 4)
     assert found.scope == {"method": "POST", "path": "/a", "headers": [(b"host", b"x")]}
 
 
 def test_one_that_asks_for_a_head_alone_is_not_kept():
-    heads = Heads()
-    heads.keep(HEAD.replace(b"POST", b"HEAD"), 0, SCOPE | {"method": "HEAD"})
+    heads = HeadCache()
+    heads.store(HEAD.replace(b"POST", b"HEAD"), 0, SCOPE | {"method": "HEAD"})
     assert not len(heads)
 
 
 @pytest.mark.parametrize("data", [HEAD, HEAD + b"abc", HEAD + b"abcde", HEAD[1:] + b"abcd", b""])
 def test_what_is_not_one_whole_request_is_not_known(data):
-    heads = Heads()
-    heads.keep(HEAD + b"abcd", 4, SCOPE)
+    heads = HeadCache()
+    heads.store(HEAD + b"abcd", 4, SCOPE)
     assert heads.find(data) is None
 
 
@@ -61,15 +61,15 @@ def test_what_is_not_one_whole_request_is_not_known(data):
     ],
 )
 def test_a_head_that_is_long_or_not_all_there_is_beside_the_body_is_not_kept(data, num_body):
-    heads = Heads()
-    heads.keep(data, num_body, SCOPE)
+    heads = HeadCache()
+    heads.store(data, num_body, SCOPE)
     assert not len(heads)
 
 
 def test_so_many_are_kept_and_not_more():
-    heads = Heads()
+    heads = HeadCache()
     for number in range(3 * HEADS_MAX):
-        heads.keep(GET % (b"%d" % number), 0, SCOPE)
+        heads.store(GET % (b"%d" % number), 0, SCOPE)
         assert 0 < len(heads) <= HEADS_MAX
         assert heads.find(GET % (b"%d" % number)) is not None
 

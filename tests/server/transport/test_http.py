@@ -71,6 +71,54 @@ def test_what_comes_in_parts_or_with_others_or_last_is_answered_as_asgi_has_it(s
         assert client.rest() == b""
 
 
+def test_a_late_body_is_waited_for_on_the_routes_that_ask_for_it(server):
+    with server.open() as client:
+        whole = post(b"joined", b"abcd")
+        for end in (4, 3, 1, 2 + len(whole) // 2):
+            client.send(whole[:-end])
+            assert server.get("/hello") == (200, b"hello ")  # the loop has seen the first part
+            client.send(whole[-end:])
+            assert client.answer()[2] == b"abcd"
+            assert server.line("once") == "once True"
+        client.send(whole[:-2])
+        client.send(whole[-2:] + GET % b"hello?3" + post(b"once", b"e"))
+        assert [client.answer()[2] for _ in range(3)] == [b"abcd", b"hello 3", b"e"]
+
+
+def test_a_late_body_that_is_long_or_in_chunks_is_left_to_the_application(server):
+    head = b"POST /joined HTTP/1.1\r\nhost: x\r\n"
+    with server.open() as client:
+        client.send(head + b"transfer-encoding: chunked\r\n\r\n")
+        assert server.line("in parts")
+        client.send(b"2\r\nab\r\n0\r\n\r\n")
+        assert client.answer()[2] == b"ab"
+    with server.open() as client:
+        body = b"x" * 70_000
+        client.send(head + b"content-length: 70000\r\n\r\n")
+        assert server.line("in parts")
+        client.send(body)
+        assert client.answer()[2] == body
+    with server.open() as client:
+        client.send(head + b"content-length: 2\r\nexpect: 100-continue\r\n\r\n")
+        assert server.line("in parts")
+        assert client.answer()[0] == 100
+        client.send(b"ab")
+        assert client.answer()[2] == b"ab"
+
+
+def test_a_client_that_leaves_within_a_late_body_is_forgotten(server):
+    with server.open() as client:
+        client.send(post(b"joined", b"abcd")[:-1])
+    with server.open() as client:
+        client.send(post(b"joined", b"abcd")[:-1])
+        client.reset()
+    with server.open() as client:
+        client.send(post(b"joined", b"abcd")[:-1])
+        client.half_close()
+        assert client.rest() == b""
+    assert server.get("/hello") == (200, b"hello ")
+
+
 def test_an_answer_at_once_may_come_later_and_the_next_waits_for_it(server):
     with server.open() as client:
         client.send(post(b"later", b"first"))

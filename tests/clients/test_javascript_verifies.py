@@ -1,4 +1,4 @@
-"""What is signed here is valid to JavaScript clients and wallets, and nothing else is."""
+"""JavaScript libraries accept signatures made here, and no altered ones."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 import re
@@ -11,28 +11,32 @@ from clob.signing import (
     sign,
     typed_data,
 )
-from tests.clients.drawn import ADDRESSES, COUNTS, PLACES, anything, build_jobs
+from tests.clients.drawn import ADDRESSES, COUNTS, PLACES, anymessage, build_jobs
 from tests.signings import DOMAIN, KEYS, random_order
 
 BUILDERS = ("order-utils", "clob-client")
 
 
-def check_job(thing):
+def check_job(message):
     return {
-        "typed": typed_data(thing, DOMAIN),
-        "personal": isinstance(thing, SignedOrder) and thing.signature_type == 0,
-        "signature": thing.signature,
-        "address": thing.maker,
+        "typed": typed_data(message, DOMAIN),
+        "personal": isinstance(message, SignedOrder) and message.signature_type == 0,
+        "signature": message.signature,
+        "address": message.maker,
     }
 
 
-def spoilt(rng, thing):
-    """Give the check of something that was not signed by whom it says."""
-    good = check_job(thing)
+def spoilt(rng, message):
+    """Return the job that checks an altered message or signature."""
+    good = check_job(message)
     typed = good["typed"]
     changes = [
-        {"signature": flipped(rng, thing.signature)},
-        {"address": ADDRESSES[rng.choice([key for key in KEYS if ADDRESSES[key] != thing.maker])]},
+        {"signature": flipped(rng, message.signature)},
+        {
+            "address": ADDRESSES[
+                rng.choice([key for key in KEYS if ADDRESSES[key] != message.maker])
+            ]
+        },
         {"typed": typed | {"domain": typed["domain"] | {"chainId": 31338}}},
         {"typed": typed | {"domain": typed["domain"] | {"name": "Clob"}}},
         {"personal": not good["personal"]},
@@ -52,16 +56,16 @@ def flipped(rng, signature):
 
 
 @COUNTS
-def test_ethers_and_viem_believe_what_is_signed_here_and_nothing_else(ask, count):
+def test_ethers_and_viem_accept_our_signatures_and_no_altered_ones(run_jobs, count):
     rng = random.Random(16)
     keys = [rng.choice(KEYS) for _ in range(count)]
-    things = [anything(rng, ADDRESSES[key]) for key in keys]
-    signed = [sign(thing, DOMAIN, key) for key, thing in zip(keys, things, strict=True)]
+    messages = [anymessage(rng, ADDRESSES[key]) for key in keys]
+    signed = [sign(message, DOMAIN, key) for key, message in zip(keys, messages, strict=True)]
     good = [check_job(each) for each in signed]
     bad = [spoilt(rng, each) for each in signed]
-    answers = ask("check.mjs", [*good, *bad])
-    for thing, answer in zip(signed, answers[:count], strict=True):
-        digest = f"0x{order_hash(thing, DOMAIN).hex()}"
+    answers = run_jobs("check.mjs", [*good, *bad])
+    for message, answer in zip(signed, answers[:count], strict=True):
+        digest = f"0x{order_hash(message, DOMAIN).hex()}"
         assert answer == {"ethersHash": digest, "viemHash": digest, "ethers": True, "viem": True}
     for job, answer in zip(bad, answers[count:], strict=True):
         assert (answer["ethers"], answer["viem"]) == (False, False), job
@@ -70,7 +74,7 @@ def test_ethers_and_viem_believe_what_is_signed_here_and_nothing_else(ask, count
 @COUNTS
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("client", BUILDERS)
-def test_builders_give_our_orders_the_same_hash_and_the_same_signature(ask, client, place, count):
+def test_builders_compute_the_same_hash_and_signature(run_jobs, client, place, count):
     rng, domain = random.Random(17), PLACES[place]
     keys = [rng.choice(KEYS) for _ in range(count)]
     orders = [sign(random_order(rng, ADDRESSES[key]), domain, key, profile="ctf") for key in keys]
@@ -78,7 +82,7 @@ def test_builders_give_our_orders_the_same_hash_and_the_same_signature(ask, clie
         (key, typed_data(order, domain)["message"], None)
         for key, order in zip(keys, orders, strict=True)
     ]
-    answers = ask("sign.mjs", build_jobs(client, place, theirs, kind="hash"))
+    answers = run_jobs("sign.mjs", build_jobs(client, place, theirs, kind="hash"))
     for order, answer in zip(orders, answers, strict=True):
         assert answer["hash"] == f"0x{order_hash(order, domain).hex()}"
         assert answer["signature"] == order.signature
