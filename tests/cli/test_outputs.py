@@ -41,7 +41,7 @@ def test_unwritable_outputs_are_rejected(file, tmp_path, capsys):
     assert "--out and --report need one stream" in text
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(os.geteuid() == 0, reason="not here: root may write everywhere")
 def test_output_without_write_permission_is_rejected(file, tmp_path, capsys):
     tmp_path.chmod(0o500)
     text = rejected(capsys, "replay", file, "--report", tmp_path / "res.html")

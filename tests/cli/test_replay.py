@@ -212,7 +212,9 @@ def test_no_progress_bar_on_a_pipe():
 
 def on_a_terminal(program):
     """Run a program with a terminal as standard error; return its result and that output."""
-    termios = pytest.importorskip("termios", reason="no pseudo-terminals on this platform")
+    termios = pytest.importorskip(
+        "termios", reason="not here: no pseudo-terminals on this platform"
+    )
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
     os.set_blocking(ours, False)
@@ -239,9 +241,7 @@ def test_progress_bar_on_a_terminal_if_tqdm_is_installed(installed):
 
 
 @pytest.mark.parametrize("command", ["replay", "convert"])
-def test_progress_bar_counts_bytes_if_the_number_of_events_is_unknown(
-    tmp_path, day, command, monkeypatch
-):
+def test_progress_bar_counts_bytes_if_events_are_not_counted(tmp_path, day, command, monkeypatch):
     # By default the bar is drawn at most ten times a second.
     monkeypatch.setitem(ENVIRONMENT, "TQDM_MININTERVAL", "0")
     pytest.importorskip("tqdm", reason="tqdm is not installed")

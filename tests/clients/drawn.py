@@ -68,7 +68,7 @@ def user_orders(seed, count, kind, tick="0.01"):
         yield side, size, cents / 100, cents
 
 
-def anything(rng, maker):
+def random_message(rng, maker):
     """Draw an unsigned order or message."""
     match rng.randrange(6):
         case 0:

@@ -1,7 +1,7 @@
 """Decision 3 with the amounts that real clients sign: the intended price in cents is recovered.
 
-The price of a market order is the worst it accepts. Its client rounds the tokens down, so the amounts
-of a buy are slightly above the cent.
+The price of a market order is the worst it accepts. Its client rounds the tokens down, so the
+amounts of a buy are slightly above the cent.
 """
 
 import importlib
@@ -52,8 +52,8 @@ def check(side, maker, taker, cents, tick):
     """Check the intended price; return whether the amounts are exact."""
     size, collateral = (taker, maker) if side is Side.BUY else (maker, taker)
     assert price_and_size(side, maker, taker) == PriceSize(cents, size), (side, maker, taker)
-    # With ticks finer than a cent, doubles sometimes lose the last digit of a large order. Settlement
-    # on a chain tolerates no difference.
+    # With ticks finer than a cent, doubles sometimes lose the last digit of a large order.
+    # Settlement on a chain tolerates no difference.
     safe = cents - 1 if side is Side.BUY else cents + 1
     allowed = (cents,) if tick in ("0.1", "0.01") else (cents, safe)
     assert price_and_size(side, maker, taker, settles=True).price in allowed
@@ -65,9 +65,7 @@ def check(side, maker, taker, cents, tick):
 @pytest.mark.parametrize("decimals", [6, 18])
 @pytest.mark.parametrize("tick", TICKS)
 @pytest.mark.parametrize("client", PYTHON)
-def test_intended_price_of_python_clients_is_recovered(
-    client, tick, decimals, kind, count, monkeypatch
-):
+def test_price_of_python_clients_is_recovered(client, tick, decimals, kind, count, monkeypatch):
     made, rounding = builder(client, monkeypatch, decimals)
     amounts = made.get_order_amounts if kind == "limit" else made.get_market_order_amounts
     exact = {True: 0, False: 0}
@@ -83,7 +81,7 @@ def test_intended_price_of_python_clients_is_recovered(
 @COUNTS
 @KINDS
 @pytest.mark.parametrize("tick", TICKS)
-def test_intended_price_of_the_javascript_client_is_recovered(run_jobs, tick, kind, count):
+def test_price_of_the_javascript_client_is_recovered(run_jobs, tick, kind, count):
     drawn = list(user_orders(32, count, kind, tick))
     jobs = [
         {"kind": kind, "tick": tick, "side": side.name, "size": size, "price": price}

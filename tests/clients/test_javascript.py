@@ -25,7 +25,7 @@ from tests.clients.drawn import (
     PLACES,
     POLYMARKET,
     accepted,
-    anymessage,
+    random_message,
     build_jobs,
     data,
     user_orders,
@@ -73,9 +73,7 @@ def test_json_posted_by_clob_client_is_valid(run_jobs, place, count):
 @COUNTS
 @pytest.mark.parametrize("kind", ["limit", "market"])
 @pytest.mark.parametrize("shipped", [True, False])
-def test_orders_made_by_clob_client_are_valid_and_keep_their_meaning(
-    run_jobs, kind, shipped, count
-):
+def test_orders_of_clob_client_are_valid_and_keep_their_meaning(run_jobs, kind, shipped, count):
     rng = random.Random(13)
     drawn = list(user_orders(13, count, kind))
     jobs = [
@@ -115,7 +113,7 @@ def test_wallet_signatures_of_typed_data_are_valid(run_jobs, by, count):
     """The typed data is serialised as JSON, as for a wallet in a browser."""
     rng = random.Random(14)
     keys = [rng.choice(KEYS) for _ in range(count)]
-    messages = [anymessage(rng, ADDRESSES[key]) for key in keys]
+    messages = [random_message(rng, ADDRESSES[key]) for key in keys]
     signatures = run_jobs(
         "sign.mjs",
         [

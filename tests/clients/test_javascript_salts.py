@@ -81,7 +81,7 @@ def test_salt_that_clob_client_rounds_when_posting_is_rejected(run_jobs, count):
         with pytest.raises(InvalidSignatureError) as caught:
             verify(received, POLYMARKET)
         assert caught.value.verdict is Verdict.WRONG_SIGNER
-        found = explain(received, POLYMARKET).found
-        assert found == (int(given["salt"]) == int(float(received.salt)))
+        explained = explain(received, POLYMARKET).found
+        assert explained == (int(given["salt"]) == int(float(received.salt)))
         seen.add("lost")
     assert seen == {"rejected", "lost"}

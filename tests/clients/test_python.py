@@ -73,11 +73,14 @@ def test_orders_of_py_order_utils_are_valid_and_keep_their_meaning(place, count)
         assert type(posted["expiration"]) is str
         order = order_of(posted)
         accepted(order, domain)
-        meant = to_order(order, id="a", settles=True)
-        assert (meant.side, meant.price, meant.size, meant.maker) == (
+        parsed = to_order(order, id="a", settles=True)
+        assert (parsed.side, parsed.price, parsed.size, parsed.maker) == (
             (side, price, size, ADDRESSES[key])
         )
-        assert (meant.nonce, meant.expiration_s) == (int(given["nonce"]), int(given["expiration"]))
+        assert (parsed.nonce, parsed.expiration_s) == (
+            int(given["nonce"]),
+            int(given["expiration"]),
+        )
         assert order_of(order.to_json()) == order
         orders.append(order)
     assert verify_batch(orders, domain) == bytes(count)
@@ -175,14 +178,14 @@ def test_orders_of_py_clob_client_are_valid_and_keep_their_meaning(
         posted = made_by(client, kind, token, drawn, nonce=5, fee_rate_bps=100)
         order = order_of(posted)
         accepted(order, domain)
-        meant = to_order(order, id="a", settles=True)
-        assert (meant.side, meant.price, meant.token, meant.maker) == (
+        parsed = to_order(order, id="a", settles=True)
+        assert (parsed.side, parsed.price, parsed.token, parsed.maker) == (
             (side, cents, token, ADDRESSES[key])
         )
-        assert (meant.nonce, meant.fee_rate_bps) == (5, 100)
+        assert (parsed.nonce, parsed.fee_rate_bps) == (5, 100)
         # The client rounds down to hundredths in doubles: 0.29 becomes 0.28.
         given = int(size * 100) * 10 ** (decimals - 2)
-        assert given == (order.maker_amount if kind == "market" else meant.size)
+        assert given == (order.maker_amount if kind == "market" else parsed.size)
 
 
 @pytest.mark.parametrize("signature_type", [0, 1, 2])

@@ -1,4 +1,4 @@
-"""Authority: every route, with everything that somebody may come with, in both environments."""
+"""Access rules: every route with every kind of credential, in both environments."""
 
 import json
 import re
@@ -10,15 +10,15 @@ import websockets.sync.client
 
 from clob_server.api.problems import PROBLEMS
 from clob_server.app import ROUTES
-from clob_server.auth.policy import ROUTE_RULES, CHANNEL_RULES, NO_ROUTE, Needs
-from tests.server.auth.bare import MAKER
-from tests.server.auth.people import town
+from clob_server.auth.policy import CHANNEL_RULES, NO_ROUTE, ROUTE_RULES, Needs
+from tests.server.auth.guard_harness import MAKER
+from tests.server.auth.servers import operated_server
 
 ENVIRONMENTS = ("test", "production")
-WALLETS = (
+CREDENTIALS = (
     "nothing",
     "a bad key",
-    "a revoked key",
+    "a deactivated key",
     "a key of another maker",
     "the right key",
     "a key without read",
@@ -27,7 +27,7 @@ WALLETS = (
     "the right token",
     "an expired token",
     "a token of another algorithm",
-    "a token that nobody signed",
+    "an unsigned token",
     "a token of a confused algorithm",
     "a token of another scope",
     "a token without exp",
@@ -73,43 +73,43 @@ DOC = Path(__file__).parents[3] / "docs" / "concepts" / "access-control.md"
 
 
 @pytest.fixture(scope="module")
-def towns(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("towns")
+def servers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("servers")
     with (
-        town(folder, "test", rate_limits=False) as test,
-        town(folder, "production", rate_limits=False) as production,
+        operated_server(folder, "test", rate_limits=False) as test,
+        operated_server(folder, "production", rate_limits=False) as production,
     ):
         made = {"test": test, "production": production}
         for each in made.values():
-            each.market(GASLESS["marketId"])
-        yield {name: (each, each.wallets()) for name, each in made.items()}
+            each.open_market(GASLESS["marketId"])
+        yield {name: (each, each.credentials()) for name, each in made.items()}
 
 
-def expected(rule, wallet):
-    """The refusal that somebody meets; None is none of authority."""
-    if wallet in ("a bad key", "a revoked key"):
+def expected(rule, credential):
+    """Return the expected code of a denial; None if access is allowed."""
+    if credential in ("a bad key", "a deactivated key"):
         return "INVALID_API_KEY"
     if rule.needs is Needs.UNAVAILABLE:
         return "NOT_ON_THIS_ENVIRONMENT"
     if rule.needs in (Needs.TOKEN, Needs.TOKEN_UNLESS_LOCAL):
-        if "token" not in wallet:
+        if "token" not in credential:
             return "TOKEN_REQUIRED"
-        if wallet == "a token of another scope":
+        if credential == "a token of another scope":
             return "SCOPE_MISSING"
-        return None if wallet == "the right token" else "INVALID_TOKEN"
+        return None if credential == "the right token" else "INVALID_TOKEN"
     if rule.needs in (Needs.NOTHING, Needs.SIGNATURE, Needs.MAKER_ADDRESS):
         return None
-    if "key" not in wallet:
+    if "key" not in credential:
         return "API_KEY_REQUIRED"
-    if wallet == f"a key without {rule.scope}":
+    if credential == f"a key without {rule.scope}":
         return "SCOPE_MISSING"
-    if wallet == "a key of another maker" and rule.needs is not Needs.KEY:
+    if credential == "a key of another maker" and rule.needs is not Needs.KEY:
         return "MAKER_NOT_ALLOWED"
     return None
 
 
 def ask(client, name, headers):
-    """Ask a route for something that it would do, or at least look at."""
+    """Send a plausible request to a route."""
     route = BY_NAME[name]
     path = re.sub(r"\{(\w+)\}", "ord_1_aaaaaa", route.path)
     body = BODIES.get(name, {}) if route.reads_body else None
@@ -118,29 +118,29 @@ def ask(client, name, headers):
     return client.request(route.method, path, json=body, headers=headers)
 
 
-def refusal_in(answer):
-    """The refusal of a request, or of the one thing that it asked for."""
-    if not answer.headers["content-type"].endswith("json"):
+def code_of(response):
+    """Return the code of a rejected request, or of the only item of a batch."""
+    if not response.headers["content-type"].endswith("json"):
         return None
-    body = answer.json()
+    body = response.json()
     if isinstance(body, dict) and "results" in body:
         [body] = body["results"]
     return body.get("code") if isinstance(body, dict) else None
 
 
-@pytest.mark.parametrize("wallet", WALLETS)
+@pytest.mark.parametrize("credential", CREDENTIALS)
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_every_route_keeps_its_rule(towns, environment, name, wallet):
-    here, wallets = towns[environment]
-    answer = ask(here.http, name, wallets[wallet])
-    found, rule = refusal_in(answer), ROUTE_RULES[name].rule(environment)
-    wanted = expected(rule, wallet)
+def test_every_route_applies_its_rule(servers, environment, name, credential):
+    here, credentials = servers[environment]
+    answer = ask(here.http, name, credentials[credential])
+    code, rule = code_of(answer), ROUTE_RULES[name].rule(environment)
+    wanted = expected(rule, credential)
     if wanted is None:
-        assert found not in DENIALS, answer.text
+        assert code not in DENIALS, answer.text
         assert answer.status_code not in (401, 500), answer.text
     else:
-        assert found == wanted, answer.text
+        assert code == wanted, answer.text
         batch = "results" in answer.json()
         assert answer.status_code == (200 if batch else PROBLEMS[wanted].status)
         if answer.status_code == 401:
@@ -148,36 +148,36 @@ def test_every_route_keeps_its_rule(towns, environment, name, wallet):
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_everything_that_somebody_may_come_with_is_tried(towns, environment):
-    assert tuple(towns[environment][1]) == WALLETS
+def test_every_kind_of_credential_is_tested(servers, environment):
+    assert tuple(servers[environment][1]) == CREDENTIALS
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_metrics_are_open_on_the_same_machine(towns, environment):
-    here, _ = towns[environment]
+def test_metrics_need_no_token_from_loopback(servers, environment):
+    here, _ = servers[environment]
     answer = here.http.get("/metrics")
     assert answer.status_code == 200
     assert b"clob_refusals_total" in answer.content
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_what_is_not_there_says_so_but_to_a_bad_key(towns, environment):
-    here, wallets = towns[environment]
+def test_unknown_path_and_method_are_reported_except_to_an_invalid_key(servers, environment):
+    here, credentials = servers[environment]
     assert here.http.get("/nothing").json()["code"] == "NOT_FOUND"
     assert here.http.put("/health").json()["code"] == "METHOD_NOT_ALLOWED"
     for path in ("/nothing", "/"):
-        answer = here.http.get(path, headers=wallets["a revoked key"])
+        answer = here.http.get(path, headers=credentials["a deactivated key"])
         assert answer.json()["code"] == "INVALID_API_KEY"
 
 
-def test_a_deactivated_key_hears_nothing_more_of_the_user_channel(towns):
-    there, _ = towns["production"]
-    made = there.key(scopes=["read"])
+def test_deactivating_a_key_closes_its_user_channel(servers):
+    here, _ = servers["production"]
+    made = here.key(scopes=["read"])
     headers = {"X-API-Key": made["key"]}
-    with websockets.sync.client.connect(there.live.ws_url, additional_headers=headers) as socket:
+    with websockets.sync.client.connect(here.live.ws_url, additional_headers=headers) as socket:
         socket.send(json.dumps({"type": "subscribe", "channel": "user", "maker": MAKER}))
         assert json.loads(socket.recv(10))["channel"] == "user"
-        gone = there.http.delete(f"/api/admin/keys/{made['keyId']}", headers=there.operator)
+        gone = here.http.delete(f"/api/admin/keys/{made['keyId']}", headers=here.operator)
         assert gone.status_code == 200
         with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
             socket.recv(10)
@@ -187,7 +187,7 @@ def test_a_deactivated_key_hears_nothing_more_of_the_user_channel(towns):
 # ----- the table -------------------------------------------------------------------------------
 
 
-def test_every_route_has_a_row_and_every_row_a_route():
+def test_every_route_has_exactly_one_rule():
     assert set(ROUTE_RULES) == {*BY_NAME, NO_ROUTE}
 
 
@@ -202,7 +202,7 @@ def test_every_route_has_a_row_and_every_row_a_route():
         ("gasless_redeem", Needs.NOTHING, Needs.KEY_OF_MAKER),
     ],
 )
-def test_the_table_of_the_specification_is_kept(name, test, production):
+def test_rules_match_the_table_of_the_specification(name, test, production):
     assert (ROUTE_RULES[name].test.needs, ROUTE_RULES[name].production.needs) == (test, production)
 
 
@@ -234,7 +234,7 @@ def test_decision_49_authority():
 
 
 def table_of_routes():
-    """The table of the documentation, drawn from the code; routes with equal rules share a row."""
+    """Return the documented table of routes; routes with equal rules share a row."""
     groups = {}
     for name, row in ROUTE_RULES.items():
         if name == NO_ROUTE:
@@ -254,15 +254,16 @@ def table_of_routes():
 
 
 def table_of_channels():
-    """The table of the channels, drawn from the code."""
+    """Return the documented table of channels."""
     rows = ["| channel | in test | in production |", "|---|---|---|"]
     return rows + [
-        f"| `{name}` | {row.test.text} | {row.production.text} |" for name, row in CHANNEL_RULES.items()
+        f"| `{name}` | {row.test.text} | {row.production.text} |"
+        for name, row in CHANNEL_RULES.items()
     ]
 
 
 @pytest.mark.parametrize("table", [table_of_routes, table_of_channels])
-def test_the_tables_of_the_documentation_are_those_of_the_code(table):
+def test_tables_in_the_documentation_match_the_code(table):
     rows, lines = table(), DOC.read_text().splitlines()
     first = lines.index(rows[0])
     assert lines[first : lines.index("", first)] == rows

@@ -1,16 +1,16 @@
-"""A market in which orders for YES and NO meet, over HTTP: opened, traded in, read."""
+"""A complementary market over HTTP: opening, trading and reading."""
 
 import pytest
 
-from tests.server.auth.bare import MAKER, OTHER
-from tests.server.auth.people import town
+from tests.server.auth.guard_harness import MAKER, OTHER
+from tests.server.auth.servers import operated_server
 
 TOKENS = {"yesTokenId": "71", "noTokenId": "72"}
 
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    with town(tmp_path_factory.mktemp("pairs"), "test", rate_limits=False) as made:
+    with operated_server(tmp_path_factory.mktemp("pairs"), "test", rate_limits=False) as made:
         terms = {"marketId": "pairs", **TOKENS, "complementary": True}
         opened = made.http.post("/api/admin/markets", json=terms, headers=made.operator)
         assert (opened.json()["complementary"], opened.json()["lotWei"]) == (True, "100")
@@ -18,13 +18,13 @@ def here(tmp_path_factory):
 
 
 def order(here, token, side, price, size, maker=MAKER, **more):
-    """Place an order."""
+    """Place an order; return the response body."""
     body = {"maker": maker, "tokenId": token, "side": side, "price": price, "size": str(size)}
     return here.http.post("/api/orders/gasless", json=body | {"marketId": "pairs"} | more).json()
 
 
 def book(here, token):
-    """Read a book as price, size and number of orders of each side."""
+    """Return price, size and number of orders of each level, by side."""
     body = here.http.get("/api/markets/pairs/orderbook", params={"tokenId": token}).json()
     return tuple(
         [(level["price"], level["size"], level["numOrders"]) for level in body[side]]
@@ -33,18 +33,18 @@ def book(here, token):
 
 
 def trades(here, **query):
-    """Read the trades, the newest first."""
+    """Return the trades, newest first."""
     return here.http.get("/api/markets/pairs/trades", params=query).json()
 
 
-def test_a_mint_and_a_merge_are_two_trades_each_and_an_order_has_its_own(here):
+def test_mint_and_merge_make_two_trades_and_each_order_reports_its_own(here):
     first = order(here, "71", 0, 60, 3_000)
     assert (book(here, "71"), book(here, "72")) == (
         ([(60, "3000", 1)], []),
         ([], [(40, "3000", 1)]),
     )
-    foretold = here.http.get("/api/markets/pairs").json()
-    assert (foretold["complementary"], foretold["bestBid"]) == (True, 60)
+    market = here.http.get("/api/markets/pairs").json()
+    assert (market["complementary"], market["bestBid"]) == (True, 60)
     made = order(here, "72", 0, 45, 2_000, maker=OTHER)
     ((summary),) = made["trades"]
     assert (summary["price"], summary["size"]) == (40, "2000")
@@ -68,7 +68,7 @@ def test_a_mint_and_a_merge_are_two_trades_each_and_an_order_has_its_own(here):
     )
 
 
-def test_a_direct_trade_is_what_it_was(here):
+def test_direct_trade_has_a_buyer_and_a_seller(here):
     order(here, "72", 1, 35, 700)
     made = order(here, "72", 0, 35, 700, maker=OTHER)
     (trade,) = trades(here, limit=1)
@@ -76,13 +76,13 @@ def test_a_direct_trade_is_what_it_was(here):
     assert made["trades"][0]["id"] == trade["id"]
 
 
-def test_an_amount_that_cannot_be_halved_is_refused_with_the_nearest(here):
-    refused = order(here, "72", 0, 45, 150)
-    assert refused["code"] == "INVALID_AMOUNT"
-    assert "nearest: 100 or 200" in refused["detail"]
+def test_size_off_the_lot_is_rejected_with_the_nearest_sizes(here):
+    rejected = order(here, "72", 0, 45, 150)
+    assert rejected["code"] == "INVALID_AMOUNT"
+    assert "nearest: 100 or 200" in rejected["detail"]
 
 
-def test_a_market_without_a_second_token_cannot_be_one(here):
+def test_complementary_market_without_a_second_token_is_rejected(here):
     terms = {"marketId": "half", "yesTokenId": "81", "complementary": True}
     answer = here.http.post("/api/admin/markets", json=terms, headers=here.operator)
     assert answer.json()["code"] == "INVALID_MARKET"

@@ -1,4 +1,4 @@
-"""Keys: how they are drawn, and that only the whole of one is recognised."""
+"""API keys: generation and lookup."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from clob_server.auth.api_keys import find_key, new_key
 from clob_server.core.commands import ApiKey
 
 
-def kept(key_id, hashed):
+def stored(key_id, hashed):
     return ApiKey(
         id=key_id,
         hash=hashed,
@@ -21,21 +21,21 @@ def kept(key_id, hashed):
     )
 
 
-def test_a_key_has_an_id_and_32_random_bytes_and_is_kept_as_its_hash():
+def test_new_key_has_an_id_and_32_random_bytes_and_a_hash():
     key_id, whole, hashed = new_key()
     assert re.fullmatch(r"clob_([0-9a-f]{12})_[0-9a-f]{64}", whole)[1] == key_id
     assert hashed == hashlib.sha256(whole.encode()).digest()
     assert len({new_key()[1] for _ in range(100)}) == 100
 
 
-def test_a_key_is_found_by_the_whole_of_it():
+def test_find_key_matches_the_whole_key():
     (key_id, whole, hashed), other = new_key(), new_key()
-    keys = {key_id: kept(key_id, hashed), other[0]: kept(other[0], other[2])}
+    keys = {key_id: stored(key_id, hashed), other[0]: stored(other[0], other[2])}
     assert find_key(whole.encode(), keys) is keys[key_id]
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "change",
     [
         lambda whole: "",
         lambda whole: whole[:-1],
@@ -50,6 +50,6 @@ def test_a_key_is_found_by_the_whole_of_it():
         lambda whole: "\x00" * len(whole),
     ],
 )
-def test_what_is_not_a_whole_key_is_none(spoil):
+def test_find_key_returns_none_for_anything_else(change):
     key_id, whole, hashed = new_key()
-    assert find_key(spoil(whole).encode(), {key_id: kept(key_id, hashed)}) is None
+    assert find_key(change(whole).encode(), {key_id: stored(key_id, hashed)}) is None

@@ -1,4 +1,4 @@
-"""Windows that slide: exact, all or nothing, bounded, and what exceeding one says."""
+"""Sliding windows: exactness, all-or-nothing charges, bounded memory, and the rejection."""
 
 import pytest
 from hypothesis import given
@@ -8,13 +8,13 @@ from clob_server.auth.rate_limit import MINUTE_MS, PAYER_BYTES, Windows, exceede
 
 
 class Naive:
-    """The same by the definition: every time that was ever taken, in a list."""
+    """A reference implementation that keeps every time in a list."""
 
     def __init__(self):
         self.taken = {}
 
-    def take(self, who, limit, now_ms, count):
-        times = self.taken.setdefault(who, [])
+    def take(self, payer, limit, now_ms, count):
+        times = self.taken.setdefault(payer, [])
         if self.fits(times, limit, now_ms, count):
             times += [now_ms] * count
             return 0
@@ -22,7 +22,7 @@ class Naive:
             return MINUTE_MS
         wait_ms = 1
         while not self.fits(times, limit, now_ms + wait_ms, count):
-            # Nothing changes but where a time falls out of the window.
+            # The result only changes when a time leaves the window.
             wait_ms = min(t + MINUTE_MS - now_ms for t in times if t + MINUTE_MS > now_ms + wait_ms)
         return wait_ms
 
@@ -43,18 +43,18 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_windows_are_those_of_a_naive_list(steps):
+def test_windows_match_the_reference(steps):
     windows, naive, now_ms = Windows(), Naive(), 0
-    for who, limit, passed_ms, count in steps:
+    for payer, limit, passed_ms, count in steps:
         now_ms += passed_ms
-        wait_ms = windows.take(who, limit, now_ms, count)
-        assert wait_ms == naive.take(who, limit, now_ms, count)
+        wait_ms = windows.take(payer, limit, now_ms, count)
+        assert wait_ms == naive.take(payer, limit, now_ms, count)
         if count <= limit and wait_ms:
-            assert not naive.fits(naive.taken[who], limit, now_ms + wait_ms - 1, count)
+            assert not naive.fits(naive.taken[payer], limit, now_ms + wait_ms - 1, count)
 
 
 @given(STEPS)
-def test_no_minute_has_more_than_the_limit(steps):
+def test_no_minute_exceeds_the_limit(steps):
     windows, taken, now_ms = Windows(), [], 0
     for _, _, passed_ms, count in steps:
         now_ms += passed_ms
@@ -64,7 +64,7 @@ def test_no_minute_has_more_than_the_limit(steps):
         assert sum(begin <= t < begin + MINUTE_MS for t in taken) <= 5
 
 
-def test_what_was_taken_counts_for_sixty_seconds_to_the_millisecond():
+def test_usage_counts_for_sixty_seconds_to_the_millisecond():
     windows = Windows()
     assert windows.take(b"a", 1, 0) == 0
     assert windows.take(b"a", 1, 1) == MINUTE_MS - 1
@@ -72,7 +72,7 @@ def test_what_was_taken_counts_for_sixty_seconds_to_the_millisecond():
     assert windows.take(b"a", 1, MINUTE_MS) == 0
 
 
-def test_several_are_taken_whole_or_not_at_all():
+def test_several_are_taken_all_or_none():
     windows = Windows()
     assert windows.take(b"a", 5, 0, 3) == 0
     assert windows.take(b"a", 5, 10, 3) == MINUTE_MS - 10
@@ -80,14 +80,14 @@ def test_several_are_taken_whole_or_not_at_all():
     assert windows.take(b"a", 5, 10, 2) == 0
 
 
-def test_more_than_the_limit_at_once_never_can_be():
+def test_more_than_the_limit_at_once_is_always_rejected():
     windows = Windows()
     assert windows.take(b"a", 5, 0, 6) == MINUTE_MS
     assert windows.left(b"a", 5) == 5
     assert windows.take(b"a", 0, 0) == MINUTE_MS
 
 
-def test_a_lower_limit_counts_what_was_taken_under_the_higher_one():
+def test_lowered_limit_counts_earlier_usage():
     windows = Windows()
     windows.take(b"a", 5, 0, 2)
     windows.take(b"a", 5, 100, 3)
@@ -95,18 +95,18 @@ def test_a_lower_limit_counts_what_was_taken_under_the_higher_one():
     assert windows.left(b"a", 3) == 0
 
 
-def test_who_asked_least_recently_is_forgotten_first():
+def test_least_recent_payer_is_evicted_first():
     windows = Windows(3)
-    for at, who in enumerate((b"a", b"b", b"c")):
-        windows.take(who, 1, at)
-    assert windows.take(b"a", 1, 3)  # refused, and yet heard of
+    for at, payer in enumerate((b"a", b"b", b"c")):
+        windows.take(payer, 1, at)
+    assert windows.take(b"a", 1, 3)  # a rejected attempt also counts as recent
     windows.take(b"d", 1, 4)
     assert len(windows) == 3
     assert windows.take(b"a", 1, 5)
     assert windows.take(b"b", 1, 5) == 0
 
 
-def test_a_flood_of_addresses_does_not_have_an_active_window_forgotten():
+def test_flood_of_addresses_does_not_evict_an_active_window():
     windows = Windows(100)
     windows.take(b"active", 1, 0)
     for number in range(1_000):
@@ -130,22 +130,22 @@ def test_a_flood_of_addresses_does_not_have_an_active_window_forgotten():
         ("", ""),
     ],
 )
-def test_a_budget_is_that_of_an_address_or_of_a_network_of_64_bits(address, shared):
+def test_network_is_an_ipv4_address_or_an_ipv6_64(address, shared):
     assert network(address) == shared
 
 
-def test_a_payer_cannot_be_told_without_the_secret():
+def test_payer_name_depends_on_the_secret():
     assert payer_of(b"k" * 32, "192.0.2.1") == payer_of(b"k" * 32, "192.0.2.1")
     named = {payer_of(secret, name) for secret in (b"k" * 32, b"l" * 32) for name in ("1", "2")}
     assert len(named) == 4
     assert {len(name) for name in named} == {PAYER_BYTES}
 
 
-def test_a_refusal_says_how_much_is_allowed_and_when():
-    refusal = exceeded("requests", 1, 100, 0, 12_001, 1_800_000_000_500)
-    assert refusal.code == "RATE_LIMITED"
-    assert str(refusal) == "at most 100 requests per minute; got 1 more, retry in 13 s"
-    assert dict(refusal.headers) == {
+def test_rejection_states_the_limit_and_when_to_retry():
+    error = exceeded("requests", 1, 100, 0, 12_001, 1_800_000_000_500)
+    assert error.code == "RATE_LIMITED"
+    assert str(error) == "at most 100 requests per minute; got 1 more, retry in 13 s"
+    assert dict(error.headers) == {
         b"retry-after": b"13",
         b"ratelimit": b'"requests";r=0;t=13',
         b"ratelimit-policy": b'"requests";q=100;w=60',
@@ -155,6 +155,6 @@ def test_a_refusal_says_how_much_is_allowed_and_when():
     }
 
 
-def test_a_refusal_of_too_many_at_once_says_that_waiting_does_not_help():
-    refusal = exceeded("orders", 20, 10, 10, MINUTE_MS, 0)
-    assert str(refusal) == "at most 10 orders per minute; 20 at once are can never be accepted"
+def test_rejection_above_the_limit_states_that_waiting_does_not_help():
+    error = exceeded("orders", 20, 10, 10, MINUTE_MS, 0)
+    assert str(error) == "at most 10 orders per minute; 20 at once are can never be accepted"

@@ -1,4 +1,4 @@
-"""Tokens: what each must state, the one algorithm that is accepted, and that they end."""
+"""Tokens: required claims, the accepted algorithm, and expiry."""
 
 import base64
 import hashlib
@@ -27,19 +27,19 @@ def pem(private):
 
 
 def now_s():
-    return int(time.time())  # noqa: TID251 - that of the library
+    return int(time.time())  # noqa: TID251 - the library uses this clock
 
 
 def claims(**more):
-    stated = {"sub": "olga", "scope": "admin", "iat": now_s(), "exp": now_s() + 600, **more}
-    return {name: value for name, value in stated.items() if value is not None}
+    values = {"sub": "olga", "scope": "admin", "iat": now_s(), "exp": now_s() + 600, **more}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def by_hand(header, stated, key):
-    """A token as no library would make it."""
+def encode_token(header, payload, key):
+    """Return a token with any header, which libraries would reject."""
     parts = [
         base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=")
-        for part in (header, stated)
+        for part in (header, payload)
     ]
     signed = b".".join(parts)
     mac = hmac.new(key, signed, hashlib.sha256).digest() if key else b""
@@ -50,7 +50,7 @@ def reader(key=SECRET, algorithm="HS256", clock_ms=lambda: now_s() * 1000):
     return TokenVerifier(key, algorithm, clock_ms)
 
 
-def refused(tokens, token):
+def rejected(tokens, token):
     with pytest.raises(ApiError) as caught:
         tokens.read(token if isinstance(token, bytes) else token.encode())
     assert caught.value.code == "INVALID_TOKEN"
@@ -58,15 +58,15 @@ def refused(tokens, token):
     return str(caught.value)
 
 
-def test_a_token_that_was_minted_is_read():
-    found = reader().read(mint(SECRET, "olga", "admin more", now_s(), 60).encode())
-    assert (found.sub, found.scopes) == ("olga", {"admin", "more"})
-    assert 55 <= found.exp_s - now_s() <= 60
+def test_minted_token_is_accepted():
+    result = reader().read(mint(SECRET, "olga", "admin more", now_s(), 60).encode())
+    assert (result.sub, result.scopes) == ("olga", {"admin", "more"})
+    assert 55 <= result.exp_s - now_s() <= 60
 
 
 @pytest.mark.parametrize("claim", ["sub", "scope", "iat", "exp"])
 def test_every_claim_is_required(claim):
-    assert claim in refused(reader(), jwt.encode(claims(**{claim: None}), SECRET))
+    assert claim in rejected(reader(), jwt.encode(claims(**{claim: None}), SECRET))
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ def test_every_claim_is_required(claim):
     ],
     ids=str,
 )
-def test_a_claim_of_another_kind_is_refused(wrong):
-    refused(reader(), by_hand({"alg": "HS256", "typ": "JWT"}, claims(**wrong), SECRET))
+def test_invalid_claim_is_rejected(wrong):
+    rejected(reader(), encode_token({"alg": "HS256", "typ": "JWT"}, claims(**wrong), SECRET))
 
 
-def test_a_token_that_has_ended_is_refused():
-    refused(reader(), mint(SECRET, "olga", "admin", now_s() - 3600, 3600 - LEEWAY_S - 1))
+def test_expired_token_is_rejected():
+    rejected(reader(), mint(SECRET, "olga", "admin", now_s() - 3600, 3600 - LEEWAY_S - 1))
 
 
-def test_a_token_that_was_verified_ends_all_the_same():
+def test_cached_token_expires():
     clock = [now_s() * 1000]
     tokens = reader(clock_ms=lambda: clock[0])
     token = mint(SECRET, "olga", "admin", now_s(), 600).encode()
@@ -101,17 +101,17 @@ def test_a_token_that_was_verified_ends_all_the_same():
     clock[0] = end_ms - 1
     tokens.read(token)
     clock[0] = end_ms
-    refused(tokens, token)
+    rejected(tokens, token)
 
 
-def test_a_token_is_verified_once(monkeypatch):
+def test_token_is_verified_once(monkeypatch):
     tokens, token = reader(), mint(SECRET, "olga", "admin", now_s(), 600).encode()
     first = tokens.read(token)
     monkeypatch.setattr(jwt, "decode", None)
     assert tokens.read(token) is first
 
 
-def test_no_more_tokens_are_remembered_than_a_bound():
+def test_number_of_cached_tokens_is_bounded():
     tokens = reader()
     for number in range(KNOWN_MAX + 10):
         tokens.read(mint(SECRET, str(number), "admin", now_s(), 600).encode())
@@ -119,55 +119,55 @@ def test_no_more_tokens_are_remembered_than_a_bound():
 
 
 @pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
-def test_another_algorithm_with_the_right_secret_is_refused(algorithm):
-    refused(reader(), jwt.encode(claims(), SECRET * 2, algorithm=algorithm))
+def test_other_algorithm_with_the_right_secret_is_rejected(algorithm):
+    rejected(reader(), jwt.encode(claims(), SECRET * 2, algorithm=algorithm))
     stated = claims()
     assert reader(SECRET * 2).read(jwt.encode(stated, SECRET * 2).encode()).sub == "olga"
 
 
 @pytest.mark.parametrize("name", ["none", "None", "NONE", ""])
-def test_a_token_that_nobody_signed_is_refused(name):
-    refused(reader(), by_hand({"alg": name, "typ": "JWT"}, claims(), None))
-    refused(reader(), by_hand({"alg": name, "typ": "JWT"}, claims(), SECRET))
+def test_unsigned_token_is_rejected(name):
+    rejected(reader(), encode_token({"alg": name, "typ": "JWT"}, claims(), None))
+    rejected(reader(), encode_token({"alg": name, "typ": "JWT"}, claims(), SECRET))
 
 
-def test_a_token_with_another_secret_or_a_changed_claim_is_refused():
-    refused(reader(), mint(b"t" * 32, "olga", "admin", now_s(), 60))
+def test_token_with_another_secret_or_a_changed_claim_is_rejected():
+    rejected(reader(), mint(b"t" * 32, "olga", "admin", now_s(), 60))
     header, _, signature = mint(SECRET, "olga", "admin", now_s(), 60).split(".")
     _, stated, _ = mint(SECRET, "otto", "admin", now_s(), 60).split(".")
-    refused(reader(), f"{header}.{stated}.{signature}")
+    rejected(reader(), f"{header}.{stated}.{signature}")
 
 
 @pytest.mark.parametrize("token", [b"", b".", b"..", b"a.b.c", b"\xff\xfe", b"x" * 10_000])
-def test_what_is_no_token_is_refused(token):
-    refused(reader(), token)
+def test_malformed_token_is_rejected(token):
+    rejected(reader(), token)
 
 
 @pytest.mark.parametrize(("private", "algorithm"), [(RSA, "RS256"), (EC, "ES256")])
-def test_a_public_key_stands_for_one_algorithm(tmp_path, private, algorithm):
+def test_public_key_allows_one_algorithm(tmp_path, private, algorithm):
     file = tmp_path / "key.pem"
     file.write_bytes(pem(private))
     settings = Settings(jwt_public_key_file=str(file))
     tokens = tokens_of(settings, tmp_path, lambda: now_s() * 1000)
     assert tokens.read(jwt.encode(claims(), private, algorithm=algorithm).encode()).sub == "olga"
     assert not (tmp_path / "tokens.key").exists()
-    # The public key is no secret: as one of HS256 it would let anybody in.
-    refused(tokens, by_hand({"alg": "HS256", "typ": "JWT"}, claims(), pem(private)))
-    refused(tokens, by_hand({"alg": "none"}, claims(), None))
+    # The public key must not work as an HS256 secret.
+    rejected(tokens, encode_token({"alg": "HS256", "typ": "JWT"}, claims(), pem(private)))
+    rejected(tokens, encode_token({"alg": "none"}, claims(), None))
     if private is RSA:
-        refused(tokens, jwt.encode(claims(), private, algorithm="RS512"))
-        refused(tokens, jwt.encode(claims(), private, algorithm="PS256"))
-        refused(tokens, jwt.encode(claims(), EC, algorithm="ES256"))
+        rejected(tokens, jwt.encode(claims(), private, algorithm="RS512"))
+        rejected(tokens, jwt.encode(claims(), private, algorithm="PS256"))
+        rejected(tokens, jwt.encode(claims(), EC, algorithm="ES256"))
 
 
-def test_a_key_that_is_named_in_the_token_is_not_looked_for(tmp_path):
+def test_key_named_in_the_token_is_ignored(tmp_path):
     other = rsa.generate_private_key(65537, 2048)
     file = tmp_path / "key.pem"
     file.write_bytes(pem(RSA))
     tokens = tokens_of(Settings(jwt_public_key_file=str(file)), tmp_path, lambda: now_s() * 1000)
     jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(other.public_key()))
     headers = {"jwk": jwk, "kid": "../../dev/null", "jku": "http://127.0.0.1:1/"}
-    refused(tokens, jwt.encode(claims(), other, algorithm="RS256", headers=headers))
+    rejected(tokens, jwt.encode(claims(), other, algorithm="RS256", headers=headers))
 
 
 @pytest.mark.parametrize(
@@ -179,25 +179,25 @@ def test_a_key_that_is_named_in_the_token_is_not_looked_for(tmp_path):
     ],
     ids=["rsa 1024", "p-384", "ed25519"],
 )
-def test_a_public_key_of_another_kind_is_refused_at_the_start(tmp_path, private):
+def test_unsupported_public_key_is_rejected_at_start(tmp_path, private):
     file = tmp_path / "key.pem"
     file.write_bytes(pem(private))
     with pytest.raises(SettingsError, match="P-256"):
         public_key(str(file))
 
 
-def test_a_public_key_that_is_none_is_refused_at_the_start(tmp_path):
+def test_invalid_public_key_file_is_rejected_at_start(tmp_path):
     (tmp_path / "key.pem").write_text("no key")
     for name in ("key.pem", "missing.pem"):
         with pytest.raises(SettingsError, match="jwt-public-key-file"):
             public_key(str(tmp_path / name))
 
 
-def test_the_secret_of_the_settings_wins_over_the_one_of_the_folder(tmp_path):
-    given = tokens_of(Settings(jwt_secret="g" * 32), tmp_path, lambda: now_s() * 1000)
+def test_secret_of_the_settings_overrides_the_generated_one(tmp_path):
+    configured = tokens_of(Settings(jwt_secret="g" * 32), tmp_path, lambda: now_s() * 1000)
     token = mint(b"g" * 32, "olga", "admin", now_s(), 60).encode()
-    assert given.read(token).sub == "olga"
-    refused(tokens_of(Settings(), tmp_path, lambda: now_s() * 1000), token)
+    assert configured.read(token).sub == "olga"
+    rejected(tokens_of(Settings(), tmp_path, lambda: now_s() * 1000), token)
     made = (tmp_path / "tokens.key").read_bytes()
-    again = tokens_of(Settings(), tmp_path, lambda: now_s() * 1000)
-    assert again.read(mint(made, "otto", "admin", now_s(), 60).encode()).sub == "otto"
+    generated = tokens_of(Settings(), tmp_path, lambda: now_s() * 1000)
+    assert generated.read(mint(made, "otto", "admin", now_s(), 60).encode()).sub == "otto"

@@ -16,9 +16,9 @@ from clob_server.cli import keys
 from clob_server.cli.verify import audit
 from clob_server.core.recovery import recover
 from clob_server.log import SqliteLog
-from tests.server.auth.bare import MAKER
-from tests.server.auth.people import town
-from tests.server.auth.spending import place
+from tests.server.auth.budgets import place
+from tests.server.auth.guard_harness import MAKER
+from tests.server.auth.servers import operated_server
 
 KEY = re.compile(r"clob_([0-9a-f]{12})_[0-9a-f]{64}")
 
@@ -42,7 +42,7 @@ def run(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    with town(tmp_path_factory.mktemp("cli"), "test", rate_limits=False) as made:
+    with operated_server(tmp_path_factory.mktemp("cli"), "test", rate_limits=False) as made:
         yield made
 
 
@@ -84,7 +84,7 @@ def test_a_key_that_was_made_offline_opens_the_server_and_one_that_was_revoked_d
     kept, gone = (run("key", "create", *in_folder(folder), *wanted)[1].strip() for _ in range(2))
     code, out, _ = run("key", "revoke", gone[5:17], *in_folder(folder))
     assert (code, out) == (0, f"key {gone[5:17]} deactivated\n")
-    with town(tmp_path, "test") as here:
+    with operated_server(tmp_path, "test") as here:
         assert here.http.get("/", headers={"X-API-Key": kept}).status_code == 200
         assert here.http.get("/", headers={"X-API-Key": gone}).status_code == 401
         assert place(here).status_code == 200

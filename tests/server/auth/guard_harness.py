@@ -1,4 +1,4 @@
-"""A guard without a server: a service of just what it asks for, and clocks that tests set."""
+"""A guard without a server, with clocks that tests control."""
 
 from clob_server.api.request import ApiRequest, RequestIds
 from clob_server.auth.api_keys import IDS, new_key, secret
@@ -14,8 +14,8 @@ MAKER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 OTHER = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
 
 
-class Bare:
-    """What a guard needs of a service, with a wall clock and a steady one."""
+class GuardHarness:
+    """A guard with its dependencies, a wall clock and a monotonic clock."""
 
     def __init__(self, folder, exchange=None, now_ms=NOW_MS, tick_ms=5_000_000, **settings):
         self.settings = Settings(**settings)
@@ -42,13 +42,13 @@ class Bare:
     def clock_ms(self):
         return self.now_ms
 
-    def pass_ms(self, passed_ms):
-        """Let time go by on both clocks."""
-        self.now_ms += passed_ms
-        self.tick_ms += passed_ms
+    def advance_ms(self, elapsed_ms):
+        """Advance both clocks."""
+        self.now_ms += elapsed_ms
+        self.tick_ms += elapsed_ms
 
     def add_key(self, **more):
-        """Let a key in; give the whole of it and what is kept."""
+        """Add a key; return the whole key and the stored one."""
         key_id, whole, hashed = new_key()
         key = {
             "id": key_id,
@@ -64,15 +64,15 @@ class Bare:
         return whole, key
 
     def call(self, route="get_orderbook", key=None, address="192.0.2.1", headers=()):
-        """A request that has not been let in."""
+        """Return a request that was not admitted yet."""
         sent = [(name.encode(), value.encode()) for name, value in dict(headers).items()]
         if key is not None:
             sent.append((b"x-api-key", key.encode()))
         scope = {"headers": sent, "client": (address, 1), "path": "/", "method": "GET"}
         return ApiRequest(route, scope, RequestIds())
 
-    def admit(self, *given, **more):
-        """Let a request in, or refuse it."""
-        call = self.call(*given, **more)
+    def admit(self, *arguments, **options):
+        """Admit or reject a request."""
+        call = self.call(*arguments, **options)
         self.guard.admit(call)
         return call

@@ -1,6 +1,6 @@
-"""What the tests of budgets share: an order to be paid for, and what a refusal has to say."""
+"""Helpers of the tests of budgets: an order, and checks of a rejection."""
 
-from tests.server.auth.bare import MAKER
+from tests.server.auth.guard_harness import MAKER
 
 GASLESS = {
     "maker": MAKER,
@@ -24,7 +24,7 @@ def set_budgets(here, **budgets):
 
 
 def assert_limited(answer, limit):
-    """It says how much is allowed, and when to come back."""
+    """Check that a rejection states the limit and when to retry; return the amount left."""
     assert answer.status_code == 429
     body = answer.json()
     assert (body["code"], body["retryable"]) == ("RATE_LIMITED", True)

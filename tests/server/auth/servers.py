@@ -1,4 +1,4 @@
-"""Who comes to a server in the tests of authority, and what each brings with him."""
+"""Servers with an operator, and valid and invalid credentials for them."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.server.auth.bare import MAKER, OTHER
+from tests.server.auth.guard_harness import MAKER, OTHER
 from tests.server.live import live_server
 from tests.signings import EXCHANGE
 
@@ -30,25 +30,25 @@ EVERYTHING = ["read", "trade", "cancel"]
 
 
 def now_s():
-    return int(time.time())  # noqa: TID251 - that of the server
+    return int(time.time())  # noqa: TID251 - the server uses this clock
 
 
 def claims(**more):
-    """What a token states; a claim that is None is left out."""
-    stated = {"sub": "olga", "scope": "admin", "iat": now_s(), "exp": now_s() + 600, **more}
-    return {name: value for name, value in stated.items() if value is not None}
+    """Return the claims of a token; a claim set to None is left out."""
+    values = {"sub": "olga", "scope": "admin", "iat": now_s(), "exp": now_s() + 600, **more}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def by_hand(header, stated, key, digest=hashlib.sha256):
-    """A token as no library would make it."""
-    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()) for part in (header, stated))
+def encode_token(header, payload, key, digest=hashlib.sha256):
+    """Return a token with any header, which libraries would reject."""
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()) for part in (header, payload))
     signed = b".".join(part.rstrip(b"=") for part in parts)
     mac = hmac.new(key, signed, digest).digest() if key else b""
     return (signed + b"." + base64.urlsafe_b64encode(mac).rstrip(b"=")).decode()
 
 
-class Town:
-    """A server and all who come to it."""
+class OperatedServer:
+    """A server, its operator, and credentials of clients."""
 
     def __init__(self, live, environment, secret):
         self.live = live
@@ -58,48 +58,48 @@ class Town:
         self.operator = {"Authorization": f"Bearer {self.token()}"}
 
     def token(self, **more):
-        """A token, right in all that is not asked for otherwise."""
+        """Return a token that is valid except for the given claims."""
         if self._secret is None:
             return jwt.encode(claims(**more), RSA, algorithm="RS256")
         return jwt.encode(claims(**more), self._secret, algorithm="HS256")
 
-    def of_another_algorithm(self):
-        """A token with the right secret or key, and a longer hash."""
+    def token_of_other_algorithm(self):
+        """Return a token signed with the right key and a longer hash."""
         if self._secret is None:
             return jwt.encode(claims(), RSA, algorithm="RS384")
-        return by_hand({"alg": "HS384", "typ": "JWT"}, claims(), self._secret, hashlib.sha384)
+        return encode_token({"alg": "HS384", "typ": "JWT"}, claims(), self._secret, hashlib.sha384)
 
-    def forged(self):
-        """A token that would be right if the public key were a secret, or its signer ours."""
+    def forged_token(self):
+        """Return a token signed with the public key as a secret, or by another signer."""
         if self._secret is None:
-            return by_hand({"alg": "HS256", "typ": "JWT"}, claims(), PEM)
+            return encode_token({"alg": "HS256", "typ": "JWT"}, claims(), PEM)
         return jwt.encode(claims(), STRANGER, algorithm="RS256")
 
-    def key(self, **asked):
-        """Have a key made, and give what the operator is told of it."""
-        body = {"name": "k", "scopes": EVERYTHING, "makers": [MAKER], **asked}
+    def key(self, **fields):
+        """Create a key; return the response of the operator route."""
+        body = {"name": "k", "scopes": EVERYTHING, "makers": [MAKER], **fields}
         answer = self.http.post("/api/admin/keys", json=body, headers=self.operator)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def market(self, name):
-        """Have a market opened, with the tokens 1 and 2."""
+    def open_market(self, name):
+        """Open a market with the tokens 1 and 2."""
         body = {"marketId": name, "yesTokenId": "1", "noTokenId": "2"}
         answer = self.http.post("/api/admin/markets", json=body, headers=self.operator)
         assert answer.status_code == 200, answer.text
 
-    def revoked(self):
-        """A key that was deactivated."""
-        made = self.key()
-        gone = self.http.delete(f"/api/admin/keys/{made['keyId']}", headers=self.operator)
-        assert gone.status_code == 200
-        return made["key"]
+    def deactivated_key(self):
+        """Return a deactivated key."""
+        created = self.key()
+        path = f"/api/admin/keys/{created['keyId']}"
+        assert self.http.delete(path, headers=self.operator).status_code == 200
+        return created["key"]
 
-    def wallets(self):
-        """What people have with them, by what one would call it."""
+    def credentials(self):
+        """Return request headers by the name of the credential."""
         keys = {
             "a bad key": "clob_" + "0" * 12 + "_" + "0" * 64,
-            "a revoked key": self.revoked(),
+            "a deactivated key": self.deactivated_key(),
             "a key of another maker": self.key(makers=[OTHER])["key"],
             "the right key": self.key()["key"],
             "a key without read": self.key(scopes=["trade", "cancel"])["key"],
@@ -109,9 +109,9 @@ class Town:
         tokens = {
             "the right token": self.token(),
             "an expired token": self.token(iat=now_s() - 900, exp=now_s() - 300),
-            "a token of another algorithm": self.of_another_algorithm(),
-            "a token that nobody signed": by_hand({"alg": "none"}, claims(), None),
-            "a token of a confused algorithm": self.forged(),
+            "a token of another algorithm": self.token_of_other_algorithm(),
+            "an unsigned token": encode_token({"alg": "none"}, claims(), None),
+            "a token of a confused algorithm": self.forged_token(),
             "a token of another scope": self.token(scope="reader administrator"),
             "a token without exp": self.token(exp=None),
         }
@@ -124,19 +124,19 @@ class Town:
 
 
 @contextmanager
-def town(folder, environment, **settings):
-    """A server with operators: HS256 in the test environment, RS256 in production."""
+def operated_server(folder, environment, **settings):
+    """Run a server with operator tokens: HS256 in the test environment, RS256 in production."""
     data = folder / environment
     if environment == "production":
         (folder / "operators.pem").write_bytes(PEM)
         settings = {**DOMAIN, "jwt_public_key_file": folder / "operators.pem", **settings}
     with live_server(data, environment=environment, **settings) as live:
-        yield Town(live, environment, secret_of(data, environment, settings))
+        yield OperatedServer(live, environment, token_secret(data, environment, settings))
 
 
-def secret_of(data, environment, settings):
-    """What tokens are signed with; None where it is a private key."""
+def token_secret(data, environment, settings):
+    """Return the secret that signs tokens; None if a private key does."""
     if environment == "production":
         return None
-    given = settings.get("jwt_secret", "").encode()
-    return given or (data / "tokens.key").read_bytes()
+    configured = settings.get("jwt_secret", "").encode()
+    return configured or (data / "tokens.key").read_bytes()
