@@ -1,4 +1,4 @@
-"""What the metrics show of a server when they are asked for: sizes, counts and lags."""
+"""The gauges and counters that read the server's state when the metrics are requested."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -11,100 +11,106 @@ from clob_server.http.server import Server
 from clob_server.log.sqlite import DATABASE
 
 
-class Shown(NamedTuple):
-    """A value that is shown."""
+class Gauge(NamedTuple):
+    """A gauge of the metrics."""
 
     name: str
-    """Its name."""
+    """Name without the ``clob_`` prefix."""
     text: str
-    """What it is."""
+    """Help text."""
     read: Callable[[Server], float]
-    """Reads it off a server that serves."""
+    """Reads the value from a running server."""
 
 
 GAUGES: Final = (
-    Shown(
+    Gauge(
         "commands_waiting",
-        "Commands that wait for the next batch.",
+        "Commands queued for the next batch.",
         lambda s: s.sequencer.num_queued,
     ),
-    Shown("command_seq", "The number of the last command.", lambda s: s.sequencer.seq),
-    Shown("markets", "Markets there are.", lambda s: len(s.state.matcher.markets)),
-    Shown("open_orders", "Orders that rest.", lambda s: len(s.state.matcher)),
-    Shown("keys", "API keys, deactivated ones included.", lambda s: len(s.state.registry.keys)),
-    Shown("log_bytes", "The size of the log.", lambda s: log_bytes(s)),
-    Shown("ready", "1 while orders are taken.", lambda s: s.lifecycle.phase is Phase.READY),
-    Shown("chain_up", "1 while operations can begin.", lambda s: s.chain.stage is Stage.READY),
-    Shown("chain_deaths", "Deaths of the chain's processes.", lambda s: s.chain.num_deaths),
-    Shown("chain_head", "The newest block.", lambda s: of_chain(s, lambda of: of.head or 0)),
-    Shown(
+    Gauge("command_seq", "Number of the last command.", lambda s: s.sequencer.seq),
+    Gauge("markets", "Markets.", lambda s: len(s.state.matcher.markets)),
+    Gauge("open_orders", "Resting orders.", lambda s: len(s.state.matcher)),
+    Gauge("keys", "API keys, deactivated ones included.", lambda s: len(s.state.registry.keys)),
+    Gauge("log_bytes", "Size of the log.", lambda s: log_bytes(s)),
+    Gauge("ready", "1 while orders are accepted.", lambda s: s.lifecycle.phase is Phase.READY),
+    Gauge(
+        "chain_up", "1 while chain operations can start.", lambda s: s.chain.stage is Stage.READY
+    ),
+    Gauge("chain_deaths", "Exits of the chain's processes.", lambda s: s.chain.num_deaths),
+    Gauge(
+        "chain_head",
+        "Newest block of the chain.",
+        lambda s: of_chain(s, lambda worker: worker.head or 0),
+    ),
+    Gauge(
         "chain_operator_ether",
-        "What the operator has for gas, in ether, about.",
-        lambda s: of_chain(s, lambda of: int(of.operator_balance_wei or 0) / ETHER_WEI),
+        "Operator's balance for gas, in ether (approximate).",
+        lambda s: of_chain(s, lambda worker: int(worker.operator_balance_wei or 0) / ETHER_WEI),
     ),
-    Shown(
+    Gauge(
         "chain_pending",
-        "Operations under way.",
-        lambda s: of_chain(s, lambda of: of.counts.pending),
+        "Pending chain operations.",
+        lambda s: of_chain(s, lambda worker: worker.counts.pending),
     ),
-    Shown(
+    Gauge(
         "chain_stuck",
-        "Operations that are stuck.",
-        lambda s: of_chain(s, lambda of: of.counts.stuck),
+        "Stuck chain operations.",
+        lambda s: of_chain(s, lambda worker: worker.counts.stuck),
     ),
-    Shown(
+    Gauge(
         "chain_bumped",
-        "Transactions offered again with a higher fee, ever.",
-        lambda s: of_chain(s, lambda of: of.num_bumped),
+        "Transactions replaced with a higher fee, since the outbox was created.",
+        lambda s: of_chain(s, lambda worker: worker.num_bumped),
     ),
-    Shown(
+    Gauge(
         "chain_rebroadcast",
-        "Transactions that the node forgot, since the worker began.",
-        lambda s: of_chain(s, lambda of: of.num_rebroadcast),
+        "Transactions sent again because the node lost them, since the worker started.",
+        lambda s: of_chain(s, lambda worker: worker.num_rebroadcast),
     ),
-    Shown(
+    Gauge(
         "chain_foreign_nonces",
-        "Nonces of the operator that somebody else used.",
-        lambda s: of_chain(s, lambda of: of.num_foreign),
+        "Operator nonces used by another program.",
+        lambda s: of_chain(s, lambda worker: worker.num_foreign),
     ),
-    Shown(
+    Gauge(
         "settlement_pending",
-        "Trades that wait to be sent to the chain.",
+        "Trades not sent to the chain yet.",
         lambda s: len(s.settlement.ledger.held) - len(s.settlement.ledger.sent),
     ),
-    Shown(
+    Gauge(
         "settlement_submitted",
-        "Trades that were sent, and of which nothing was heard yet.",
+        "Trades sent to the chain without a result yet.",
         lambda s: len(s.settlement.ledger.sent),
     ),
-    Shown(
+    Gauge(
         "settlement_oldest_seconds",
-        "For how long the oldest trade has waited to be settled.",
+        "Age of the oldest unsettled trade.",
         lambda s: s.settlement.oldest_ms / 1_000,
     ),
-    Shown(
+    Gauge(
         "settlement_block",
-        "The block up to which the chain was heard.",
+        "Last applied block of the chain.",
         lambda s: s.settlement.ledger.block or 0,
     ),
-    Shown(
+    Gauge(
         "settlement_wallets",
-        "Wallets that are followed on the chain.",
+        "Wallets watched on the chain.",
         lambda s: len(s.settlement.ledger.wallets),
     ),
-    Shown(
+    Gauge(
         "settlement_difference",
-        "Accounts that are not as the chain said, when all were last looked at in turn.",
+        "Accounts that differed from the chain in the last comparison.",
         lambda s: s.settlement.inbox.num_differences,
     ),
 )
-"""What is shown."""
+"""All gauges."""
 
 
 def show(server: Server) -> None:
-    """Have the metrics of a server show all of it."""
-    for shown in GAUGES:
-        server.metrics.gauge(shown.name, shown.text, reader(server, shown))
+    """Register the gauges and counters of a server."""
+    for gauge in GAUGES:
+        server.metrics.gauge(gauge.name, gauge.text, reader(server, gauge))
     state = server.state
     num_accepted, num_trades = state.num_accepted, state.num_trades
     counter = server.metrics.counter
@@ -112,17 +118,17 @@ def show(server: Server) -> None:
     counter("trades", "Trades made.", lambda: state.num_trades - num_trades)
 
 
-def reader(server: Server, shown: Shown) -> Callable[[], float]:
-    """Give what reads a value."""
-    return lambda: float(shown.read(server))
+def reader(server: Server, gauge: Gauge) -> Callable[[], float]:
+    """Return the function that reads a gauge."""
+    return lambda: float(gauge.read(server))
 
 
 def of_chain(server: Server, read: Callable[[WorkerState], float]) -> float:
-    """Read a value that the chain worker has told; 0 where there is none."""
+    """Read a value of the chain worker's last report; 0 without one."""
     state = server.chain.state
     return 0.0 if state is None else read(state)
 
 
 def log_bytes(server: Server) -> int:
-    """Measure the files of the log."""
+    """Return the size of the log files, in bytes."""
     return sum(path.stat().st_size for path in server.folder.glob(f"{DATABASE}*"))

@@ -18,9 +18,9 @@ from clob_server.chain.client import ChainClient
 from clob_server.chain.messages import OperationDone as ChainDone
 from clob_server.chain.messages import OperationFailed as ChainFailed
 from clob_server.core.ids import Ids
-from clob_server.core.lifecycle import Lifecycle, Phase, wall_clock_ms
+from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.recovery import recover
-from clob_server.core.sequencer import Sequencer, expire_orders
+from clob_server.core.sequencer import Sequencer, expire_orders, wall_clock_ms
 from clob_server.feed import Feed
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
@@ -99,11 +99,10 @@ class Service(Server):
         self.resting = await asyncio.to_thread(RestingIds, self.state.matcher, records)
         self.feed.start(self.state, self.ids, records)
         self.sequencer.subscribe(
-            self.resting.on_batch,
-            self.history.on_batch,
-            self.feed.on_batch,
-            self.settlement.on_batch,
+            self.resting.on_batch, self.history.on_batch, self.feed.on_batch
         )
+        if self.chain.is_configured:
+            self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
         run.add_done_callback(self._on_run_ended)
         self._tasks = [

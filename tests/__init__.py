@@ -1,1 +1,1 @@
-"""The tests; what they share is in :mod:`tests.books`."""
+"""Tests; :mod:`tests.books` and :mod:`tests.matchers` have the shared helpers."""

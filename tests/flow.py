@@ -1,7 +1,7 @@
 """Random flow for a book: calls, records, and the translation of one record into one call.
 
-Everything is drawn from one seed, so that a failure can be repeated. A :class:`Flow` asks a book
-what rests in it, in order to ask for things that make sense most of the time.
+Everything is drawn from one seed, so that a failure can be repeated. A :class:`Flow` reads a book,
+so that most of its commands are valid.
 """
 
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -22,11 +22,11 @@ OWNERS = [0, 0, 1, 2, 3, 2**31 - 1]
 POLICIES = [None, *SelfTrade]
 INT64 = (-(2**63), 2**63 - 1)
 KNOWN_BITS = 0b11_0111_0011
-"""The flags that say something; a plain integer, so that ``~`` inverts every bit."""
+"""The known flags; a plain integer, so that ``~`` inverts every bit."""
 
 
 class Market(NamedTuple):
-    """What a book is made of, and how the flow for it looks."""
+    """Parameters of a book and of its flow."""
 
     name: str
     lo: int
@@ -34,15 +34,15 @@ class Market(NamedTuple):
     lot_wei: int = 1
     capacity: int = 0
     depth: int = 300
-    """How many resting orders the flow aims at."""
+    """Number of resting orders that the flow tends to."""
     spread: float = 3.0
-    """How far from the middle the prices are on average, in ticks."""
+    """Average distance of prices from the middle, in ticks."""
     jump: float = 0.001
-    """How often the middle goes anywhere on the grid."""
+    """Probability that the middle jumps anywhere on the grid."""
     ids: tuple[str, ...] = ("running", "text")
 
     def make(self, book_class):
-        """Make an empty book."""
+        """Create an empty book."""
         return book_class(self.lo, self.hi, TOKEN, self.lot_wei, self.capacity, "m")
 
 
@@ -54,16 +54,16 @@ class Call(NamedTuple):
 
     def __call__(self, book):
         """Make the call."""
-        found = getattr(book, self.method)
-        return found(*self.arguments) if callable(found) else found
+        attribute = getattr(book, self.method)
+        return attribute(*self.arguments) if callable(attribute) else attribute
 
     def __repr__(self):
-        """Write it as one would, so that it can be pasted."""
+        """Return the call as source code."""
         return f"book.{self.method}({', '.join(map(repr, self.arguments))})"
 
 
 def outcome(call, book):
-    """Make a call; give what it returned, or the type and the words of what it raised."""
+    """Make a call; return its result, or the type and text of its error."""
     try:
         return call(book)
     except (ClobError, TypeError, ValueError) as error:
@@ -74,15 +74,15 @@ def outcome(call, book):
 
 
 def as_call(fields, lot_wei):
-    """Translate a record into the call that does the same.
+    """Translate a record into the equivalent call.
 
     Args:
         fields: one row of ``events.tolist()``; its time must not be negative.
         lot_wei: the lot of the book.
 
     Returns:
-        A call; or the refusal for what the other door has no words for; or None where the record
-        is to be skipped.
+        A call; or the class of the rejection if no call is equivalent; or None if the record is
+        skipped.
     """
     row = dict(zip(EVENT.names, fields, strict=True))
     kind, order_id, size = row["kind"], row["order_id"], row["size"] * lot_wei
@@ -111,7 +111,7 @@ def as_call(fields, lot_wei):
     order = Order(
         id=order_id,
         token=TOKEN,
-        # An owner's number out of range has no name; what is no text is refused alike.
+        # An owner number out of range has no name; a maker that is not a string is rejected alike.
         maker=maker_of(row["owner"]) if row["owner"] < 2**31 else None,
         side=Side(row["side"]) if row["side"] < 2 else row["side"],
         price=row["price"],
@@ -130,7 +130,7 @@ class Flow:
     """An endless stream of random commands for one market."""
 
     def __init__(self, seed, market, book):
-        """Start in the middle of the grid; ``book`` is asked, never told."""
+        """Start in the middle of the grid; ``book`` is only read."""
         self.rng = random.Random(seed)
         self.market = market
         self.book = book
@@ -141,25 +141,25 @@ class Flow:
         self.count = 0
 
     def fork(self, seed, book):
-        """Go on from here in another way, over another book with the same orders."""
+        """Return a flow that continues differently, for another book with the same orders."""
         flow = Flow(seed, self.market, book)
         flow.now_ms, flow.middle, flow.count = self.now_ms, self.middle, self.count
         flow.ids = self.ids + self.fresh
         return flow
 
     def chance(self, share):
-        """Say yes as often as that."""
+        """Return True with this probability."""
         return self.rng.random() < share
 
     # ----- pieces of a command -----
 
     def tick(self):
-        """Let time pass."""
+        """Advance the time; return it."""
         self.now_ms += self.rng.choice((0, 0, 1, 50, 400)) if self.chance(0.99) else 3_000
         return self.now_ms
 
     def price(self, side):
-        """Draw a price: mostly passive, at times through the middle, rarely anywhere."""
+        """Draw a price: mostly passive, sometimes through the middle, rarely anywhere."""
         rng, market = self.rng, self.market
         if self.chance(market.jump):
             self.middle = rng.randint(market.lo, market.hi)
@@ -167,12 +167,12 @@ class Flow:
             return rng.choice((market.lo, market.hi, rng.randint(market.lo, market.hi)))
         self.middle += rng.choice((-1, 0, 0, 0, 1))
         self.middle = min(max(self.middle, market.lo), market.hi)
-        away = int(rng.expovariate(1 / market.spread)) * (-1 if self.chance(self.greed()) else 1)
+        away = int(rng.expovariate(1 / market.spread)) * (-1 if self.chance(self.crossing()) else 1)
         price = self.middle + (away if side == Side.SELL else -away)
         return min(max(price, market.lo), market.hi)
 
-    def greed(self):
-        """Say how often a price crosses the middle: the fuller the book, the more often."""
+    def crossing(self):
+        """Return the probability that a price crosses the middle; it grows with the book."""
         return 0.1 + 0.25 * min(1.0, len(self.book) / self.market.depth)
 
     def lots(self):
@@ -181,7 +181,7 @@ class Flow:
         return rng.randint(1, 20) if self.chance(0.995) else rng.choice((100, 10**9, 2**40))
 
     def new_id(self, *, numeric=False):
-        """Draw an id for a new order: now and then one that was used before."""
+        """Draw an id for a new order, sometimes one that was used before."""
         rng = self.rng
         self.count += 1
         if self.ids and self.chance(0.02):
@@ -196,22 +196,22 @@ class Flow:
         return order_id
 
     def old_id(self):
-        """Draw the id of an order that most likely rests, or will, earlier in the same batch."""
+        """Draw the id of an order that most likely rests, or will in the same batch."""
         if self.fresh and self.chance(0.1):
             return self.rng.choice(self.fresh)
         for _ in range(8):
             if not self.ids:
                 break
-            place = self.rng.randrange(len(self.ids))
-            order_id = self.ids[place]
+            index = self.rng.randrange(len(self.ids))
+            order_id = self.ids[index]
             if order_id in self.book:
                 return order_id
-            self.ids[place] = self.ids[-1]
+            self.ids[index] = self.ids[-1]
             self.ids.pop()
         return self.rng.choice((0, "gone", self.count + 7, 2**63 - 1, 2**63 + 5, 2**64 - 1))
 
     def known(self, order_id):
-        """Say what rests of an order, in lots, and where; guess where it is gone."""
+        """Return the lots and price of a resting order; draw them if it has left."""
         if order_id not in self.book:
             return self.lots(), self.middle
         resting = self.book.order(order_id)
@@ -245,13 +245,13 @@ class Flow:
     def call(self):
         """Draw one call, valid or not."""
         now_ms = self.tick()
-        self._settle()
+        self._add_fresh_ids()
         many = len(self.book) / self.market.depth
         weights = (60, 5, 22 * many, 6, 9, 0.1, 0.01, 3)
-        what = self.rng.choices(
-            ("submit", "rest", "cancel", "reduce", "replace", "expire", "clear", "ask"), weights
+        method = self.rng.choices(
+            ("submit", "rest", "cancel", "reduce", "replace", "expire", "clear", "query"), weights
         )[0]
-        match what:
+        match method:
             case "submit":
                 arguments = (self.order(), now_ms, *self.trades_max())
             case "rest":
@@ -259,22 +259,22 @@ class Flow:
             case "cancel":
                 arguments = (self.old_id(), now_ms, self.rng.choice(list(RemovalReason)))
             case "reduce" | "replace":
-                arguments = self._amended(what, now_ms)
+                arguments = self._amended(method, now_ms)
             case "expire":
                 arguments = (now_ms,)
             case "clear":
                 arguments = ()
             case _:
-                return self._question(now_ms)
-        call = Call(what, arguments)
+                return self._query(now_ms)
+        call = Call(method, arguments)
         return self.spoiled(call) if self.chance(0.06) else call
 
-    def _amended(self, what, now_ms):
-        """Draw what becomes of a resting order."""
+    def _amended(self, method, now_ms):
+        """Draw the arguments of ``reduce`` or ``replace``."""
         order_id = self.old_id()
         lots, price = self.known(order_id)
-        size = self.market.lot_wei * self.rng.randint(1, max(1, lots + 1 - (what == "reduce")))
-        if what == "reduce":
+        size = self.market.lot_wei * self.rng.randint(1, max(1, lots + 1 - (method == "reduce")))
+        if method == "reduce":
             return order_id, size, now_ms
         if self.chance(0.6):
             price = self.price(self.rng.choice(list(Side)))
@@ -282,10 +282,10 @@ class Flow:
         return order_id, price, size, now_ms, *others
 
     def trades_max(self):
-        """Draw a limit on trades, most often none."""
+        """Draw a limit on trades, mostly none."""
         return (self.rng.choice((1, 1, 2, 3, 10, None)),) if self.chance(0.2) else ()
 
-    def _question(self, now_ms):
+    def _query(self, now_ms):
         """Draw a call that changes nothing."""
         return self.rng.choice(
             (
@@ -306,7 +306,7 @@ class Flow:
         )
 
     def spoiled(self, call):
-        """Put wrong values into a call, often several, so that the order of the rules matters."""
+        """Put wrong values into a call, often several, so that the order of rules matters."""
         rng, arguments = self.rng, list(call.arguments)
         if call.method in ("submit", "rest") and self.chance(0.8):
             wrong = WRONG | {
@@ -325,12 +325,12 @@ class Flow:
     # ----- records -----
 
     def records(self, count):
-        """Draw an array of ``EVENT``, of which most are valid when they are executed in order."""
-        self._settle()
+        """Draw an array of ``EVENT``, most of them valid when executed in order."""
+        self._add_fresh_ids()
         return np.array([self._record() for _ in range(count)], EVENT)
 
-    def _settle(self):
-        """Count the ids drawn before among those that may rest."""
+    def _add_fresh_ids(self):
+        """Add the ids drawn last to those that may rest."""
         self.ids += self.fresh
         self.fresh.clear()
 
@@ -390,4 +390,4 @@ WRONG_FIELDS = (
     (9, (2, 255)),
     (10, (1 | 2, 4, 8, 128, 5 << 4, 7 << 4, 1024, 2**15, 2**16 - 1)),
 )
-"""The place of a field in a record, and values of it that are wrong most of the time."""
+"""Index of a field in a record, and values of it that are mostly wrong."""

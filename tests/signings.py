@@ -48,7 +48,7 @@ def vectors(group):
 
 def address_of(key):
     """Return the address of a private key, by eth-account."""
-    from eth_account import Account  # noqa: PLC0415 - half a second, for those who need it
+    from eth_account import Account  # noqa: PLC0415 - takes half a second
 
     return Account.from_key(key).address
 

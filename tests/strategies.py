@@ -1,4 +1,4 @@
-"""Hypothesis strategies for commands: few prices, few ids, few makers, so that orders meet."""
+"""Hypothesis strategies for commands with few prices, ids and makers, so that orders match."""
 
 from hypothesis import strategies as st
 
@@ -7,10 +7,10 @@ from clob.records import SELF_TRADE_SHIFT, Flag, Kind
 from tests.flow import TOKEN
 
 LO, HI = 48, 52
-"""The grid of the books these commands are for."""
+"""Lowest and highest price of the books for these commands."""
 
 START_S = 1_000
-"""About when expirations are, in seconds."""
+"""Earliest expiration, in seconds."""
 
 prices = st.integers(LO, HI)
 lots = st.integers(1, 4) | st.sampled_from([1, 2, 9, 2**32])
@@ -55,9 +55,9 @@ flags = st.builds(
 
 @st.composite
 def rows(draw, kind=kinds):
-    """Draw a record as a dict of its fields, which is dirty at times; times are left to others."""
+    """Draw a record as a dict of its fields without times, sometimes invalid."""
     return {
-        # A text stands for the number that its order has by then.
+        # A text is replaced by the number that its order has at that time.
         "order_id": draw(ids | numbers | st.sampled_from([2**63 - 1, 2**63, 2**64 - 1])),
         "size": draw(lots | lots | st.sampled_from([0, -1, -(2**63), 2**63 - 1])),
         "owner": draw(st.sampled_from([0, 1, 1, 2, 2**31])),

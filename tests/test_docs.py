@@ -1,4 +1,4 @@
-"""Whatever is public is written down, and what is written down exists."""
+"""Public names, errors, commands and tables are documented, and the documentation matches them."""
 
 import re
 import typing
@@ -16,40 +16,40 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(DOCS.glob("**/*.md"))
 TEXT = "\n".join(page.read_text() for page in PAGES)
 TOCTREE = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
-# | `CODE` | number or nothing | {class}`~clob.errors.Name` | when |
+# | `CODE` | number or empty | {class}`~clob.errors.Name` | when |
 ERROR_ROW = re.compile(
     r"^\| `([A-Z_]+)` +\| +(\d*) *\| +\{class\}`~clob\.errors\.(\w+)`", re.MULTILINE
 )
 SIGNING_ERROR_ROW = re.compile(ERROR_ROW.pattern.replace("clob", r"clob\.signing"), re.MULTILINE)
 # .. autofunction:: name, in a page of the reference
 DIRECTIVE = re.compile(r"^\.\. (?:auto\w+|py:data):: (?:[\w.]+\.)?(\w+)$", re.MULTILINE)
-# | {class}`~clob.Name` | what it does | modes |
+# | {class}`~clob.Name` | effect | modes |
 COMMAND_ROW = re.compile(r"^\| \{class\}`~clob\.(\w+)` \|", re.MULTILINE)
-LIFE = DOCS / "concepts" / "order-lifecycle.md"
+LIFECYCLE = DOCS / "concepts" / "order-lifecycle.md"
 
 
 def errors_of(*modules):
-    """The errors that these modules define, in their sequence."""
-    defined = [c for module in modules for c in vars(module).values() if belongs(c, module)]
+    """Return the errors that modules define, in order of definition."""
+    defined = [c for module in modules for c in vars(module).values() if is_defined_in(c, module)]
     return [c for c in defined if issubclass(c, errors.ClobError)]
 
 
-def as_in_the_table(kinds):
+def table_rows(kinds):
     return [(c.code, str(vars(c).get("number", "")), c.__name__) for c in kinds]
 
 
-def belongs(thing, module):
+def is_defined_in(thing, module):
     return isinstance(thing, type) and thing.__module__ == module.__name__
 
 
 def reachable(page):
-    """All pages that the tables of contents lead to from this one."""
-    found = {page}
+    """Return all pages reachable through tables of contents."""
+    pages = {page}
     for block in TOCTREE.findall(page.read_text()):
         entries = [line for line in block.splitlines() if line and not line.startswith(":")]
         for entry in entries:
-            found |= reachable((page.parent / f"{entry}.md").resolve())
-    return found
+            pages |= reachable((page.parent / f"{entry}.md").resolve())
+    return pages
 
 
 @pytest.mark.parametrize("name", clob.__all__)
@@ -59,7 +59,7 @@ def test_public_name_is_documented(name):
 
 
 @pytest.mark.parametrize("name", signing.__all__)
-def test_public_name_of_signing_stands_in_the_reference(name):
+def test_public_name_of_signing_is_in_the_reference(name):
     assert getattr(signing, name).__doc__
     reference = DIRECTIVE.findall((DOCS / "reference" / "signing.md").read_text())
     assert name in [*reference, *(c.__name__ for c in errors_of(signing_errors))]
@@ -67,23 +67,23 @@ def test_public_name_of_signing_stands_in_the_reference(name):
 
 def test_errors_are_documented_in_order_of_precedence():
     documented = ERROR_ROW.findall((DOCS / "reference" / "errors.md").read_text())
-    assert documented == as_in_the_table(errors_of(errors))
+    assert documented == table_rows(errors_of(errors))
 
 
 def test_errors_of_signing_are_documented_in_order_of_precedence():
     documented = SIGNING_ERROR_ROW.findall((DOCS / "reference" / "errors.md").read_text())
-    assert documented == as_in_the_table(errors_of(signing_errors))
+    assert documented == table_rows(errors_of(signing_errors))
 
 
 def test_error_codes_and_numbers_are_distinct():
-    everything = errors_of(errors, signing_errors)
-    codes = [c.code for c in everything]
+    classes = errors_of(errors, signing_errors)
+    codes = [c.code for c in classes]
     assert len(set(codes)) == len(codes)
-    numbers = [vars(c)["number"] for c in everything if "number" in vars(c)]
+    numbers = [vars(c)["number"] for c in classes if "number" in vars(c)]
     assert len(set(numbers)) == len(numbers)
 
 
-def test_every_refusal_of_the_engine_is_found_by_its_number():
+def test_rejections_are_indexed_by_their_number():
     rejections = [
         c
         for c in errors_of(errors)
@@ -107,27 +107,27 @@ def test_every_page_is_in_the_table_of_contents():
 
 
 def transitions_table():
-    """The table of the steps an order can take, as the page shows it."""
+    """Return the table of the transitions of an order, as on the page."""
     rows = ["| from | what happens | to |", "|---|---|---|"]
     for before, trigger, after in TRANSITIONS:
-        came_from = f"`{before}`" if before else "(none)"
-        rows.append(f"| {came_from} | {trigger} | `{after}` |")
+        source = f"`{before}`" if before else "(none)"
+        rows.append(f"| {source} | {trigger} | `{after}` |")
     return rows
 
 
-def test_the_table_of_transitions_is_the_one_of_the_code():
+def test_documented_transitions_match_the_code():
     rows = transitions_table()
-    lines = LIFE.read_text().splitlines()
+    lines = LIFECYCLE.read_text().splitlines()
     first = lines.index(rows[0])
     assert lines[first : lines.index("", first)] == rows
 
 
-def test_every_reason_for_a_removal_is_explained_in_its_sequence():
-    section = LIFE.read_text().partition("| reason |")[2].partition("\n\n")[0]
+def test_removal_reasons_are_documented_in_order():
+    section = LIFECYCLE.read_text().partition("| reason |")[2].partition("\n\n")[0]
     explained = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert explained == [str(reason) for reason in clob.RemovalReason]
 
 
-def test_every_command_is_in_the_table_of_commands_in_its_sequence():
+def test_commands_are_documented_in_order():
     rows = COMMAND_ROW.findall((DOCS / "reference" / "commands.md").read_text())
     assert rows == [kind.__name__ for kind in (*typing.get_args(Single), Batch)]

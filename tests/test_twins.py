@@ -15,8 +15,8 @@ def surface(cls):
 
 
 def parameters(function):
-    found = inspect.signature(function).parameters.values()
-    return [(p.name, p.default, p.kind) for p in found if p.name != "self"]
+    values = inspect.signature(function).parameters.values()
+    return [(p.name, p.default, p.kind) for p in values if p.name != "self"]
 
 
 NAMES = sorted(surface(_book_py.Book))

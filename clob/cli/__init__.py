@@ -87,10 +87,10 @@ def _verify_one(path: Path) -> int:
     except ClobError as error:
         write(f"{name}: {error.code}: {error}")
         return CHECK_FAILED
-    refused = ", ".join(f"{code} {count:,}" for code, count in sorted(result.rejected.items()))
+    rejected = ", ".join(f"{code} {count:,}" for code, count in sorted(result.rejected.items()))
     write(
         f"{name}: ok, {result.frames:,} frames, {result.commands:,} commands, "
-        f"refused {refused or 'none'}, last command {result.last_seq}, "
+        f"rejected {rejected or 'none'}, last command {result.last_seq}, "
         f"state hash {result.state_hash.hex()}"
     )
     return DONE

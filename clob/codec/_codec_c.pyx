@@ -1,9 +1,9 @@
 # cython: language_level=3, cdivision=True, embedsignature=True, embedsignature.format=python
-"""The compiled codec: what `_codec_py.py` says, done fast. The twin has the full documentation.
+"""Compiled codec. `_codec_py.py` behaves the same and has the full documentation.
 
-A plan is the layout of a Struct as C reads it, with the places of the fields in an instance. What
-cannot be written or read is given to the twin, which raises: nothing here words an error, and
-nothing here is changed by one. Plans live as long as the process, like the types they are of.
+A plan is the layout of a Struct in C, with the offsets of its fields in an instance. Values and
+bytes that cannot be handled here go to the pure-Python twin, which raises the error; a failed
+attempt has no side effects. Plans are never freed.
 """
 
 cimport cython
@@ -14,9 +14,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
-from clob.codec import _codec_py, layout as layouts
+from clob.codec import _codec_py, layout as layout_module
 
-# ----- words of C ----------------------------------------------------------------------------
+# ----- C declarations ------------------------------------------------------------------------
 
 cdef extern from *:
     """
@@ -26,12 +26,12 @@ cdef extern from *:
 
     typedef unsigned __int128 u128;
 
-    /* The canonical bytes are little-endian; elsewhere the twin does the work. */
+    /* Canonical bytes are little-endian; other machines use the pure-Python twin. */
     #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
     #error "the compiled codec is for little-endian machines"
     #endif
 
-    /* What is declared inline below is meant to be. */
+    /* Inline functions below must be inlined for speed. */
     #undef CYTHON_INLINE
     #define CYTHON_INLINE inline __attribute__((always_inline))
 
@@ -47,8 +47,8 @@ cdef extern from *:
     }
     static inline void codec_store(uint8_t *at, uint64_t value) { memcpy(at, &value, 8); }
 
-    /* An integer of more than a digit as words, digit by digit; by bytes it takes far longer.
-       False where it has more than 256 bits. */
+    /* Convert an integer of several digits to 64-bit words, digit by digit, which is much faster
+       than by bytes. False if it has more than 256 bits. */
     #if PY_VERSION_HEX < 0x030C0000
     #define codec_digits(v) (((PyLongObject *)(v))->ob_digit)
     #else
@@ -97,7 +97,7 @@ cdef extern from *:
     #endif
     }
 
-    /* The UTF-8 of a text of ASCII characters stands in the object itself. */
+    /* An ASCII text stores its UTF-8 in the object itself. */
     static inline int codec_is_ascii(PyObject *text) { return PyUnicode_IS_COMPACT_ASCII(text); }
     static inline const char *codec_ascii(PyObject *text) {
         return (const char *)PyUnicode_DATA(text);
@@ -117,7 +117,7 @@ cdef extern from *:
         return text;
     }
 
-    /* The offset of a slot of a Struct type, or -1 where there is no such slot. */
+    /* Offset of a slot of a Struct type, or -1 if it is not a slot. */
     static inline Py_ssize_t codec_slot_offset(PyObject *descriptor) {
         if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return -1;
         return ((PyMemberDescrObject *)descriptor)->d_member->offset;
@@ -137,7 +137,7 @@ cdef extern from *:
     bint all_ascii "codec_all_ascii"(const uint8_t* at, Py_ssize_t length) noexcept nogil
     PyObject* new_ascii "codec_new_ascii"(const uint8_t* at, Py_ssize_t length) noexcept
     Py_ssize_t slot_offset "codec_slot_offset"(PyObject* descriptor) noexcept
-    # Of Cython's own: what it knows of integers in all versions of CPython.
+    # Cython's integer helpers for all CPython versions.
     bint is_compact "__Pyx_PyLong_IsCompact"(PyObject* value) noexcept
     Py_ssize_t compact_value "__Pyx_PyLong_CompactValue"(PyObject* value) noexcept
     bint is_negative "__Pyx_PyLong_IsNeg"(PyObject* value) noexcept
@@ -154,8 +154,8 @@ cdef extern from "Python.h":
     bint is_tuple "PyTuple_CheckExact"(PyObject* value) noexcept
     Py_ssize_t text_length "PyUnicode_GET_LENGTH"(PyObject* text) noexcept
     Py_ssize_t tuple_size "PyTuple_GET_SIZE"(PyObject* value) noexcept
-    PyObject* tuple_item "PyTuple_GET_ITEM"(PyObject* value, Py_ssize_t place) noexcept
-    void set_item "PyTuple_SET_ITEM"(PyObject* value, Py_ssize_t place, PyObject* item) noexcept
+    PyObject* tuple_item "PyTuple_GET_ITEM"(PyObject* value, Py_ssize_t index) noexcept
+    void set_item "PyTuple_SET_ITEM"(PyObject* value, Py_ssize_t index, PyObject* item) noexcept
     PyObject* new_tuple "PyTuple_New"(Py_ssize_t size) noexcept
     PyObject* new_instance "(PyObject *)_PyObject_New"(PyTypeObject* kind) noexcept
     PyObject* new_bytes "PyBytes_FromStringAndSize"(const char* at, Py_ssize_t size) noexcept
@@ -169,7 +169,7 @@ cdef extern from "Python.h":
     PyObject* new_dict "PyDict_New"() noexcept
     int dict_set "PyDict_SetItem"(PyObject* fields, PyObject* name, PyObject* value) noexcept
     PyObject* dict_get "PyDict_GetItem"(PyObject* fields, PyObject* key) noexcept
-    void forget "PyErr_Clear"() noexcept
+    void clear_error "PyErr_Clear"() noexcept
     void incref "Py_INCREF"(PyObject* value) noexcept
     void decref "Py_DECREF"(PyObject* value) noexcept
     void decref_maybe "Py_XDECREF"(PyObject* value) noexcept
@@ -180,44 +180,44 @@ cdef extern from "Python.h":
 # ----- plans ---------------------------------------------------------------------------------
 
 cdef enum:
-    # As in clob.codec.layout.What.
+    # As in clob.codec.layout.Encoding.
     INTEGER = 0
     FLAG = 1
-    WORD = 2
+    MEMBER = 2
     TEXT = 3
-    RAW = 4
+    BYTES = 4
     ORDER_ID = 5
     STRUCT = 6
-    MANY = 7
-    ANY_OF = 8
+    TUPLE = 7
+    UNION = 8
 
     FIELDS_MAX = 32
     NUMBERS_MAX = 256
     STACK_BYTES = 2048
-    INTEGER_ROOM = 48           # an integer of 32 bytes with its length, and a word beyond
+    INTEGER_ROOM = 48           # a 32-byte integer with its length, plus one 64-bit store beyond it
     CACHE_ENTRIES = 4096
-    CACHED_MAX = 128            # characters of the longest text that is kept
+    CACHED_MAX = 128            # characters of the longest cached text
 
-# Texts that do not come again would only push others out of the cache.
-cdef frozenset FRESH = frozenset(("client_id", "reason", "message"))
+# Fields with mostly unique texts, which would evict useful ones from the cache.
+cdef frozenset UNCACHED = frozenset(("client_id", "reason", "message"))
 
 
 cdef struct Plan
 
 
 cdef struct Form:
-    # How the values of a field are written, and where an instance has them.
+    # Encoding of a field, and its offset in an instance.
     Py_ssize_t offset
-    int what
+    int encoding
     bint optional
-    bint fresh
-    int bit                     # of a flag: which of its byte; but for 0, of the field before
-    int bits                    # of the first flag of a byte: how many it holds
+    bint uncached
+    int bit                     # FLAG: its bit; above 0, in the byte of the field before
+    int bits                    # FLAG with bit 0: number of flags in the byte
     int num_members
-    PyObject** members          # of a word, by number; NULL where there is none
-    Plan* plan                  # of a Struct
-    Plan** plans                # of a union, by number; NULL where there is none
-    Form* item                  # of a tuple
+    PyObject** members          # MEMBER: by number; NULL for unused numbers
+    Plan* plan                  # STRUCT
+    Plan** plans                # UNION: by number; NULL for other kinds
+    Form* item                  # TUPLE
 
 
 cdef struct Plan:
@@ -225,13 +225,13 @@ cdef struct Plan:
     PyObject* names
     Form* forms
     int count
-    int number                  # of the kind; 0 is none
-    bint built                  # an instance can be put together slot by slot
+    int number                  # of the kind; 0 for other Structs
+    bint fill_slots             # instances can be constructed slot by slot
 
 
 @cython.final
-cdef class Planned:
-    """Holds a plan in a dictionary."""
+cdef class PlanHolder:
+    """Wraps a plan as a dictionary value."""
 
     cdef Plan* plan
 
@@ -247,79 +247,79 @@ cdef void* zeroed(size_t count, size_t size) except NULL:
     return memory
 
 
-cdef PyObject* kept(object thing) except NULL:
-    # A reference that is never given back.
-    Py_INCREF(thing)
-    return <PyObject*>thing
+cdef PyObject* permanent(object value) except NULL:
+    # Return a reference that is never released.
+    Py_INCREF(value)
+    return <PyObject*>value
 
 
 cdef Plan* plan_of(object kind) except NULL:
-    # Raises TypeError for what has no layout.
-    cdef PyObject* found = dict_get(<PyObject*>PLANS, <PyObject*>kind)
-    if found != NULL:
-        return (<Planned>found).plan
-    cdef tuple layout = layouts.layout_of(kind)
+    # Raises TypeError for types without a layout.
+    cdef PyObject* known = dict_get(<PyObject*>PLANS, <PyObject*>kind)
+    if known != NULL:
+        return (<PlanHolder>known).plan
+    cdef tuple layout = layout_module.layout_of(kind)
     cdef Plan* plan = <Plan*>zeroed(1, sizeof(Plan))
-    cdef Planned planned = Planned()
-    cdef int place
+    cdef PlanHolder holder = PlanHolder()
+    cdef int index
     if len(layout) > FIELDS_MAX:
         raise TypeError(f"{kind.__name__} has more than {FIELDS_MAX} fields")
-    plan.kind = kept(kind)
-    plan.names = kept(kind.__struct_fields__)
-    plan.number = layouts.NUMBERS.get(kind, 0)
+    plan.kind = permanent(kind)
+    plan.names = permanent(kind.__struct_fields__)
+    plan.number = layout_module.NUMBERS.get(kind, 0)
     plan.count = len(layout)
     plan.forms = <Form*>zeroed(plan.count, sizeof(Form))
-    for place in range(plan.count):
-        name, form = layout[place]
-        fill_form(&plan.forms[place], form)
-        plan.forms[place].fresh = name in FRESH
+    for index in range(plan.count):
+        name, form = layout[index]
+        fill_form(&plan.forms[index], form)
+        plan.forms[index].uncached = name in UNCACHED
     find_offsets(kind, plan)
-    planned.plan = plan
-    PLANS[kind] = planned
+    holder.plan = plan
+    PLANS[kind] = holder
     return plan
 
 
 cdef int fill_form(Form* to, object form) except -1:
-    cdef int place
-    to.what = form.what
+    cdef int index
+    to.encoding = form.encoding
     to.optional = form.optional
     to.bit, to.bits = form.bit, form.bits
-    if to.what == WORD:
+    if to.encoding == MEMBER:
         to.num_members = len(form.members)
         to.members = <PyObject**>zeroed(to.num_members, sizeof(PyObject*))
-        for place in range(to.num_members):
-            if form.members[place] is not None:
-                to.members[place] = kept(form.members[place])
-    elif to.what == STRUCT:
+        for index in range(to.num_members):
+            if form.members[index] is not None:
+                to.members[index] = permanent(form.members[index])
+    elif to.encoding == STRUCT:
         to.plan = plan_of(form.kind)
-    elif to.what == ANY_OF:
+    elif to.encoding == UNION:
         to.plans = <Plan**>zeroed(NUMBERS_MAX, sizeof(Plan*))
         for number in form.kinds:
-            to.plans[<int>number] = plan_of(layouts.KINDS[number])
-    elif to.what == MANY:
+            to.plans[<int>number] = plan_of(layout_module.KINDS[number])
+    elif to.encoding == TUPLE:
         to.item = <Form*>zeroed(1, sizeof(Form))
         fill_form(to.item, form.item)
     return 0
 
 
 cdef int find_offsets(object kind, Plan* plan) except -1:
-    # Reading a field at its place takes a fifth of an attribute lookup, and writing all of them
-    # half of a constructor's call. Whether that may be done is tried on an instance whose every
-    # field is an object of its own.
-    cdef int place
+    # Reading a field by offset takes a fifth of the time of an attribute lookup, and filling all
+    # slots takes half of a constructor call. The offsets are checked on an instance with a
+    # different object in each field.
+    cdef int index
     cdef tuple names = <tuple>plan.names
     cdef object trial = kind(**{name: object() for name in names})
     cdef object descriptor, value
-    for place in range(plan.count):
-        descriptor = getattr(kind, names[place])
-        value = getattr(trial, names[place])
-        plan.forms[place].offset = slot_offset(<PyObject*>descriptor)
+    for index in range(plan.count):
+        descriptor = getattr(kind, names[index])
+        value = getattr(trial, names[index])
+        plan.forms[index].offset = slot_offset(<PyObject*>descriptor)
         if (
-            plan.forms[place].offset < 0
-            or slot(<PyObject*>trial, &plan.forms[place]) != <PyObject*>value
+            plan.forms[index].offset < 0
+            or slot(<PyObject*>trial, &plan.forms[index]) != <PyObject*>value
         ):
-            raise TypeError(f"{kind.__name__} keeps its fields elsewhere")
-    plan.built = (
+            raise TypeError(f"{kind.__name__} has fields at unknown offsets")
+    plan.fill_slots = (
         kind.__basicsize__ == sizeof(PyObject) + plan.count * sizeof(void*)
         and not (<PyTypeObject*>kind).tp_flags & Py_TPFLAGS_HAVE_GC
         and not hasattr(kind, "__post_init__")
@@ -331,22 +331,22 @@ cdef inline PyObject* slot(PyObject* instance, const Form* form) noexcept:
     return (<PyObject**>(<char*>instance + form.offset))[0]
 
 
-# ----- writing -------------------------------------------------------------------------------
+# ----- encoding ------------------------------------------------------------------------------
 
-cdef struct Out:
+cdef struct Writer:
     uint8_t* at
     uint8_t* end
     uint8_t* start
-    uint8_t* heap               # NULL while the stack is enough
+    uint8_t* heap               # NULL while the data fits on the stack
 
 
-cdef inline void begin(Out* out, uint8_t* stack) noexcept:
+cdef inline void begin(Writer* out, uint8_t* stack) noexcept:
     out.at = out.start = stack
     out.end = stack + STACK_BYTES
     out.heap = NULL
 
 
-cdef bint grow(Out* out, size_t more) noexcept:
+cdef bint grow(Writer* out, size_t more) noexcept:
     cdef size_t used = out.at - out.start
     cdef size_t room = 2 * (used + more)
     cdef uint8_t* memory = <uint8_t*>realloc(out.heap, room)
@@ -360,24 +360,24 @@ cdef bint grow(Out* out, size_t more) noexcept:
     return True
 
 
-cdef inline bint has_room(Out* out, size_t more) noexcept:
+cdef inline bint has_room(Writer* out, size_t more) noexcept:
     return likely(<size_t>(out.end - out.at) >= more) or grow(out, more)
 
 
-cdef inline void put_byte(Out* out, uint8_t byte) noexcept:
+cdef inline void put_byte(Writer* out, uint8_t byte) noexcept:
     out.at[0] = byte
     out.at += 1
 
 
-cdef inline void put_word(Out* out, uint64_t value) noexcept:
+cdef inline void put_uint64(Writer* out, uint64_t value) noexcept:
     cdef int width = width_of(value)
     out.at[0] = <uint8_t>width
     store(out.at + 1, value)
     out.at += 1 + width
 
 
-cdef bint put_words(Out* out, PyObject* value) noexcept:
-    # An integer of more than a digit.
+cdef bint put_large_integer(Writer* out, PyObject* value) noexcept:
+    # Write an integer of several digits.
     cdef uint64_t words[6]
     cdef int top = 3, width
     if is_negative(value) or not words_of(value, digit_count(value), words):
@@ -391,7 +391,7 @@ cdef bint put_words(Out* out, PyObject* value) noexcept:
     return True
 
 
-cdef inline bint put_integer(Out* out, PyObject* value) noexcept:
+cdef inline bint put_integer(Writer* out, PyObject* value) noexcept:
     cdef Py_ssize_t small
     if unlikely(not is_integer(value)) or unlikely(not has_room(out, INTEGER_ROOM)):
         return False
@@ -399,22 +399,22 @@ cdef inline bint put_integer(Out* out, PyObject* value) noexcept:
         small = compact_value(value)
         if unlikely(small < 0):
             return False
-        put_word(out, small)
+        put_uint64(out, small)
         return True
-    return put_words(out, value)
+    return put_large_integer(out, value)
 
 
-cdef inline bint put_raw(Out* out, const char* at, Py_ssize_t length) noexcept:
+cdef inline bint put_raw(Writer* out, const char* at, Py_ssize_t length) noexcept:
     if unlikely(not has_room(out, length + INTEGER_ROOM)):
         return False
-    put_word(out, length)
+    put_uint64(out, length)
     memcpy(out.at, at, length)
     out.at += length
     return True
 
 
-cdef bint put_wide_text(Out* out, PyObject* text) noexcept:
-    # Not through the UTF-8 that a text can keep: it would stay for as long as the text.
+cdef bint put_non_ascii_text(Writer* out, PyObject* text) noexcept:
+    # Encode to temporary bytes: PyUnicode_AsUTF8 would keep its result as long as the text.
     cdef PyObject* raw = encoded(text, "utf-8", "surrogatepass")
     if raw == NULL:
         return False
@@ -423,40 +423,40 @@ cdef bint put_wide_text(Out* out, PyObject* text) noexcept:
     return done
 
 
-cdef inline bint put_text(Out* out, PyObject* text) noexcept:
+cdef inline bint put_text(Writer* out, PyObject* text) noexcept:
     if unlikely(not is_text(text)):
         return False
     if likely(is_ascii(text)):
         return put_raw(out, ascii_of(text), text_length(text))
-    return put_wide_text(out, text)
+    return put_non_ascii_text(out, text)
 
 
-cdef inline bint put_order_id(Out* out, PyObject* value) noexcept:
+cdef inline bint put_order_id(Writer* out, PyObject* value) noexcept:
     put_byte(out, is_text(value))
     return put_text(out, value) if is_text(value) else put_integer(out, value)
 
 
-cdef inline bint put_member(Out* out, const Form* form, PyObject* value) noexcept:
-    cdef int place
-    for place in range(form.num_members):
-        if form.members[place] == value:
-            put_byte(out, <uint8_t>place)
+cdef inline bint put_member(Writer* out, const Form* form, PyObject* value) noexcept:
+    cdef int index
+    for index in range(form.num_members):
+        if form.members[index] == value:
+            put_byte(out, <uint8_t>index)
             return True
     return False
 
 
-cdef bint put_many(Out* out, const Form* item, PyObject* value) noexcept:
-    cdef Py_ssize_t place
+cdef bint put_tuple(Writer* out, const Form* item, PyObject* value) noexcept:
+    cdef Py_ssize_t index
     if not is_tuple(value):
         return False
-    put_word(out, tuple_size(value))
-    for place in range(tuple_size(value)):
-        if not put(out, item, tuple_item(value, place)):
+    put_uint64(out, tuple_size(value))
+    for index in range(tuple_size(value)):
+        if not put(out, item, tuple_item(value, index)):
             return False
     return True
 
 
-cdef bint put_any_of(Out* out, Plan** plans, PyObject* value) noexcept:
+cdef bint put_union(Writer* out, Plan** plans, PyObject* value) noexcept:
     cdef int number
     for number in range(NUMBERS_MAX):
         if plans[number] != NULL and plans[number].kind == <PyObject*>type_of(value):
@@ -465,66 +465,68 @@ cdef bint put_any_of(Out* out, Plan** plans, PyObject* value) noexcept:
     return False
 
 
-cdef bint put(Out* out, const Form* form, PyObject* value) noexcept:
-    # False where it cannot be written.
+cdef bint put(Writer* out, const Form* form, PyObject* value) noexcept:
+    # Return False if the value cannot be encoded.
     if unlikely(not has_room(out, INTEGER_ROOM)):
         return False
     if form.optional:
         put_byte(out, value != NONE)
         if value == NONE:
             return True
-    if form.what == INTEGER:
+    if form.encoding == INTEGER:
         return put_integer(out, value)
-    if form.what == TEXT:
+    if form.encoding == TEXT:
         return put_text(out, value)
-    if form.what == WORD:
+    if form.encoding == MEMBER:
         return put_member(out, form, value)
-    if form.what == FLAG:
+    if form.encoding == FLAG:
         if form.bit:
             out.at[-1] |= (value == TRUE) << form.bit
         else:
             put_byte(out, value == TRUE)
         return value == TRUE or value == FALSE
-    if form.what == ORDER_ID:
+    if form.encoding == ORDER_ID:
         return put_order_id(out, value)
-    if form.what == RAW:
+    if form.encoding == BYTES:
         return is_raw(value) and put_raw(
             out, PyBytes_AS_STRING(<object>value), PyBytes_GET_SIZE(<object>value)
         )
-    if form.what == STRUCT:
+    if form.encoding == STRUCT:
         return <PyObject*>type_of(value) == form.plan.kind and put_fields(out, form.plan, value)
-    if form.what == MANY:
-        return put_many(out, form.item, value)
-    return put_any_of(out, form.plans, value)
+    if form.encoding == TUPLE:
+        return put_tuple(out, form.item, value)
+    return put_union(out, form.plans, value)
 
 
-cdef bint put_fields(Out* out, const Plan* plan, PyObject* instance) noexcept:
-    cdef int place
+cdef bint put_fields(Writer* out, const Plan* plan, PyObject* instance) noexcept:
+    cdef int index
     cdef PyObject* value
-    for place in range(plan.count):
-        value = slot(instance, &plan.forms[place])
-        if unlikely(value == NULL) or unlikely(not put(out, &plan.forms[place], value)):
+    for index in range(plan.count):
+        value = slot(instance, &plan.forms[index])
+        if unlikely(value == NULL) or unlikely(not put(out, &plan.forms[index], value)):
             return False
     return True
 
 
-cdef bint put_all(Out* out, object values):
-    # No Python code runs in here, so that the list stays as long as it is.
-    cdef PyObject* found
+cdef bint put_all(Writer* out, object values):
+    # No Python code runs in this loop, so the list cannot change its length.
+    cdef PyObject* holder
     for value in values:
-        found = dict_get(<PyObject*>PLANS, <PyObject*>type_of(<PyObject*>value))
-        if found == NULL or not (<Planned>found).plan.number or not has_room(out, INTEGER_ROOM):
+        holder = dict_get(<PyObject*>PLANS, <PyObject*>type_of(<PyObject*>value))
+        if holder == NULL or not (<PlanHolder>holder).plan.number:
             return False
-        put_byte(out, <uint8_t>(<Planned>found).plan.number)
-        if not put_fields(out, (<Planned>found).plan, <PyObject*>value):
+        if not has_room(out, INTEGER_ROOM):
+            return False
+        put_byte(out, <uint8_t>(<PlanHolder>holder).plan.number)
+        if not put_fields(out, (<PlanHolder>holder).plan, <PyObject*>value):
             return False
     return True
 
 
-cdef bytes written(const Plan* plan, object value, bint numbered):
-    # None where it cannot be written.
+cdef bytes encoded_struct(const Plan* plan, object value, bint numbered):
+    # Return None if the value cannot be encoded.
     cdef uint8_t stack[STACK_BYTES]
-    cdef Out out
+    cdef Writer out
     cdef bytes result = None
     begin(&out, stack)
     if numbered:
@@ -532,25 +534,25 @@ cdef bytes written(const Plan* plan, object value, bint numbered):
     if put_fields(&out, plan, <PyObject*>value):
         result = PyBytes_FromStringAndSize(<char*>out.start, out.at - out.start)
     else:
-        forget()
+        clear_error()
     free(out.heap)
     return result
 
 
-# ----- reading -------------------------------------------------------------------------------
+# ----- decoding ------------------------------------------------------------------------------
 
-cdef struct In:
+cdef struct Reader:
     const uint8_t* at
     const uint8_t* end
 
 
-# Texts that come again and again, such as makers and tokens, are one object: it takes less memory,
-# and its hash is known. What two texts that fall together cost is a miss.
+# Repeated texts, such as makers and tokens, become one object, which saves memory and computes the
+# hash once. Two texts with the same cache index replace each other.
 cdef PyObject** CACHE = <PyObject**>zeroed(CACHE_ENTRIES, sizeof(PyObject*))
 
 
-cdef inline bint get_word(In* data, uint64_t* value) noexcept:
-    # An integer of at most 64 bits.
+cdef inline bint get_uint64(Reader* data, uint64_t* value) noexcept:
+    # Read an integer of at most 64 bits.
     cdef int width
     if unlikely(data.at == data.end):
         return False
@@ -563,8 +565,8 @@ cdef inline bint get_word(In* data, uint64_t* value) noexcept:
     return width == 0 or data.at[-1] != 0
 
 
-cdef PyObject* get_wide_integer(In* data) noexcept:
-    # An integer of more than 64 bits.
+cdef PyObject* get_large_integer(Reader* data) noexcept:
+    # Read an integer of more than 64 bits.
     cdef uint64_t words[2]
     cdef const uint8_t* start = data.at + 1
     cdef int width = data.at[0]
@@ -578,56 +580,56 @@ cdef PyObject* get_wide_integer(In* data) noexcept:
     return large_integer(words[0], words[1])
 
 
-cdef inline PyObject* get_integer(In* data) noexcept:
+cdef inline PyObject* get_integer(Reader* data) noexcept:
     cdef uint64_t value
-    if likely(get_word(data, &value)):
+    if likely(get_uint64(data, &value)):
         return small_integer(value)
     if data.at < data.end and data.at[0] > 8:
-        return get_wide_integer(data)
+        return get_large_integer(data)
     return NULL
 
 
-cdef inline bint get_raw(In* data, const uint8_t** at, Py_ssize_t* length) noexcept:
-    cdef uint64_t announced
-    if unlikely(not get_word(data, &announced)):
+cdef inline bint get_raw(Reader* data, const uint8_t** at, Py_ssize_t* length) noexcept:
+    cdef uint64_t size
+    if unlikely(not get_uint64(data, &size)):
         return False
-    if unlikely(announced > <uint64_t>(data.end - data.at)):
+    if unlikely(size > <uint64_t>(data.end - data.at)):
         return False
     at[0] = data.at
-    length[0] = announced
-    data.at += announced
+    length[0] = size
+    data.at += size
     return True
 
 
-cdef inline uint64_t place_of(const uint8_t* at, Py_ssize_t length) noexcept:
-    # Where in the cache a text belongs, by its last 16 bytes and 8 in the middle.
+cdef inline uint64_t cache_index(const uint8_t* at, Py_ssize_t length) noexcept:
+    # Compute the cache index of a text from its last 16 bytes and 8 in the middle.
     cdef uint64_t mixed = length
-    cdef Py_ssize_t place
+    cdef Py_ssize_t index
     if length >= 16:
         mixed = (mixed ^ load(at + length - 8)) * 0x9E3779B97F4A7C15ULL
         mixed = (mixed ^ load(at + length - 16)) * 0xC2B2AE3D27D4EB4FULL
         mixed = (mixed ^ load(at + (length >> 1) - 8)) * 0x9E3779B97F4A7C15ULL
     else:
-        for place in range(length):
-            mixed = (mixed ^ at[place]) * 0x9E3779B97F4A7C15ULL
+        for index in range(length):
+            mixed = (mixed ^ at[index]) * 0x9E3779B97F4A7C15ULL
     return mixed >> 52
 
 
-cdef PyObject* get_text(In* data, bint fresh) noexcept:
+cdef PyObject* get_text(Reader* data, bint uncached) noexcept:
     cdef const uint8_t* at = NULL
     cdef Py_ssize_t length = 0
     cdef PyObject** entry
     cdef PyObject* text
     if unlikely(not get_raw(data, &at, &length)):
         return NULL
-    # Python has texts of one character and less already.
+    # CPython shares empty and one-character texts.
     if length < 2:
         return new_text(<const char*>at, length, "surrogatepass")
-    if fresh or length > CACHED_MAX:
+    if uncached or length > CACHED_MAX:
         if all_ascii(at, length):
             return new_ascii(at, length)
         return new_text(<const char*>at, length, "surrogatepass")
-    entry = CACHE + place_of(at, length)
+    entry = CACHE + cache_index(at, length)
     text = entry[0]
     if text != NULL and text_length(text) == length and not memcmp(ascii_of(text), at, length):
         incref(text)
@@ -643,7 +645,7 @@ cdef PyObject* get_text(In* data, bint fresh) noexcept:
     return NULL
 
 
-cdef inline PyObject* get_order_id(In* data) noexcept:
+cdef inline PyObject* get_order_id(Reader* data) noexcept:
     cdef uint8_t is_text
     if unlikely(data.at == data.end) or data.at[0] > 1:
         return NULL
@@ -652,7 +654,7 @@ cdef inline PyObject* get_order_id(In* data) noexcept:
     return get_text(data, True) if is_text else get_integer(data)
 
 
-cdef inline PyObject* get_member(In* data, PyObject** members, int num_members) noexcept:
+cdef inline PyObject* get_member(Reader* data, PyObject** members, int num_members) noexcept:
     cdef PyObject* member
     if unlikely(data.at == data.end) or data.at[0] >= num_members:
         return NULL
@@ -663,57 +665,57 @@ cdef inline PyObject* get_member(In* data, PyObject** members, int num_members) 
     return member
 
 
-cdef PyObject* get_many(In* data, const Form* item) noexcept:
-    # Each item takes a byte at least, so that no count makes room beyond what it brings.
-    cdef uint64_t count, place
+cdef PyObject* get_tuple(Reader* data, const Form* item) noexcept:
+    # Each item has at least one byte, which bounds the tuple allocated for a damaged count.
+    cdef uint64_t count, index
     cdef PyObject* value
-    if not get_word(data, &count) or count > <uint64_t>(data.end - data.at):
+    if not get_uint64(data, &count) or count > <uint64_t>(data.end - data.at):
         return NULL
     cdef PyObject* result = new_tuple(count)
     if result == NULL:
         return NULL
-    for place in range(count):
+    for index in range(count):
         value = get(data, item)
         if value == NULL:
             decref(result)
             return NULL
-        set_item(result, place, value)
+        set_item(result, index, value)
     return result
 
 
-cdef PyObject* get(In* data, const Form* form) noexcept:
-    # A new reference, or NULL where the bytes are not canonical.
+cdef PyObject* get(Reader* data, const Form* form) noexcept:
+    # Return a new reference, or NULL if the bytes are not canonical.
     cdef const uint8_t* at = NULL
     cdef Py_ssize_t length = 0
-    cdef uint8_t given
+    cdef uint8_t present
     if form.optional:
         if unlikely(data.at == data.end) or data.at[0] > 1:
             return NULL
-        given = data.at[0]
+        present = data.at[0]
         data.at += 1
-        if not given:
+        if not present:
             incref(NONE)
             return NONE
-    if form.what == INTEGER:
+    if form.encoding == INTEGER:
         return get_integer(data)
-    if form.what == TEXT:
-        return get_text(data, form.fresh)
-    if form.what == WORD:
+    if form.encoding == TEXT:
+        return get_text(data, form.uncached)
+    if form.encoding == MEMBER:
         return get_member(data, form.members, form.num_members)
-    if form.what == FLAG:
+    if form.encoding == FLAG:
         return get_flag(data, form)
-    if form.what == ORDER_ID:
+    if form.encoding == ORDER_ID:
         return get_order_id(data)
-    if form.what == RAW:
+    if form.encoding == BYTES:
         return new_bytes(<const char*>at, length) if get_raw(data, &at, &length) else NULL
-    if form.what == STRUCT:
+    if form.encoding == STRUCT:
         return get_fields(data, form.plan)
-    if form.what == MANY:
-        return get_many(data, form.item)
+    if form.encoding == TUPLE:
+        return get_tuple(data, form.item)
     return get_numbered(data, form.plans)
 
 
-cdef PyObject* get_flag(In* data, const Form* form) noexcept:
+cdef PyObject* get_flag(Reader* data, const Form* form) noexcept:
     cdef PyObject* flag
     if form.bit == 0:
         if unlikely(data.at == data.end) or data.at[0] >> form.bits:
@@ -724,7 +726,7 @@ cdef PyObject* get_flag(In* data, const Form* form) noexcept:
     return flag
 
 
-cdef PyObject* get_numbered(In* data, Plan** plans) noexcept:
+cdef PyObject* get_numbered(Reader* data, Plan** plans) noexcept:
     cdef const Plan* plan
     if unlikely(data.at == data.end):
         return NULL
@@ -733,141 +735,141 @@ cdef PyObject* get_numbered(In* data, Plan** plans) noexcept:
     return get_fields(data, plan) if plan != NULL else NULL
 
 
-cdef PyObject* get_fields(In* data, const Plan* plan) noexcept:
+cdef PyObject* get_fields(Reader* data, const Plan* plan) noexcept:
     cdef PyObject* fields[FIELDS_MAX]
     cdef PyObject* instance = NULL
-    cdef int place, count
-    for place in range(plan.count):
-        fields[place] = get(data, &plan.forms[place])
-        if unlikely(fields[place] == NULL):
+    cdef int index, count
+    for index in range(plan.count):
+        fields[index] = get(data, &plan.forms[index])
+        if unlikely(fields[index] == NULL):
             break
     else:
-        if unlikely(not plan.built):
-            instance = made(plan, fields)
+        if unlikely(not plan.fill_slots):
+            instance = construct(plan, fields)
         else:
             instance = new_instance(<PyTypeObject*>plan.kind)
             if likely(instance != NULL):
-                for place in range(plan.count):
-                    (<PyObject**>(<char*>instance + plan.forms[place].offset))[0] = fields[place]
+                for index in range(plan.count):
+                    (<PyObject**>(<char*>instance + plan.forms[index].offset))[0] = fields[index]
                 return instance
-        place = plan.count
-    for count in range(place):
+        index = plan.count
+    for count in range(index):
         decref(fields[count])
     return instance
 
 
-cdef PyObject* made(const Plan* plan, PyObject** fields) noexcept:
-    # An instance by its constructor.
-    cdef PyObject* named = new_dict()
+cdef PyObject* construct(const Plan* plan, PyObject** fields) noexcept:
+    # Call the constructor.
+    cdef PyObject* keywords = new_dict()
     cdef PyObject* instance = NULL
-    cdef int place
-    if named == NULL:
+    cdef int index
+    if keywords == NULL:
         return NULL
-    for place in range(plan.count):
-        if dict_set(named, tuple_item(plan.names, place), fields[place]):
+    for index in range(plan.count):
+        if dict_set(keywords, tuple_item(plan.names, index), fields[index]):
             break
     else:
-        instance = call(plan.kind, <PyObject*>NO_ARGUMENTS, named)
-    decref(named)
+        instance = call(plan.kind, <PyObject*>NO_ARGUMENTS, keywords)
+    decref(keywords)
     return instance
 
 
 cdef tuple NO_ARGUMENTS = ()
 
-for _number, _kind in layouts.KINDS.items():
+for _number, _kind in layout_module.KINDS.items():
     BY_NUMBER[<int>_number] = plan_of(_kind)
 
 
-# ----- what is public ------------------------------------------------------------------------
+# ----- public functions ----------------------------------------------------------------------
 
 
 def encode(value):
-    """Write a command or an event, the number of its kind first."""
-    cdef PyObject* found = dict_get(<PyObject*>PLANS, <PyObject*>type_of(<PyObject*>value))
+    """Encode a command or an event, starting with the number of its kind."""
+    cdef PyObject* holder = dict_get(<PyObject*>PLANS, <PyObject*>type_of(<PyObject*>value))
     cdef bytes result = None
-    if likely(found != NULL) and (<Planned>found).plan.number:
-        result = written((<Planned>found).plan, value, True)
+    if likely(holder != NULL) and (<PlanHolder>holder).plan.number:
+        result = encoded_struct((<PlanHolder>holder).plan, value, True)
     return _codec_py.encode(value) if unlikely(result is None) else result
 
 
 def encode_all(values):
-    """Write commands or events one after the other, and how many they are in front."""
+    """Encode a sequence of commands and events, starting with its length."""
     cdef uint8_t stack[STACK_BYTES]
-    cdef Out out
+    cdef Writer out
     cdef bytes result = None
     if type(values) is list or type(values) is tuple:
         begin(&out, stack)
-        put_word(&out, len(values))
+        put_uint64(&out, len(values))
         if put_all(&out, values):
             result = PyBytes_FromStringAndSize(<char*>out.start, out.at - out.start)
-        forget()
+        clear_error()
         free(out.heap)
     return _codec_py.encode_all(values) if unlikely(result is None) else result
 
 
 def write(value):
-    """Write any frozen Struct of this package, without the number of a kind."""
+    """Encode any frozen Struct, without the number of a kind."""
     cdef bytes result = None
     try:
-        result = written(plan_of(type(value)), value, False)
+        result = encoded_struct(plan_of(type(value)), value, False)
     except TypeError:
-        pass  # the twin says why
+        pass  # the twin raises it
     return _codec_py.write(value) if unlikely(result is None) else result
 
 
 def decode(data):
-    """Read a command or an event."""
-    cdef In bytes_in
-    cdef PyObject* found = NULL
+    """Decode a command or an event."""
+    cdef Reader reader
+    cdef PyObject* result = NULL
     cdef object value
     if likely(is_raw(<PyObject*>data)):
-        bytes_in.at = <const uint8_t*>PyBytes_AS_STRING(data)
-        bytes_in.end = bytes_in.at + PyBytes_GET_SIZE(data)
-        found = get_numbered(&bytes_in, BY_NUMBER)
-        if likely(found != NULL):
-            value = <object>found
-            decref(found)
-            if likely(bytes_in.at == bytes_in.end):
+        reader.at = <const uint8_t*>PyBytes_AS_STRING(data)
+        reader.end = reader.at + PyBytes_GET_SIZE(data)
+        result = get_numbered(&reader, BY_NUMBER)
+        if likely(result != NULL):
+            value = <object>result
+            decref(result)
+            if likely(reader.at == reader.end):
                 return value
-    forget()
+    clear_error()
     return _codec_py.decode(data)
 
 
 def read(kind, data, offset=0):
-    """Read a Struct that stands among other bytes."""
-    cdef In bytes_in
-    cdef PyObject* found = NULL
+    """Decode a Struct at a position in the data."""
+    cdef Reader reader
+    cdef PyObject* result = NULL
     cdef const uint8_t* start
     cdef object value
     if is_raw(<PyObject*>data) and type(offset) is int and 0 <= offset <= len(data):
         start = <const uint8_t*>PyBytes_AS_STRING(data)
-        bytes_in.at = start + <Py_ssize_t>offset
-        bytes_in.end = start + PyBytes_GET_SIZE(data)
+        reader.at = start + <Py_ssize_t>offset
+        reader.end = start + PyBytes_GET_SIZE(data)
         try:
-            found = get_fields(&bytes_in, plan_of(kind))
+            result = get_fields(&reader, plan_of(kind))
         except TypeError:
-            pass  # the twin says why
-        if found != NULL:
-            value = <object>found
-            decref(found)
-            return value, bytes_in.at - start
-    forget()
+            pass  # the twin raises it
+        if result != NULL:
+            value = <object>result
+            decref(result)
+            return value, reader.at - start
+    clear_error()
     return _codec_py.read(kind, data, offset)
 
 
 def split(data, offset, end, count):
-    """Cut pieces out of bytes, each with its length in 4 bytes in front, lowest first."""
+    """Split bytes into pieces, each preceded by its length in 4 bytes, little-endian."""
     if not is_raw(<PyObject*>data) or not (0 <= offset <= len(data) and 0 <= end <= len(data)):
         return _codec_py.split(data, offset, end, count)
     cdef const char* at = PyBytes_AS_STRING(data)
-    cdef Py_ssize_t place = offset, last = end
+    cdef Py_ssize_t position = offset, last = end
     cdef uint32_t length
     cdef list pieces = []
-    while last - place >= 4 and len(pieces) < count:
-        memcpy(&length, at + place, 4)
-        place += 4
-        if length > last - place:
+    while last - position >= 4 and len(pieces) < count:
+        memcpy(&length, at + position, 4)
+        position += 4
+        if length > last - position:
             return None
-        pieces.append(PyBytes_FromStringAndSize(at + place, length))
-        place += length
-    return tuple(pieces) if place == last and len(pieces) == count else None
+        pieces.append(PyBytes_FromStringAndSize(at + position, length))
+        position += length
+    return tuple(pieces) if position == last and len(pieces) == count else None

@@ -108,10 +108,6 @@ class Form(NamedTuple):
     bits: int = 1
     """FLAG with bit 0: the number of flags in the byte."""
 
-    @property
-    def what(self) -> Encoding:  # until the compiled codec is rebuilt
-        return self.encoding
-
 
 class StructField(NamedTuple):
     """Name and form of one field of a Struct."""

@@ -1,19 +1,18 @@
-"""Frames of a journal: the commands of one group commit, each frame chained to the one before it.
+"""Frames of a journal: the commands of one group commit, chained to the previous frame by a hash.
 
-A frame is self-contained, so that a journal may be kept in any number of pieces. What its bytes
-are stands in the reference, under *Journal*, byte by byte. There are no files here: bytes go in,
-bytes come out.
+A frame is self-contained, so a journal can be stored in any number of pieces. The format is in the
+reference, under *Journal*. The functions take and return bytes; they use no files.
 """
 
 import hashlib
 import struct
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 import msgspec
 
-from clob.codec import decode, encode, split
+from clob.codec import decode, encode, encode_all, split, write
 from clob.codec.layout import FIRST_EVENT_KIND, FIRST_FOREIGN_KIND
 from clob.commands import Command
 from clob.errors import (
@@ -23,28 +22,33 @@ from clob.errors import (
     FrameNewerError,
     FrameTruncatedError,
     InvalidBytesError,
+    RejectedError,
 )
+from clob.events import Event, Rejected
 
 MAGIC: Final = b"CLOBFRM"
-"""What a frame begins with."""
+"""First bytes of every frame."""
 
 FRAME_VERSION: Final = 2
-"""The version of the frames written here, and the only one that is read."""
+"""Version of the frames; no other version is supported."""
 
 HASH_BYTES: Final = 32
-"""How long a hash is."""
+"""Length of a hash."""
 
 ZERO_HASH: Final = bytes(HASH_BYTES)
-"""What stands for the hash before the first frame, and before the first command."""
+"""Chain hash before the first frame, and event hash before the first command: zeros."""
 
 OUTCOME_BYTES: Final = 8
-"""How much of the event hash a frame states after each command."""
+"""Bytes of the event hash that a frame stores after each command."""
 
 SEQ_MAX: Final = 2**64 - 1
-"""The last number a command can have."""
+"""Highest number of a command."""
+
+Outcome: TypeAlias = Sequence[Event | Rejected] | RejectedError
+"""Events of a command, including the rejections in a batch, or the error that rejected it."""
 
 COMMANDS: Final = frozenset(typing.get_args(Command))
-"""The types of the commands."""
+"""Types of the commands."""
 
 _HEAD = struct.Struct("<7sBI")
 _INNER = struct.Struct("<QIB")
@@ -56,7 +60,7 @@ _ALL_FLAGS = _HAS_EVENT_HASH | _HAS_STATE_HASH | _HAS_OUTCOMES
 
 
 def digest(*pieces: "bytes | memoryview") -> bytes:
-    """Hash pieces one after the other, BLAKE2b of 32 bytes."""
+    """Return the 32-byte BLAKE2b hash of the concatenated pieces."""
     total = hashlib.blake2b(digest_size=HASH_BYTES)
     for piece in pieces:
         total.update(piece)
@@ -64,56 +68,56 @@ def digest(*pieces: "bytes | memoryview") -> bytes:
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame as it was read, its chain hash found to be right."""
+    """A frame read from a journal, with a valid chain hash."""
 
     number: int
-    """Which frame of the data it is, counted from 1."""
+    """Position of the frame in the data, from 1."""
     offset: int
-    """Where it begins in the data, counted from 0."""
+    """Position of its first byte in the data, from 0."""
     first_seq: int
-    """The number of its first command; it is the number of the next one where there is none."""
+    """Number of its first command; for an empty frame, of the next command."""
     event_hash: bytes | None
-    """The event hash before its first command, where it is stated."""
+    """Event hash before its first command, if stored."""
     state_hash: bytes | None
-    """The state hash before its first command, where it is stated."""
+    """State hash before its first command, if stored."""
     outcomes: tuple[bytes, ...] | None
-    """The first 8 bytes of the event hash after each command, where they are stated."""
+    """First 8 bytes of the event hash after each command, if stored."""
     raw: tuple[bytes, ...]
-    """The canonical bytes of its commands."""
+    """Canonical bytes of its commands."""
     chain_hash: bytes
-    """The hash of this frame and all before it."""
+    """Hash of this frame and all frames before it."""
 
     @property
     def count(self) -> int:
-        """How many commands it holds."""
+        """Number of its commands."""
         return len(self.raw)
 
     def commands(self) -> list[Command | bytes]:
-        """Decode its commands; those of the embedder's own kinds stay bytes.
+        """Decode its commands; commands of the embedder's own kinds stay bytes.
 
         Raises:
-            InvalidBytesError: what stands for a command is none; says which, and the byte.
+            InvalidBytesError: bytes are not a command; has the command and the position.
         """
         try:
-            found = list(map(decode, self.raw))
+            decoded = list(map(decode, self.raw))
         except InvalidBytesError:
-            found = None
-        # One by one is slower; it passes over the embedder's own, and says what is no command.
-        if found is None or not COMMANDS.issuperset(map(type, found)):
+            decoded = None
+        # The slower way keeps the embedder's own kinds as bytes and raises the exact error.
+        if decoded is None or not COMMANDS.issuperset(map(type, decoded)):
             return [self.command(index) for index in range(len(self.raw))]
-        return found
+        return decoded
 
     def command(self, index: int) -> Command | bytes:
         """Decode one of its commands.
 
         Args:
-            index: which, counted from 0.
+            index: position of the command in the frame, from 0.
 
         Returns:
-            The command, or bytes where it is of one of the embedder's own kinds.
+            The command, or its bytes if it is of one of the embedder's own kinds.
 
         Raises:
-            InvalidBytesError: what stands there is no command; says which, and the byte.
+            InvalidBytesError: the bytes are not a command; has the command and the position.
         """
         try:
             return decode_command(self.raw[index])
@@ -124,35 +128,35 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
             ) from None
 
     def _offset_of(self, index: int) -> int:
-        """Say where the canonical bytes of a command begin in the data."""
+        """Return the position of a command's canonical bytes in the data."""
         hashes = (self.event_hash is not None) + (self.state_hash is not None)
-        stated = 0 if self.outcomes is None else OUTCOME_BYTES * self.count
+        outcomes = 0 if self.outcomes is None else OUTCOME_BYTES * self.count
         before = sum(map(len, self.raw[:index])) + _LENGTH.size * (index + 1)
-        return self.offset + _HEAD.size + _INNER.size + HASH_BYTES * hashes + stated + before
+        return self.offset + _HEAD.size + _INNER.size + HASH_BYTES * hashes + outcomes + before
 
 
 def decode_command(raw: bytes) -> Command | bytes:
-    """Read a command, and pass those of the embedder's own kinds through.
+    """Decode a command, unless it is of one of the embedder's own kinds.
 
     Args:
         raw: canonical bytes.
 
     Returns:
-        The command, or ``raw`` itself where it is of a kind from 128 on.
+        The command, or ``raw`` itself for kinds from 128.
 
     Raises:
-        InvalidBytesError: the bytes are no command.
+        InvalidBytesError: the bytes are not a command.
     """
     kind = raw[0] if raw else 0
     if kind >= FIRST_FOREIGN_KIND:
         return raw
     if kind >= FIRST_EVENT_KIND:
-        raise InvalidBytesError(f"kind {kind} is no command", 0)
+        raise InvalidBytesError(f"kind {kind} is not a command", 0)
     command: Command = decode(raw)
     return command
 
 
-# ----- writing -------------------------------------------------------------------------------
+# ----- encoding ------------------------------------------------------------------------------
 
 
 def encode_frame(
@@ -164,42 +168,44 @@ def encode_frame(
     state_hash: bytes | None = None,
     outcomes: Sequence[bytes] | None = None,
 ) -> bytes:
-    """Write one frame.
+    """Encode one frame.
 
     Args:
-        commands: the commands, or their canonical bytes; those of the embedder's own kinds (first
-            byte 128 to 255) can only be given as bytes. A frame may hold none.
-        first_seq: the number of the first command, 1 or more.
-        previous: the chain hash of the frame before it, ``ZERO_HASH`` for the first one.
-        event_hash: the event hash before the first command; None leaves it out.
-        state_hash: the state hash before the first command; None leaves it out.
-        outcomes: the event hash after each command, of which the first 8 bytes are written; None
-            leaves them out.
+        commands: the commands, or their canonical bytes; commands of the embedder's own kinds
+            (first byte 128 to 255) must be bytes. May be empty.
+        first_seq: number of the first command, 1 or more.
+        previous: chain hash of the previous frame, ``ZERO_HASH`` for the first frame.
+        event_hash: event hash before the first command; not stored if None.
+        state_hash: state hash before the first command; not stored if None.
+        outcomes: event hash after each command, stored as its first 8 bytes; not stored if None.
 
     Returns:
         The frame. Its last 32 bytes are its chain hash.
 
     Raises:
-        TypeError: a command, or a field of one, is of a type that cannot be written.
-        ValueError: ``first_seq`` or an integer in a command is out of range, a hash is not of 32
-            bytes, there are more or fewer outcomes than commands, bytes do not begin with the kind
-            of a command, or the frame would have 2**32 bytes or more.
+        TypeError: a command or one of its fields has a type that cannot be encoded.
+        ValueError: ``first_seq`` or an integer in a command is out of range, a hash does not have
+            32 bytes, the number of outcomes differs from that of the commands, bytes do not begin
+            with the kind of a command, or the frame would have 2**32 bytes or more.
     """
     raws = [_raw_of(command) for command in commands]
     if not 1 <= first_seq <= SEQ_MAX + 1 - len(raws):
-        raise ValueError(f"first_seq must be 1 to {SEQ_MAX} less the commands, not {first_seq}")
+        raise ValueError(f"first_seq must be from 1 to {SEQ_MAX + 1 - len(raws)}; got {first_seq}")
     _check_hash("previous", previous)
     pieces, flags = [], 0
-    for name, stated, flag in (
+    for name, value, flag in (
         ("event_hash", event_hash, _HAS_EVENT_HASH),
         ("state_hash", state_hash, _HAS_STATE_HASH),
     ):
-        if stated is not None:
-            pieces.append(_check_hash(name, stated))
+        if value is not None:
+            pieces.append(_check_hash(name, value))
             flags |= flag
     if outcomes is not None:
         if len(outcomes) != len(raws):
-            raise ValueError(f"{len(raws)} commands have as many outcomes, not {len(outcomes)}")
+            raise ValueError(
+                f"outcomes must have one hash for each of the {len(raws)} commands; "
+                f"got {len(outcomes)}"
+            )
         pieces += [_check_hash("an outcome", outcome)[:OUTCOME_BYTES] for outcome in outcomes]
         flags |= _HAS_OUTCOMES
     for raw in raws:
@@ -207,30 +213,32 @@ def encode_frame(
     inner = _INNER.pack(first_seq, len(raws), flags) + b"".join(pieces)
     length = len(inner) + HASH_BYTES
     if length > _LENGTH_MAX:
-        raise ValueError(f"a frame has at most {_LENGTH_MAX} bytes after its head, not {length}")
+        raise ValueError(
+            f"a frame must have at most {_LENGTH_MAX} bytes after its header; got {length}"
+        )
     frame = _HEAD.pack(MAGIC, FRAME_VERSION, length) + inner
     return frame + digest(previous, frame)
 
 
 def frame_hash(frame: bytes) -> bytes:
-    """Give the chain hash of a whole frame, which the next one is chained to."""
+    """Return the chain hash of an encoded frame: ``previous`` of the next frame."""
     return frame[-HASH_BYTES:]
 
 
 def _raw_of(command: Command | bytes) -> bytes:
-    """Give the canonical bytes of a command."""
+    """Return the canonical bytes of a command."""
     raw = command if isinstance(command, bytes) else encode(command)
     kind = raw[0] if raw else 0
     if not (0 < kind < FIRST_EVENT_KIND or kind >= FIRST_FOREIGN_KIND):
-        raise ValueError(f"a frame holds commands, not kind {kind}")
+        raise ValueError(f"commands must have kinds from 1 to 63 or from 128; got kind {kind}")
     return raw
 
 
-def _check_hash(name: str, stated: bytes) -> bytes:
-    """Refuse what has not the length of a hash."""
-    if len(stated) != HASH_BYTES:
-        raise ValueError(f"{name} must have {HASH_BYTES} bytes, not {len(stated)}")
-    return stated
+def _check_hash(name: str, value: bytes) -> bytes:
+    """Check the length of a hash."""
+    if len(value) != HASH_BYTES:
+        raise ValueError(f"{name} must have {HASH_BYTES} bytes; got {len(value)}")
+    return value
 
 
 # ----- reading -------------------------------------------------------------------------------
@@ -239,22 +247,22 @@ def _check_hash(name: str, stated: bytes) -> bytes:
 def read_frames(
     data: bytes | Iterable[bytes], previous: bytes = ZERO_HASH, first_seq: int = 1
 ) -> Iterator[Frame]:
-    """Read frames one after the other, checking each before it is given out.
+    """Read frames in order and check each one before it is yielded.
 
     Args:
-        data: frames without anything between them; or pieces of the journal, each of whole frames,
-            which need not all be in memory.
-        previous: the chain hash of the frame before the first one here.
-        first_seq: the number of the first command here.
+        data: frames with nothing between them; or an iterable of pieces, each of whole frames, for
+            journals that do not fit in memory.
+        previous: chain hash of the frame before the data.
+        first_seq: number of the first command in the data.
 
     Yields:
         Each frame.
 
     Raises:
-        FrameMalformedError: the bytes do not begin as a frame does, or its parts contradict.
-        FrameNewerError: a newer version of this package wrote the frame.
+        FrameMalformedError: the bytes are not a frame of this version, or are inconsistent.
+        FrameNewerError: the frame was written by a newer version of this package.
         FrameTruncatedError: the bytes end inside the frame.
-        ChainBrokenError: the frame is damaged, or it is not the one that follows.
+        ChainBrokenError: the frame is damaged, or does not follow the frame before it.
     """
     number = begin = 0
     for piece in (data,) if isinstance(data, bytes) else data:
@@ -264,7 +272,7 @@ def read_frames(
             frame, offset = _read_frame(piece, offset, previous, number, begin)
             if frame.first_seq != first_seq:
                 raise ChainBrokenError(
-                    f"it begins with command {frame.first_seq}, and {first_seq} was to follow",
+                    f"first command must be number {first_seq}; got {frame.first_seq}",
                     number,
                     frame.offset,
                 )
@@ -276,83 +284,121 @@ def read_frames(
 def _read_frame(
     piece: bytes, start: int, previous: bytes, number: int, begin: int
 ) -> tuple[Frame, int]:
-    """Read one frame, and say where it ends; ``begin`` is where the piece stands in the data."""
+    """Read one frame; return it and its end. ``begin`` is the position of the piece in the data."""
 
-    def refuse(error: type[FrameError], message: str) -> NoReturn:
+    def fail(error: type[FrameError], message: str) -> NoReturn:
         raise error(message, number, begin + start)
 
-    end = start + _whole_length(piece, start, refuse)
+    end = start + _frame_length(piece, start, fail)
     inner = start + _HEAD.size
     last = end - HASH_BYTES
-    found, chain_hash = digest(previous, memoryview(piece)[start:last]), piece[last:end]
-    if found != chain_hash:
-        refuse(
+    expected, chain_hash = digest(previous, memoryview(piece)[start:last]), piece[last:end]
+    if expected != chain_hash:
+        fail(
             ChainBrokenError,
-            f"its chain hash is {chain_hash.hex()}, and after the frame before it "
-            f"{found.hex()}: it is damaged, or not the frame that follows",
+            f"chain hash must be {expected.hex()}; got {chain_hash.hex()}: "
+            "the frame is damaged, or does not follow the frame before it",
         )
     first_seq, count, flags = _INNER.unpack_from(piece, inner)
     if flags > _ALL_FLAGS:
-        refuse(FrameMalformedError, f"its flags must be 0 to {_ALL_FLAGS}, not {flags}")
-    stated = _stated(piece, inner + _INNER.size, count, flags)
-    raw = split(piece, inner + _INNER.size + sum(map(len, stated)), last, count)
+        fail(FrameMalformedError, f"flags must be from 0 to {_ALL_FLAGS}; got {flags}")
+    hashes = _read_hashes(piece, inner + _INNER.size, count, flags)
+    raw = split(piece, inner + _INNER.size + sum(map(len, hashes)), last, count)
     if raw is None or not 1 <= first_seq <= SEQ_MAX + 1 - count:
-        refuse(FrameMalformedError, f"it does not hold {count} commands from {first_seq} on")
-    event_hash, state_hash, outcomes = stated
+        fail(FrameMalformedError, f"content is not {count} commands numbered from {first_seq}")
+    event_hash, state_hash, outcomes = hashes
     frame = Frame(
         number=number,
         offset=begin + start,
         first_seq=first_seq,
         event_hash=event_hash or None,
         state_hash=state_hash or None,
-        outcomes=_eights(outcomes) if flags & _HAS_OUTCOMES else None,
+        outcomes=_split_outcomes(outcomes) if flags & _HAS_OUTCOMES else None,
         raw=raw,
         chain_hash=chain_hash,
     )
     return frame, end
 
 
-def _whole_length(
-    piece: bytes, start: int, refuse: Callable[[type[FrameError], str], NoReturn]
+def _frame_length(
+    piece: bytes, start: int, fail: Callable[[type[FrameError], str], NoReturn]
 ) -> int:
-    """Read the head of a frame, and say how long the frame is."""
+    """Read the header of a frame and return the length of the frame."""
     head = piece[start : start + _HEAD.size]
     magic = head[: len(MAGIC)]
     if magic != MAGIC[: len(magic)]:
-        refuse(FrameMalformedError, f"it must begin with {MAGIC!r}, not {magic!r}")
+        fail(FrameMalformedError, f"a frame must begin with {MAGIC!r}; got {magic!r}")
     if len(head) > len(MAGIC) and head[len(MAGIC)] != FRAME_VERSION:
         version = head[len(MAGIC)]
         newer = version > FRAME_VERSION
-        refuse(
+        fail(
             FrameNewerError if newer else FrameMalformedError,
             f"unsupported journal version {version} (expected {FRAME_VERSION})",
         )
     if len(head) < _HEAD.size:
-        refuse(FrameTruncatedError, f"{len(head)} bytes are left, and its head has {_HEAD.size}")
+        fail(FrameTruncatedError, f"header must have {_HEAD.size} bytes; got {len(head)}")
     length: int = _HEAD.unpack(head)[-1]
     if length < _LENGTH_MIN:
-        refuse(
+        fail(
             FrameMalformedError,
-            f"its head must be followed by {_LENGTH_MIN} bytes or more, not {length}",
+            f"length in the header must be at least {_LENGTH_MIN}; got {length}",
         )
     left = len(piece) - start - _HEAD.size
     if length > left:
-        refuse(FrameTruncatedError, f"its head is followed by {left} bytes, not {length}")
+        fail(FrameTruncatedError, f"header must be followed by {length} bytes; got {left}")
     return _HEAD.size + length
 
 
-def _stated(piece: bytes, offset: int, count: int, flags: int) -> list[bytes]:
-    """Cut out the event hash, the state hash and the outcomes; what is not stated is empty."""
+def _read_hashes(piece: bytes, offset: int, count: int, flags: int) -> list[bytes]:
+    """Return event hash, state hash and outcomes; empty bytes for those not stored."""
     sizes = (HASH_BYTES, HASH_BYTES, OUTCOME_BYTES * count)
-    stated = []
+    hashes = []
     for bit, size in enumerate(sizes):
         end = offset + (size if flags >> bit & 1 else 0)
-        stated.append(piece[offset:end])
+        hashes.append(piece[offset:end])
         offset = end
-    return stated
+    return hashes
 
 
-def _eights(outcomes: bytes) -> tuple[bytes, ...]:
-    """Part the outcomes."""
-    places = range(0, len(outcomes), OUTCOME_BYTES)
-    return tuple(outcomes[place : place + OUTCOME_BYTES] for place in places)
+def _split_outcomes(outcomes: bytes) -> tuple[bytes, ...]:
+    starts = range(0, len(outcomes), OUTCOME_BYTES)
+    return tuple(outcomes[start : start + OUTCOME_BYTES] for start in starts)
+
+
+# ----- outcomes ------------------------------------------------------------------------------
+
+
+def event_hash(previous: bytes, outcome: Outcome) -> bytes:
+    """Add the outcome of one command to the event hash.
+
+    Only the code of a rejection is hashed, in a batch as well: messages may be reworded.
+
+    Args:
+        previous: event hash before the command, ``ZERO_HASH`` before the first command.
+        outcome: the result of :meth:`Matcher.apply() <clob.Matcher.apply>`, or the
+            :class:`~clob.errors.RejectedError` it raised.
+
+    Returns:
+        The event hash after the command, 32 bytes.
+    """
+    return hashlib.blake2b(previous + _outcome_bytes(outcome), digest_size=HASH_BYTES).digest()
+
+
+def _outcome_bytes(outcome: Outcome) -> bytes:
+    """Encode an outcome: 0, the number of events and the events; or 1 and the error code."""
+    if isinstance(outcome, RejectedError):
+        return b"\x01" + write(_Code(outcome.code))
+    if Rejected in map(type, outcome):
+        outcome = [_without_message(event) for event in outcome]
+    return b"\x00" + encode_all(outcome)
+
+
+class _Code(msgspec.Struct, frozen=True, gc=False):
+    """Struct that encodes the code of a rejection."""
+
+    code: str
+
+
+def _without_message(event: Event | Rejected) -> Event | Rejected:
+    """Return an event, a rejection without its message."""
+    return Rejected(event.index, event.code, "") if isinstance(event, Rejected) else event

@@ -1,7 +1,7 @@
 """The matcher: all markets behind one interface, commands in and events out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 from typing import overload
 
 import msgspec
@@ -442,6 +442,12 @@ class Matcher(CommandMethods):
         if entry is None:
             raise UnknownOrderError(f"no order of maker {maker!r} with client_id {client_id!r}")
         return queries.record_of(entry)
+
+    @property
+    def used_hashes(self) -> KeysView[bytes]:
+        """The hashes for which :meth:`is_used` is true: a live view, for lookups without a call."""
+        hashes: KeysView[bytes] = self._engine.used_hashes.keys()
+        return hashes
 
     def is_used(self, order_hash: bytes) -> bool:
         """Return whether a signed order was accepted before and could still be valid."""

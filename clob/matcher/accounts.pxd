@@ -24,7 +24,9 @@ cdef class Accounts:
     @cython.locals(account=Account)
     cpdef Account account(self, wallet, asset)
 
-    cpdef pay(self, MarketState market_state, OrderEntry buyer, OrderEntry seller, Trade event, paid)
+    cpdef pay(
+        self, MarketState market_state, OrderEntry buyer, OrderEntry seller, Trade event, paid
+    )
 
     cpdef pay_paired(self, MarketState market_state, OrderEntry entry, Trade event, paid, other_seq)
 

@@ -38,9 +38,9 @@ class Admission(Accounts):
     def set_limits(self, limits: Limits) -> None:
         """Replace the limits."""
         self.limits = limits
-        self.orders_max = limits.orders_max
-        self.trades_max = limits.trades_max
-        self.finished_max = limits.finished_max
+        self.orders_max: int = limits.orders_max
+        self.trades_max: int = limits.trades_max
+        self.finished_max: int = limits.finished_max
 
     def fits_market(self, market_state: MarketState, order: Order) -> bool:
         """Return whether mode, maker, id and size suit the market; the token is checked before."""

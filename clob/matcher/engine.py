@@ -52,9 +52,9 @@ class Engine(OrderIndex):
         super().__init__()
         self.book_class = book_class
         self.handlers = handlers
-        self.busy = False
+        self.busy: bool = False
         # Number of the last accepted order.
-        self.number = 0
+        self.number: int = 0
         # The result of each command of the last batch.
         self.results: list[Any] = []
 

@@ -74,7 +74,9 @@ cdef extern from *:
         cdef object size
         cdef object token
 
-    ctypedef class clob.matcher.state_records.OrderSnapshot [object ClobOrderSnapshot, check_size error]:
+    ctypedef class clob.matcher.state_records.OrderSnapshot [
+        object ClobOrderSnapshot, check_size error
+    ]:
         cdef object accepted_ms
         cdef object client_id
         cdef object filled_collateral

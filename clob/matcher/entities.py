@@ -10,9 +10,9 @@ import msgspec
 
 from clob.commands import Cancel, Submit
 from clob.events import MatchType, RemovalReason, Trade
-from clob.market import Funds, Market
+from clob.market import Funds, Market, Mode
 from clob.matcher.state_records import OrderSnapshot, Terms
-from clob.order import Order
+from clob.order import Order, SelfTrade
 
 if TYPE_CHECKING:
     from clob.book import Book
@@ -22,11 +22,11 @@ class Account:
     """Balance of one wallet in one asset, in wei."""
 
     def __init__(self, wallet: str, asset: str) -> None:
-        self.wallet = wallet
-        self.asset = asset
-        self.balance = 0
-        self.reserved = 0
-        self.unsettled = 0
+        self.wallet: str = wallet
+        self.asset: str = asset
+        self.balance: int = 0
+        self.reserved: int = 0
+        self.unsettled: int = 0
         # Resting orders that pay from it as their smart wallet, by number.
         self.smart_wallet_orders: dict[int, OrderEntry] = {}
 
@@ -47,10 +47,10 @@ class MarketState:
     """Terms of a market, its two books, its makers and its pending trades."""
 
     def __init__(self, market: Market, yes: "Book", no: "Book") -> None:
-        self.yes_book = yes
-        self.no_book = no
+        self.yes_book: "Book" = yes
+        self.no_book: "Book" = no
         # The book that holds the sequence number; it moves when the other book is used.
-        self.seq_book = yes
+        self.seq_book: "Book" = yes
         self.makers: dict[str, MakerState] = {}
         self.pending: dict[int, PendingTrade] = {}
         self.set_terms(market)
@@ -62,17 +62,17 @@ class MarketState:
 
     def set_terms(self, market: Market) -> None:
         """Copy the terms of a market."""
-        self.market = market
-        self.yes = market.yes
+        self.market: Market = market
+        self.yes: str = market.yes
         # None until the NO token has an id, so that no order can match it.
         self.no: Any = market.no or None
-        self.mode = market.mode
-        self.min_size = market.min_size
-        self.self_trade = market.self_trade
-        self.has_accounts = market.funds is Funds.ACCOUNTS
-        self.settles = market.settles
-        self.complementary = market.complementary
-        self.has_fees = bool(market.resting_fee_rate_bps or market.incoming_fee_rate_bps)
+        self.mode: Mode = market.mode
+        self.min_size: int = market.min_size
+        self.self_trade: SelfTrade = market.self_trade
+        self.has_accounts: bool = market.funds is Funds.ACCOUNTS
+        self.settles: bool = market.settles
+        self.complementary: bool = market.complementary
+        self.has_fees: bool = bool(market.resting_fee_rate_bps or market.incoming_fee_rate_bps)
 
     def save(self) -> tuple[Any, ...]:
         """Return the values that :meth:`restore` takes: copies of both books."""
@@ -97,16 +97,16 @@ class MakerState:
     """
 
     def __init__(self, maker: str, market_state: MarketState) -> None:
-        self.maker = maker
-        self.market_state = market_state
+        self.maker: str = maker
+        self.market_state: MarketState = market_state
         self.first: OrderEntry | None = None
         self.last: OrderEntry | None = None
-        self.count = 0
+        self.count: int = 0
         # With accounts: the maker's own, opened with the first accepted order.
-        self.has_accounts = False
-        self.collateral = NO_ACCOUNT
-        self.yes = NO_ACCOUNT
-        self.no = NO_ACCOUNT
+        self.has_accounts: bool = False
+        self.collateral: Account = NO_ACCOUNT
+        self.yes: Account = NO_ACCOUNT
+        self.no: Account = NO_ACCOUNT
 
 
 class OrderEntry:
@@ -205,6 +205,15 @@ def make_entry(order: Order, maker_state: MakerState, is_yes: bool) -> OrderEntr
 class PendingTrade:
     """A trade that waits for settlement: accounts and amounts of both parties."""
 
+    buyer_pays: Account
+    buyer_receives: Account
+    seller_pays: Account
+    seller_receives: Account
+    paid: int
+    size: int
+    buyer_fee: int
+    seller_fee: int
+
     def __init__(
         self,
         accounts: tuple[Account, Account, Account, Account],
@@ -213,8 +222,8 @@ class PendingTrade:
         self.buyer_pays, self.buyer_receives, self.seller_pays, self.seller_receives = accounts
         self.paid, self.size, self.buyer_fee, self.seller_fee = amounts
         # For half of a mint or merge: its type, and the ``seq`` of the other half.
-        self.match_type = MatchType.DIRECT
-        self.other_seq = 0
+        self.match_type: MatchType = MatchType.DIRECT
+        self.other_seq: int = 0
 
 
 def order_from(state: OrderSnapshot, token: str, maker: str) -> Order:

@@ -241,7 +241,8 @@ def read_fields(Order order, Submit submit, Cancel cancel, Trade trade, OrderSna
         (cancel.now_ms, cancel.market, cancel.order_id, cancel.maker),
         (trade.seq, trade.resting_order_id, trade.price, trade.size, trade.resting_remaining),
         (trade.incoming_side, trade.buyer_fee, trade.seller_fee, trade.token),
-        (state.remaining, state.filled_collateral, state.client_id, state.order_hash, state.submitted),
+        (state.remaining, state.filled_collateral, state.client_id),
+        (state.order_hash, state.submitted),
         (state.number, state.accepted_ms, state.maker),
         msgspec.structs.astuple(new_order(Order, state, order.token, order.maker)),
     )

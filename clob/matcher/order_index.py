@@ -38,7 +38,7 @@ class OrderIndex(Admission):
         # Finished orders still readable, linked from the first finished to the last.
         self.finished_first: OrderEntry | None = None
         self.finished_last: OrderEntry | None = None
-        self.num_finished = 0
+        self.num_finished: int = 0
         # Hashes of evicted orders, by maker and by expiration.
         self.spent_by_maker: dict[str, set[bytes]] = {}
         self.spent_by_expiry: SortedDict[int, set[bytes]] = SortedDict()

@@ -167,7 +167,7 @@ class StructReader:
 
     def __init__(self, state: bytes) -> None:
         self.state = state
-        self.offset = len(MAGIC)
+        self.offset: int = len(MAGIC)
         self.makers: list[str] = []
 
     def maker(self, place: int) -> str:

@@ -155,7 +155,10 @@ def connect():
     signature = ffi.sizeof("secp256k1_ecdsa_recoverable_signature")
     key = ffi.sizeof("secp256k1_pubkey")
     if (signature, key) != (65, 64):
-        raise ImportError(f"libsecp256k1 must keep signatures in 65 bytes and keys in 64; got {signature}, {key}")
+        raise ImportError(
+            "libsecp256k1 must keep signatures in 65 bytes and keys in 64; "
+            f"got {signature}, {key}"
+        )
     secp_connect(
         int(ffi.cast("uintptr_t", lib.secp256k1_context_static)),
         address("secp256k1_ecdsa_recoverable_signature_parse_compact"),

@@ -12,8 +12,8 @@ from clob.signing.amounts import price_and_size
 from clob.signing.errors import TakerNotSupportedError
 from clob.signing.fields import at
 from clob.signing.order import ZERO_ADDRESS, SignedOrder
-from clob.signing.signed_struct import read_address
-from clob.units import FEE_RATE_MAX_BPS
+from clob.signing.signed_struct import ADDRESS_CHARACTERS, cached_checksum, read_address
+from clob.units import FEE_RATE_MAX_BPS, UINT256_MAX
 
 TOKENS_MAX: Final = 4_096
 """Number of token ids whose decimal strings are cached."""
@@ -60,7 +60,9 @@ def to_order(
         InvalidSideError, InvalidAmountError, AmountTooLargeError, PriceOutOfRangeError: as
             :func:`price_and_size`.
     """
-    maker = read_address("maker", order.maker)
+    maker, token_id = order.maker, order.token_id
+    fits = type(maker) is str and len(maker) == ADDRESS_CHARACTERS
+    maker = (cached_checksum(maker) if fits else None) or read_address("maker", maker)
     if order.taker != ZERO_ADDRESS:
         taker = read_address("taker", order.taker)
         if taker != ZERO_ADDRESS and taker not in operators:
@@ -71,7 +73,8 @@ def to_order(
         raise at("feeRateBps", InvalidFeeRateError(
             f"feeRateBps must be from 0 to {FEE_RATE_MAX_BPS}; got {show(order.fee_rate_bps)}"
         ))  # fmt: skip
-    token_id = fields.uint("tokenId", order.token_id)
+    if type(token_id) is not int or not 0 <= token_id <= UINT256_MAX:
+        token_id = fields.uint("tokenId", token_id)
     price, size = price_and_size(
         order.side, order.maker_amount, order.taker_amount, strict=strict, settles=settles
     )

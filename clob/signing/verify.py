@@ -7,7 +7,7 @@ from clob.book.validation import show
 from clob.signing import fields, secp
 from clob.signing.domain import Domain
 from clob.signing.errors import InvalidFieldError, InvalidSignatureError, Verdict
-from clob.signing.profiles import Profile, rules_of
+from clob.signing.profiles import RULES, Profile, rules_of
 from clob.signing.rejections import describe, rejection
 from clob.signing.signed_struct import Signed, checksum_address
 
@@ -138,7 +138,8 @@ def verify(
     """
     if digest is not None:
         check_digest(digest)
-    verdict = secp.verdict_of(order, domain.separator, rules_of(profile), digest)
+    rules = RULES[profile] if profile in RULES else rules_of(profile)
+    verdict = secp.verdict_of(order, domain.separator, rules, digest)
     if verdict:
         verdict = authorise(order, domain, digest, profile, verdict, delegates, proxies, contracts)
     if verdict:

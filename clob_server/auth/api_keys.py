@@ -25,6 +25,13 @@ SECRET_BYTES: Final = 32
 NAME_MAX: Final = 100
 """Maximum length of a key's name."""
 
+IDS: Final = "ids.key"
+"""File of the key that generates order and trade ids."""
+TOKENS: Final = "tokens.key"
+"""File of the secret that signs tokens if the settings have none."""
+MODE: Final = 0o600
+"""File permissions: owner only."""
+
 _PREFIX: Final = "clob_"
 _ID: Final = slice(len(_PREFIX), len(_PREFIX) + 2 * ID_BYTES)
 _LENGTH: Final = len(_PREFIX) + 2 * ID_BYTES + 1 + 2 * SECRET_BYTES
@@ -61,14 +68,6 @@ def find_key(sent: bytes, keys: Mapping[str, ApiKey]) -> ApiKey | None:
     key = keys.get(sent[_ID].decode("latin-1"))
     kept = _NO_HASH if key is None else key.hash
     return key if hmac.compare_digest(hash_of(sent), kept) else None
-
-
-IDS: Final = "ids.key"
-"""File of the key that generates order and trade ids."""
-TOKENS: Final = "tokens.key"
-"""File of the secret that signs tokens if the settings have none."""
-MODE: Final = 0o600
-"""File permissions: owner only."""
 
 
 def secret(folder: Path, name: str, num_bytes: int = KEY_BYTES) -> bytes:

@@ -50,7 +50,7 @@ class Rule(NamedTuple):
 
     needs: Needs
     scope: str = ""
-    """The required scope of the key or token; empty if no credential has one."""
+    """The required scope of the key or token; empty for rules without one."""
 
     @property
     def text(self) -> str:

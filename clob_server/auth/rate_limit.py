@@ -15,7 +15,7 @@ from typing import Final
 
 from clob_server.api.problems import ApiError
 from clob_server.auth.policy import Budget
-from clob_server.core.commands import AnyCommand, ApiKey, OrderCharge
+from clob_server.core.commands import ApiKey, OrderCharge
 from clob_server.core.state import ServerState
 
 MINUTE_MS: Final = 60_000
@@ -122,7 +122,7 @@ class RateLimiter:
         while uncharged[0][0] <= tick_ms - MINUTE_MS:
             uncharged.popleft()
 
-    def take_charges(self, now_ms: int) -> Sequence[AnyCommand]:
+    def take_charges(self, now_ms: int) -> Sequence[OrderCharge]:
         """Return the command that logs the orders charged since the last call, if there are any.
 
         Args:

@@ -18,10 +18,10 @@ from clob_server.cli import remote
 from clob_server.cli.exit_codes import DONE, FAILED, UNUSABLE, complain
 from clob_server.cli.remote import add_command, keys_in
 from clob_server.core.commands import DeactivateKey
-from clob_server.http.admin_schemas import KeyAsked, add_key, draw_key, read_object
+from clob_server.core.sequencer import wall_clock_ms
+from clob_server.http.admin_schemas import KeyRequest, add_key, draw_key, read_object
 from clob_server.log import LogLockedError
 from clob_server.log.sqlite import DATABASE
-from clob_server.core.lifecycle import wall_clock_ms
 from clob_server.settings import PRODUCTION, SECRET_BYTES_MIN, TEST, Settings, SettingsError
 
 ENVIRONMENTS: Final = (TEST, PRODUCTION)
@@ -130,7 +130,7 @@ def create_key(arguments: Arguments, environ: Environ) -> None:
             raise SettingsError(
                 f"CLOB_ENVIRONMENT must be {' or '.join(ENVIRONMENTS)}; got {environment!r}"
             )
-        whole, key = draw_key(read_object(body, KeyAsked), environment)
+        whole, key = draw_key(read_object(body, KeyRequest), environment)
         folder = folder_of(arguments, environ)
         add_command(folder, lambda now_ms: add_key(key, now_ms), wall_clock_ms)
         key_id = key.id

@@ -287,9 +287,11 @@ ENGINE: Final = frozenset(get_args(Command))
 SERVER: Final = frozenset(get_args(ServerCommand))
 """Types of server commands."""
 
-_KINDS: Final = {kind: bytes((kind.KIND,)) for kind in get_args(ServerCommand)}
-_PACK: Final = msgspec.msgpack.Encoder()
-_UNPACK: Final = {byte: msgspec.msgpack.Decoder(kind) for kind, byte in _KINDS.items()}
+KINDS: Final = {kind: bytes((kind.KIND,)) for kind in get_args(ServerCommand)}
+"""The first byte of each type of the server's commands."""
+pack: Final = msgspec.msgpack.Encoder().encode
+"""Encodes the rest of a command, without the check of :func:`encode`."""
+_UNPACK: Final = {byte: msgspec.msgpack.Decoder(kind) for kind, byte in KINDS.items()}
 
 
 def encode(command: AnyCommand) -> bytes:
@@ -302,10 +304,10 @@ def encode(command: AnyCommand) -> bytes:
     kind = type(command)
     if kind in ENGINE:
         return encode_command(command)
-    byte = _KINDS.get(kind)
+    byte = KINDS.get(kind)
     if byte is None:
         raise TypeError(f"expected a command; got {command!r:.99}")
-    packed = _PACK.encode(command)
+    packed = pack(command)
     try:
         _UNPACK[byte].decode(packed)
     except msgspec.MsgspecError as error:

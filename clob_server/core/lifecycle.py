@@ -1,7 +1,6 @@
-"""The clock of the server, and the phase that it is in."""
+"""The phase that a server is in, shared by the parts that depend on it."""
 
 import enum
-import time
 
 from clob_server.api.problems import ApiError
 
@@ -35,8 +34,3 @@ class Lifecycle:
             raise ApiError("RECOVERING", "the server is starting; retry in a second")
         if self.phase is Phase.DRAINING:
             raise ApiError("DRAINING", "the server is shutting down; retry in a second")
-
-
-def wall_clock_ms() -> int:
-    """Return the time in Unix milliseconds."""
-    return time.time_ns() // 1_000_000

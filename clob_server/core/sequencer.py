@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from clob import AddMarket, Batch, ClobError, Expire, Market, RejectedError, SetMarket, Submit
 from clob.codec import encode as encode_command
 from clob.journal import ZERO_HASH, Outcome, event_hash
-from clob_server.core.commands import ENGINE, AnyCommand, encode
+from clob_server.core.commands import ENGINE, KINDS, AnyCommand, ServerCommand, encode, pack
 from clob_server.core.ids import Ids
 from clob_server.core.state import ServerState
 from clob_server.log import Log
@@ -31,6 +31,11 @@ ROUNDS_MAX: Final = 8
 """Rounds of the loop that a batch waits at most for requests that are already readable."""
 EXPIRY_INTERVAL_S: Final = 0.25
 """Seconds between two looks for expired orders."""
+
+
+def wall_clock_ms() -> int:
+    """Return the time, Unix milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 # ----- the log thread ------------------------------------------------------------------------
@@ -192,7 +197,7 @@ class Sequencer:
         ids: names new orders.
         event_hash: the event hash after the last command of the log.
         max_queued: commands that may wait for the next batch; beyond it ``QueueFullError``.
-        charges: returns the commands that go into a batch before all others.
+        charges: returns the server's own commands that go into a batch before all others.
         open_market: opens the markets of orders that name unknown ones; None where none opens.
         on_commit: called on the log thread with the seconds that writing a batch took. Must not
             raise.
@@ -207,7 +212,7 @@ class Sequencer:
         ids: Ids | None = None,
         event_hash: bytes = ZERO_HASH,
         max_queued: int = MAX_QUEUED,
-        charges: Callable[[int], Sequence[AnyCommand]] = lambda _: (),
+        charges: Callable[[int], Sequence[ServerCommand]] = lambda _: (),
         open_market: OpenMarket | None = None,
         on_commit: Callable[[float], object] = lambda _: None,
     ) -> None:
@@ -377,7 +382,8 @@ class Sequencer:
         """
         now_ms = max(self._clock_ms(), self.state.now_ms)
         commands: list[AnyCommand] = list(self._charges(now_ms))
-        encoded = [encode(command) for command in commands]
+        # They come from the server itself, so encode's check of their types is not needed.
+        encoded = [KINDS[type(command)] + pack(command) for command in commands]
         indexes, callbacks = [], []
         opening: dict[str, Market] = {}
         for work, callback in batch:

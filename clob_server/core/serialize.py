@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from clob import Event, Market, Mode, OrderStatus, PairedTrade, Rejected, Side, Trade
 from clob.depth import Depth
+from clob.events import MatchType
 from clob.signing import ZERO_ADDRESS
 from clob.status import OrderRecord
 from clob_server.api.schemas import (
@@ -35,6 +36,9 @@ NOWHERE: Final = "none"
 """Settlement of a market whose trades move nothing."""
 ON_CHAIN: Final = "chain"
 """Settlement of a market whose trades move tokens and collateral on the chain."""
+
+
+_DIRECT: Final = MatchType.DIRECT.value
 
 
 def order_body(record: OrderRecord, papers: SignatureRecord | None) -> OrderBody:
@@ -140,7 +144,7 @@ def trade_body(
         size=str(event.size),
         buyer=event.buyer,
         seller=event.seller,
-        match_type=event.match_type.value,
+        match_type=_DIRECT if type(event) is Trade else event.match_type.value,
         timestamp=now_ms,
         tx_hash=tx_hash,
         settlement=settlement,

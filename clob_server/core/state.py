@@ -105,6 +105,8 @@ class ServerState:
         self._fills: Final = FillBuilder(self.matcher, self.registry.settling, self.signature)
         self.settles: Final[set[str]] = self._fills.markets
         """The markets whose trades settle on a chain."""
+        self.used_hashes: Final = self.matcher.used_hashes
+        """The hashes of the signed orders that were accepted and may still be valid."""
         self._apply_to_matcher: Final = self.matcher.apply
 
     def signature(self, order_id: str | int) -> SignatureRecord | None:

@@ -3,6 +3,7 @@
 Events are stored as structs and encoded once, when the first client needs them.
 """
 
+import struct
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -17,6 +18,7 @@ from clob_server.core.settlement_status import NONE, PENDING, SettlementStatus, 
 from clob_server.feed import messages
 from clob_server.feed.messages import encode
 from clob_server.transport import text_frame
+from clob_server.transport.websocket import TEXT
 
 REDUCED: Final = "reduced"
 """Removal reason that a plain client receives for a reduced order."""
@@ -63,6 +65,7 @@ class FeedEvent(msgspec.Struct, frozen=True, gc=False):
     """The same change in the other token's book, in a complementary market."""
 
 
+_MEDIUM_HEAD: Final = struct.Struct(">BBH")
 Frames: TypeAlias = bytes
 """One or more WebSocket frames, concatenated."""
 
@@ -211,7 +214,11 @@ def for_token(happened: FeedEvent, token: str | None) -> FeedEvent | None:
 
 def message_frame(message: messages.Message) -> Frames:
     """Return the frame of a message."""
-    return text_frame(encode(message))
+    payload = encode(message)
+    size = len(payload)
+    if 126 <= size < 65_536:  # most messages; the same as text_frame
+        return _MEDIUM_HEAD.pack(TEXT, 126, size) + payload
+    return text_frame(payload)
 
 
 def added_message(

@@ -100,7 +100,9 @@ class Feed:
             UserChannel(state, ids),
             SettlementChannel(state, ids),
         )
-        self._task = asyncio.get_running_loop().create_task(self._check_periodically())
+        loop = asyncio.get_running_loop()
+        self._time = loop.time
+        self._task = loop.create_task(self._check_periodically())
 
     def close(self) -> None:
         """Stop sending, and close every WebSocket with 1012."""
@@ -138,18 +140,17 @@ class Feed:
         """Send the events of a batch that was written and applied."""
         channels = self.channels
         for stream, events in channels.streams.on_batch(batch).items():
-            if channels.pending:
+            if channels.pending.by_market:
                 channels.pending.start(stream)
             if stream.groups:
                 self._broadcast(stream, events)
         self._broadcaster.flush()
         changes = self._statuses.hear(batch) if channels.state.settles else ()
-        if channels.users or channels.settlements:
+        if channels.users.makers or channels.settlements.scopes:
             self._notify_makers(batch, changes)
-        if self.subscribers:
-            for done in batch:
-                if isinstance(done.command, DeactivateKey):
-                    self.subscribers.close_key(done.command.key_id)
+        for done in batch:
+            if type(done.command) is DeactivateKey:
+                self.subscribers.close_key(done.command.key_id)
 
     def _notify_makers(self, batch: Sequence[Committed], changes: Sequence[StatusChange]) -> None:
         """Send changes of orders, then changes of settlement."""
@@ -163,7 +164,7 @@ class Feed:
 
     def _broadcast(self, stream: MarketStream, events: Sequence[FeedEvent]) -> None:
         """Queue the events of a market for its groups, in parts of ``EVENTS_MAX``."""
-        now = loop_time()
+        now = self._time()
         encoded = EncodedEvents(self.channels.encoder, events)
         for group in stream.groups.values():
             if not group.members:

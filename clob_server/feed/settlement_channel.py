@@ -75,25 +75,25 @@ class SettlementChannel:
     def __init__(self, state: ServerState, ids: Ids) -> None:
         self._state = state
         self._ids = ids
-        self._scopes: dict[SettlementScope, ScopeMembers] = {}
+        self.scopes: dict[SettlementScope, ScopeMembers] = {}
         self._queue: deque[tuple[SettlementSubscription, bytes]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
         """Return whether there are subscriptions."""
-        return bool(self._scopes)
+        return bool(self.scopes)
 
     def join(self, subscription: SettlementSubscription, now: float) -> None:
         """Add a subscription; it receives later changes only."""
-        scope = self._scopes.setdefault(subscription.scope, ScopeMembers(now))
+        scope = self.scopes.setdefault(subscription.scope, ScopeMembers(now))
         scope.members[subscription] = None
 
     def leave(self, subscription: SettlementSubscription) -> None:
         """Remove a subscription."""
-        scope = self._scopes[subscription.scope]
+        scope = self.scopes[subscription.scope]
         del scope.members[subscription]
         if not scope.members:
-            del self._scopes[subscription.scope]
+            del self.scopes[subscription.scope]
 
     # ----- events ----------------------------------------------------------------------------
 
@@ -109,12 +109,12 @@ class SettlementChannel:
         """
         frames: dict[SettlementScope, list[bytes]] = {}
         for trade in (*self._pending(batch), *changed):
-            scopes = [scope for scope in scopes_of(trade) if scope in self._scopes]
+            scopes = [scope for scope in scopes_of(trade) if scope in self.scopes]
             frame = status_frame(trade, "settlement") if scopes else b""
             for scope in scopes:
                 frames.setdefault(scope, []).append(frame)
         for scope, scope_frames in frames.items():
-            receivers, payload = self._scopes[scope], b"".join(scope_frames)
+            receivers, payload = self.scopes[scope], b"".join(scope_frames)
             receivers.sent_at = now
             self._queue.extend((member, payload) for member in receivers.members)
         self._flush()
@@ -169,7 +169,7 @@ class SettlementChannel:
 
     def send_heartbeats(self, quiet_since: float, now: float, now_ms: int) -> None:
         """Send heartbeats to subscriptions without a message since a loop time."""
-        for (market, _), scope in tuple(self._scopes.items()):
+        for (market, _), scope in tuple(self.scopes.items()):
             if scope.sent_at > quiet_since:
                 continue
             scope.sent_at = now

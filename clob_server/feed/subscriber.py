@@ -244,26 +244,22 @@ class PendingMarkets:
     """Subscriptions to markets that do not exist yet."""
 
     def __init__(self) -> None:
-        self._subscriptions: dict[str, list[BookSubscription]] = {}
-
-    def __bool__(self) -> bool:
-        """Return whether there are any."""
-        return bool(self._subscriptions)
+        self.by_market: Final[dict[str, list[BookSubscription]]] = {}
 
     def add(self, subscription: "BookSubscription") -> None:
         """Add a subscription."""
-        self._subscriptions.setdefault(subscription.market, []).append(subscription)
+        self.by_market.setdefault(subscription.market, []).append(subscription)
 
     def remove(self, subscription: "BookSubscription") -> None:
         """Remove a subscription."""
-        pending = self._subscriptions[subscription.market]
+        pending = self.by_market[subscription.market]
         pending.remove(subscription)
         if not pending:
-            del self._subscriptions[subscription.market]
+            del self.by_market[subscription.market]
 
     def start(self, stream: MarketStream) -> None:
         """Start the subscriptions to a market that opened, before its first event is sent."""
-        for subscription in self._subscriptions.pop(stream.market, ()):
+        for subscription in self.by_market.pop(stream.market, ()):
             subscription.follow_from_start(stream)
 
 

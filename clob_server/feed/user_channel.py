@@ -119,12 +119,12 @@ class UserChannel:
     def __init__(self, state: ServerState, ids: Ids) -> None:
         self._state = state
         self._ids = ids
-        self._makers: dict[str, WatchedMaker] = {}
+        self.makers: dict[str, WatchedMaker] = {}
         self._owners: dict[str | int, WatchedMaker] = {}
 
     def __bool__(self) -> bool:
         """Return whether there are subscriptions."""
-        return bool(self._makers)
+        return bool(self.makers)
 
     def join(self, subscription: UserSubscription, now_ms: int, now: float) -> Orders:
         """Add a subscription; return the maker's open orders.
@@ -134,9 +134,9 @@ class UserChannel:
             TooManyOrdersError: the maker has more than :data:`ORDERS_MAX` open orders.
         """
         orders = self.orders(subscription, now_ms)
-        watched = self._makers.get(subscription.maker)
+        watched = self.makers.get(subscription.maker)
         if watched is None:
-            watched = self._makers[subscription.maker] = WatchedMaker(subscription.maker, now)
+            watched = self.makers[subscription.maker] = WatchedMaker(subscription.maker, now)
             for record in self._state.matcher.open_orders(subscription.maker):
                 self._add_order(record.order.id, watched)
         watched.subscriptions.append(subscription)
@@ -144,10 +144,10 @@ class UserChannel:
 
     def leave(self, subscription: UserSubscription) -> None:
         """Remove a subscription."""
-        watched = self._makers[subscription.maker]
+        watched = self.makers[subscription.maker]
         watched.subscriptions.remove(subscription)
         if not watched.subscriptions:
-            del self._makers[subscription.maker]
+            del self.makers[subscription.maker]
             for order_id in watched.order_ids:
                 del self._owners[order_id]
 
@@ -205,13 +205,13 @@ class UserChannel:
         """Send new settlement statuses to the makers of the trades."""
         for trade in trades:
             for maker in {trade.buyer, trade.seller}:
-                watched = self._makers.get(maker)
+                watched = self.makers.get(maker)
                 if watched is not None:
                     self._send(watched, [(trade.market, status_frame(trade, "user"))], now)
 
     def _on_accepted(self, submit: Submit, now_ms: int, changes: Changes) -> None:
         """Add an accepted order, which may never rest and so have no event."""
-        watched = self._makers.get(submit.order.maker)
+        watched = self.makers.get(submit.order.maker)
         if watched is not None:
             self._add_order(submit.order.id, watched)
             changes[submit.order.id] = OrderChange(watched, None, now_ms)
@@ -318,7 +318,7 @@ class UserChannel:
 
     def send_heartbeats(self, quiet_since: float, now: float, now_ms: int) -> None:
         """Send heartbeats to subscriptions without a message since a loop time."""
-        for watched in tuple(self._makers.values()):
+        for watched in tuple(self.makers.values()):
             if watched.sent_at > quiet_since:
                 continue
             watched.sent_at = now

@@ -1,4 +1,4 @@
-"""What operators send and are told, by the names in JSON."""
+"""JSON bodies of the operator routes, and the functions that read and build them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -20,15 +20,15 @@ from clob_server.core.registry import MarketText
 from clob_server.core.serialize import market_terms
 
 QUESTION_MAX: Final = 500
-"""How long the question of a market may be."""
+"""Longest question of a market, characters."""
 DESCRIPTION_MAX: Final = 10_000
-"""How long its description may be."""
+"""Longest description of a market, characters."""
 MAKERS_MAX: Final = 1_000
-"""How many makers a key may be bound to."""
+"""Largest number of makers of a key."""
 PER_MINUTE_MAX: Final = 100_000
-"""How much a budget of a minute may be."""
+"""Largest budget per minute."""
 LIMIT_MAX: Final = 10_000_000
-"""How much a limit of the engine may be."""
+"""Largest limit of the engine."""
 
 PerMinute = Annotated[int, Meta(ge=0, le=PER_MINUTE_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
@@ -41,124 +41,123 @@ _Kind = TypeVar("_Kind", bound="AdminBody")
 
 
 class AdminBody(Wire, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operator sends; a name that is not known is refused."""
+    """A request body of an operator; unknown fields are rejected."""
 
 
-class KeyAsked(AdminBody, frozen=True, kw_only=True):
-    """A key to be made."""
+class KeyRequest(AdminBody, frozen=True, kw_only=True):
+    """An API key to create."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX)]
-    """What people call it."""
+    """Display name."""
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=len(SCOPES))]
-    """What it may do."""
+    """Permissions: ``read``, ``trade``, ``cancel``."""
     makers: Annotated[tuple[str, ...], Meta(max_length=MAKERS_MAX)] = ()
-    """Whose orders it may place and cancel without a signature."""
+    """Makers whose orders the key may place and cancel without a signature."""
     requests_per_minute: PerMinute | None = None
-    """How many requests it may make; null leaves it to the budgets."""
+    """Requests per minute; null uses the server's budget."""
     orders_per_minute: PerMinute | None = None
-    """How many orders it may create; null leaves it to the budgets."""
+    """New orders per minute; null uses the server's budget."""
 
 
 class KeyBody(Wire, frozen=True, kw_only=True):
-    """A key, without its secret."""
+    """An API key, without its secret."""
 
     key_id: str
-    """What names it."""
+    """Id."""
     name: str
-    """What people call it."""
+    """Display name."""
     environment: str
-    """Where it opens something."""
+    """Environment in which the key is valid."""
     scopes: list[str]
-    """What it may do."""
+    """Permissions: ``read``, ``trade``, ``cancel``."""
     makers: list[str]
-    """Whose orders it may place and cancel without a signature."""
+    """Makers whose orders the key may place and cancel without a signature."""
     requests_per_minute: int | None
-    """How many requests it may make; null leaves it to the budgets."""
+    """Requests per minute; null uses the server's budget."""
     orders_per_minute: int | None
-    """How many orders it may create; null leaves it to the budgets."""
+    """New orders per minute; null uses the server's budget."""
     created: int
-    """When it was made, Unix milliseconds."""
+    """Creation time, Unix milliseconds."""
     last_used: int | None
-    """When it was last used since the server started, Unix milliseconds."""
+    """Last use since the server started, Unix milliseconds; null if not used."""
     active: bool
-    """If it still opens anything."""
+    """Whether the key is valid."""
     deactivated: int | None
-    """When it was deactivated, Unix milliseconds."""
+    """Deactivation time, Unix milliseconds; null if active."""
 
 
 class NewKeyBody(KeyBody, frozen=True, kw_only=True):
-    """A key that was just made: the only time that it is shown."""
+    """A new API key, with its secret. No other response contains the secret."""
 
     key: str
-    """The whole key, as ``X-API-Key`` takes it."""
+    """The complete key, as sent in ``X-API-Key``."""
 
 
-class MarketAsked(AdminBody, frozen=True, kw_only=True):
-    """A market to be opened."""
+class MarketRequest(AdminBody, frozen=True, kw_only=True):
+    """A market to create."""
 
     market_id: str
-    """What names it."""
+    """Id."""
     yes_token_id: str | int | None = None
-    """The token that is worth a unit of collateral if the answer is yes; null with a question and a
-    chain: both tokens are then those of the question."""
+    """Token that is worth a unit of collateral if the answer is yes; null with a question on a
+    server with a chain: both token ids then follow from the question."""
     no_token_id: str | int | None = None
-    """The other one; null where it is not known yet."""
+    """The other token; null if not known yet."""
     question: Question = ""
-    """What is asked."""
+    """The question."""
     description: Description = ""
-    """What else there is to know."""
+    """Further explanation of the question."""
     min_size: str | int | None = None
-    """The smallest size of an order, in wei; null is 1, or a hundredth of a token where trades
-    settle on the chain."""
+    """Minimum order size in wei; null is 1, or 0.01 token if trades settle on the chain."""
     resting_fee_rate_bps: FeeRate = 0
-    """What the order that rested is charged, at most."""
+    """Maximum fee rate of the resting order, basis points."""
     incoming_fee_rate_bps: FeeRate = 0
-    """What the order that came in is charged, at most."""
+    """Maximum fee rate of the incoming order, basis points."""
     self_trade: SelfTradeWord = "NONE"
-    """What happens where an order meets its maker's own."""
+    """Handling of an order that would trade with its own maker."""
     complementary: bool = False
-    """If orders for YES and NO meet, too; sizes are then multiples of 100 wei."""
+    """Whether orders for YES and NO match each other; sizes are then multiples of 100 wei."""
     settles: bool = False
-    """If trades settle on the chain; for a market with a question and tokens of the chain."""
+    """Whether trades settle on the chain; needs a question and token ids of the chain."""
 
 
 class MarketChange(AdminBody, frozen=True, kw_only=True):
-    """What is to be different about a market; the rest stays."""
+    """Changes to a market; absent fields stay as they are."""
 
     no_token_id: str | int | UnsetType = UNSET
-    """The second token, where it was not known."""
+    """The second token, if it was not known before."""
     question: Question | UnsetType = UNSET
-    """What is asked."""
+    """The question."""
     description: Description | UnsetType = UNSET
-    """What else there is to know."""
+    """Further explanation of the question."""
     min_size: str | int | UnsetType = UNSET
-    """The smallest size of an order, in wei."""
+    """Minimum order size in wei."""
     resting_fee_rate_bps: FeeRate | UnsetType = UNSET
-    """What the order that rested is charged, at most."""
+    """Maximum fee rate of the resting order, basis points."""
     incoming_fee_rate_bps: FeeRate | UnsetType = UNSET
-    """What the order that came in is charged, at most."""
+    """Maximum fee rate of the incoming order, basis points."""
     self_trade: SelfTradeWord | UnsetType = UNSET
-    """What happens where an order meets its maker's own."""
+    """Handling of an order that would trade with its own maker."""
 
 
-class OutcomeAsked(AdminBody, frozen=True, kw_only=True):
-    """How a market ends."""
+class OutcomeRequest(AdminBody, frozen=True, kw_only=True):
+    """The outcome of a market."""
 
     outcome: Literal["yes", "no"]
-    """The token that won."""
+    """Token that won."""
 
 
 class AdminMarketBody(MarketTerms, frozen=True, kw_only=True):
-    """A market, with its terms."""
+    """A market and its terms."""
 
     self_trade: str
-    """What happens where an order meets its maker's own."""
+    """Handling of an order that would trade with its own maker."""
     seq: int
-    """The number of its last event."""
+    """Number of its last event."""
 
 
 class EngineLimits(AdminBody, frozen=True, kw_only=True):
-    """How much of everything the engine allows."""
+    """Limits of the engine."""
 
     orders_max: Limit
     """Resting orders of one maker in one market."""
@@ -167,96 +166,96 @@ class EngineLimits(AdminBody, frozen=True, kw_only=True):
     batch_max: Limit
     """Orders in a batch."""
     finished_max: Limit
-    """Finished orders at hand."""
+    """Finished orders kept in memory."""
 
 
 class RequestBudgets(AdminBody, frozen=True, kw_only=True):
-    """How many requests of which kind somebody may make in a minute."""
+    """Request budgets per minute."""
 
     anonymous_per_minute: PerMinute
-    """Requests of an address without a key."""
+    """Requests of an IP address without a key."""
     key_per_minute: PerMinute
-    """Requests with a key that has no number of its own."""
+    """Requests with a key that has no limit of its own."""
     orders_per_minute: PerMinute
-    """Orders created by a key that has no number of its own, or an address."""
+    """New orders of an IP address, or of a key that has no limit of its own."""
     cancels_per_minute: PerMinute
-    """Cancels of a key or an address."""
+    """Cancels of a key or an IP address."""
 
 
-class LimitsAsked(AdminBody, frozen=True, kw_only=True):
-    """Limits to be set; what is left out stays."""
+class LimitsRequest(AdminBody, frozen=True, kw_only=True):
+    """Limits to set; absent parts stay as they are."""
 
     engine: EngineLimits | UnsetType = UNSET
-    """The limits of the engine."""
+    """Limits of the engine."""
     budgets: RequestBudgets | UnsetType = UNSET
-    """The budgets of requests."""
+    """Request budgets."""
 
 
 class LimitsBody(Wire, frozen=True, kw_only=True):
-    """The limits as they are."""
+    """Limits of the engine and request budgets."""
 
     engine: EngineLimits
-    """The limits of the engine."""
+    """Limits of the engine."""
     budgets: RequestBudgets
-    """The budgets of requests."""
+    """Request budgets."""
 
 
 class ChainBody(Wire, frozen=True, kw_only=True):
-    """The chain and its outbox."""
+    """State of the chain and of the operations on it."""
 
     state: str
     """``none``, ``missing``, ``starting``, ``unreachable`` or ``ready``."""
     detail: str
-    """What is wrong; empty where nothing is."""
+    """Description of a problem; empty without one."""
     id: int
-    """The chain id."""
+    """Chain id."""
     rpc_url: str | None
-    """Where the node is, without path and user."""
+    """URL of the node, without path and credentials."""
     operator: str | None
-    """The address that pays the gas."""
+    """Address that pays the gas."""
     operator_balance: str | None
-    """What it has for gas, in wei."""
+    """Its balance for gas, in wei."""
     is_out_of_gas: bool
-    """If that does not cover what one operation may take."""
+    """Whether the balance is below the gas cost of one operation."""
     contracts: ContractsBody
-    """The contracts."""
+    """Contract addresses."""
     head: int | None
-    """The newest block."""
+    """Newest block."""
     counts: Counts | None
-    """How many operations there are."""
+    """Number of operations per status."""
     num_bumped: int
-    """Transactions that were offered again with a higher fee, ever."""
+    """Transactions replaced with a higher fee, since the outbox was created."""
     num_rebroadcast: int
-    """Transactions that the node forgot, since the worker began."""
+    """Transactions sent again because the node lost them, since the worker started."""
     num_foreign: int
-    """Nonces of the operator that somebody else used."""
+    """Operator nonces used by another program."""
     num_deaths: int
-    """How often a process of the chain died since the server started."""
+    """Exits of the chain's processes since the server started."""
 
 
 class EngineBody(Wire, frozen=True, kw_only=True):
-    """The numbers of the engine and of what follows it."""
+    """State of the engine and of the parts that follow it."""
 
     phase: str
     """``recovering``, ``ready`` or ``draining``."""
     uptime_s: int
-    """How long the process runs."""
+    """Time since the process started, seconds."""
     command_seq: int
-    """The last command that is durable and done."""
+    """Number of the last committed command."""
     event_hash: str
-    """The event hash after it, 32 bytes in hex."""
+    """Event hash after that command, 32 bytes in hex."""
     waiting: int
-    """Commands that wait for the next batch."""
+    """Commands queued for the next batch."""
     markets: int
-    """How many markets there are."""
+    """Number of markets."""
     open_orders: int
-    """How many orders rest."""
+    """Number of resting orders."""
     history_lag: int
-    """How many commands history is behind."""
+    """Commands that history has not written yet."""
     subscribers: int
-    """How many WebSockets have a subscription."""
+    """WebSocket clients with a subscription."""
     files: dict[str, int]
-    """The files of the data folder, in bytes."""
+    """Sizes of the files in the data folder, bytes."""
 
 
 def read_body(call: ApiRequest, kind: type[_Kind]) -> _Kind:
@@ -269,7 +268,7 @@ def read_body(call: ApiRequest, kind: type[_Kind]) -> _Kind:
 
 
 def read_object(content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
-    """Read what was asked for.
+    """Convert a JSON object to a request body.
 
     Raises:
         ApiError: INVALID_FIELD.
@@ -281,48 +280,48 @@ def read_object(content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
         raise ApiError("INVALID_FIELD", f"{path}: {rule}", faults=(Fault(path, rule),)) from None
 
 
-def place_of(told: str) -> tuple[str, str]:
-    """Take apart what msgspec says is wrong: the field, and the rule."""
-    rule, _, place = told.partition(" - at `$")
-    _, _, name = rule.partition(" field `")  # one that is missing, or not known
+def place_of(message: str) -> tuple[str, str]:
+    """Split a msgspec error message into the field and the rule."""
+    rule, _, place = message.partition(" - at `$")
+    _, _, name = rule.partition(" field `")  # of a missing or unknown field
     return f"{place.strip('`')}.{name.strip('`')}".strip("."), rule
 
 
-def draw_key(asked: KeyAsked, environment: str) -> tuple[str, ApiKey]:
-    """Draw a key as it was asked for.
+def draw_key(request: KeyRequest, environment: str) -> tuple[str, ApiKey]:
+    """Create a random key.
 
     Args:
-        asked: what it may do, and for whom.
-        environment: where it opens something.
+        request: its name, permissions, makers and limits.
+        environment: the environment in which it is valid.
 
     Returns:
-        The whole key, and what is kept of it; the time of its making is still to be set.
+        The secret key, and its stored record without a creation time.
 
     Raises:
-        InvalidAddressError: a maker is no address.
+        InvalidAddressError: a maker is not an address.
     """
-    makers = [fields.address(f"makers[{at}]", maker) for at, maker in enumerate(asked.makers)]
-    key_id, whole, hashed = new_key()
-    return whole, ApiKey(
+    makers = [fields.address(f"makers[{at}]", maker) for at, maker in enumerate(request.makers)]
+    key_id, secret, key_hash = new_key()
+    return secret, ApiKey(
         id=key_id,
-        hash=hashed,
-        name=asked.name,
+        hash=key_hash,
+        name=request.name,
         environment=environment,
-        scopes=tuple(dict.fromkeys(asked.scopes)),
+        scopes=tuple(dict.fromkeys(request.scopes)),
         makers=tuple(dict.fromkeys(makers)),
         created_ms=0,
-        requests_per_minute=asked.requests_per_minute,
-        orders_per_minute=asked.orders_per_minute,
+        requests_per_minute=request.requests_per_minute,
+        orders_per_minute=request.orders_per_minute,
     )
 
 
 def add_key(key: ApiKey, now_ms: int) -> AddKey:
-    """Make the command that lets a key in, made now."""
+    """Return the command that adds a key, created now."""
     return AddKey(key=msgspec.structs.replace(key, created_ms=now_ms), now_ms=now_ms)
 
 
 def key_fields(key: ApiKey, last_used_ms: int | None) -> dict[str, Any]:
-    """Describe a key, without its secret."""
+    """Return the JSON fields of a key, without its secret."""
     return {
         "key_id": key.id,
         "name": key.name,
@@ -341,7 +340,7 @@ def key_fields(key: ApiKey, last_used_ms: int | None) -> dict[str, Any]:
 def market_body(
     market: Market, words: MarketText, seq: int, on_chain: Mapping[str, Any]
 ) -> AdminMarketBody:
-    """Describe a market."""
+    """Return the JSON of a market."""
     return AdminMarketBody(
         **market_terms(market, words),
         **on_chain,
@@ -351,7 +350,7 @@ def market_body(
 
 
 def limits_body(limits: Limits, budgets: Budgets) -> LimitsBody:
-    """Describe the limits."""
+    """Return the JSON of the limits and budgets."""
     return LimitsBody(
         engine=EngineLimits(**msgspec.structs.asdict(limits)),
         budgets=RequestBudgets(**msgspec.structs.asdict(budgets)),

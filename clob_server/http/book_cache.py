@@ -1,4 +1,4 @@
-"""Books as they are sent: written once for as long as nothing changes in the market."""
+"""Order books as JSON, cached until the market changes."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,38 +11,37 @@ if TYPE_CHECKING:
 
 
 class CachedBook(NamedTuple):
-    """A book, ready to be sent."""
+    """An order book in JSON."""
 
     seq: int
-    """The number of the last event of its market."""
+    """Number of the last event of its market."""
     body: bytes
-    """The book in JSON."""
 
 
 class BookCache:
-    """The books of an exchange, in JSON.
+    """Caches the order books of all markets.
 
     Args:
-        exchange: whose books.
+        state: the markets.
     """
 
-    def __init__(self, exchange: "ServerState") -> None:
-        self._exchange = exchange
-        self._kept: dict[tuple[str, str | None], CachedBook] = {}
+    def __init__(self, state: "ServerState") -> None:
+        self._state = state
+        self._books: dict[tuple[str, str | None], CachedBook] = {}
 
     def book(self, market: str, token: str | None) -> CachedBook:
-        """Give a book; None is the YES token's.
+        """Return an order book; without a token that of the YES token.
 
         Raises:
-            UnknownMarketError: there is no such market.
-            TokenNotInMarketError: the market has no such token.
+            UnknownMarketError: no such market.
+            TokenNotInMarketError: not a token of the market.
         """
-        matcher = self._exchange.matcher
+        matcher = self._state.matcher
         seq = matcher.seq(market)
-        kept = self._kept.get((market, token))
-        if kept is not None and kept.seq == seq:
-            return kept
+        cached = self._books.get((market, token))
+        if cached is not None and cached.seq == seq:
+            return cached
         depth = matcher.depth(market, token)
-        content = orderbook_body(market, depth, self._exchange.changed_ms.get(market, 0))
-        made = self._kept[(market, token)] = CachedBook(seq, msgspec.json.encode(content))
-        return made
+        content = orderbook_body(market, depth, self._state.changed_ms.get(market, 0))
+        book = self._books[(market, token)] = CachedBook(seq, msgspec.json.encode(content))
+        return book

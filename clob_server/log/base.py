@@ -163,27 +163,17 @@ class Log(Protocol):
         """Close the log, and release its lock."""
 
 
-def next_frame(
-    tail: Tail,
-    commands: Sequence[bytes],
-    after: int,
-    event_hash: bytes | None,
-    state_hash: bytes | None,
-) -> tuple[bytes, Tail]:
-    """Return the next frame of a log, and the end of the log with it.
+def check_append(commands: Sequence[bytes], after: int, tail: Tail) -> None:
+    """Raise if commands cannot be appended to a log.
 
     Raises:
         FencedError: the log does not end with ``after``.
-        ValueError: no commands, or a command or hash is invalid.
+        ValueError: there are no commands.
     """
     if after != tail.seq:
         raise FencedError(f"the log ends with command {tail.seq}, not {after}")
     if not commands:
         raise ValueError("a frame must have at least one command")
-    frame = encode_frame(
-        commands, after + 1, tail.chain_hash, event_hash=event_hash, state_hash=state_hash
-    )
-    return frame, Tail(after + len(commands), frame_hash(frame))
 
 
 def check_read(after: int, origin: Tail) -> None:
@@ -229,7 +219,15 @@ class MemoryLog:
         state_hash: bytes | None = None,
     ) -> int:
         """Append a frame; see :meth:`Log.append`."""
-        frame, self._tail = next_frame(self._tail, commands, after, event_hash, state_hash)
+        check_append(commands, after, self._tail)
+        frame = encode_frame(
+            commands,
+            after + 1,
+            self._tail.chain_hash,
+            event_hash=event_hash,
+            state_hash=state_hash,
+        )
+        self._tail = Tail(after + len(commands), frame_hash(frame))
         self._frames.append(frame)
         self._ends.append(self._tail.seq)
         return self._tail.seq

@@ -18,7 +18,7 @@ from typing import Any, Final
 import apsw
 
 from clob.errors import FrameError
-from clob.journal import Frame, frame_hash, read_frames
+from clob.journal import Frame, encode_frame, frame_hash, read_frames
 from clob_server.log import files
 from clob_server.log.base import (
     LogDamagedError,
@@ -29,9 +29,9 @@ from clob_server.log.base import (
     LogOlderError,
     Snapshot,
     Tail,
+    check_append,
     check_drop,
     check_read,
-    next_frame,
 )
 from clob_server.log.files import NEW_SUFFIX, Files, Folder, make_file, make_folder
 
@@ -210,7 +210,13 @@ class SqliteLog:
         state_hash: bytes | None = None,
     ) -> int:
         """Append a frame in one transaction with a sync; see :meth:`Log.append`."""
-        frame, tail = next_frame(self._tail, commands, after, event_hash, state_hash)
+        end = self._tail
+        if after != end.seq or not commands:
+            check_append(commands, after, end)
+        frame = encode_frame(
+            commands, after + 1, end.chain_hash, event_hash=event_hash, state_hash=state_hash
+        )
+        tail = Tail(after + len(commands), frame_hash(frame))
         with self._commit(f"commands {after + 1} to {tail.seq}"):
             self._db.execute(_INSERT, (after + 1, frame))
             self._files.overwrite(files.TIP, files.encode_tip(tail))
@@ -312,7 +318,8 @@ class SqliteLog:
             LogDamagedError: the next frame was dropped, or SQLite cannot read it.
         """
         self._check_failed()
-        check_read(after, self._origin)
+        if after < self._origin.seq:
+            check_read(after, self._origin)
         frames: list[tuple[int, bytes]] = []
         try:
             for first, frame in self._db.execute(_PAGE, (after,)):

@@ -31,7 +31,7 @@ from clob_server.api.schemas import CreatedBody, TradeSummary
 from clob_server.auth.guard import Guard
 from clob_server.core.commands import SignatureRecord
 from clob_server.core.ids import Ids
-from clob_server.core.lifecycle import Lifecycle
+from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.sequencer import Committed, NewOrder, QueuedCommand
 from clob_server.core.serialize import is_own
 from clob_server.core.state import ServerState
@@ -134,7 +134,8 @@ class OrderPlacement:
 
     def create_signed(self, call: ApiRequest) -> Placed:
         """Place a signed order."""
-        self._lifecycle.check_open()
+        if self._lifecycle.phase is not Phase.READY:
+            self._lifecycle.check_open()
         parsed = self.read_signed(call.object())
         self.check_signature(parsed)
         return self.place(parsed)
@@ -334,7 +335,8 @@ class OrderPlacement:
         id if everything else is the same as well.
         """
         matcher, options = self.state.matcher, parsed.options
-        if parsed.order_hash is not None and matcher.is_used(parsed.order_hash):
+        if parsed.order_hash in self.state.used_hashes:
+            assert parsed.order_hash is not None
             return f"0x{parsed.order_hash.hex()}"
         if options.client_id is None:
             return None

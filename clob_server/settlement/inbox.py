@@ -150,7 +150,7 @@ class ChainInbox:
     # ----- differences -------------------------------------------------------------------------
 
     async def _compare(self) -> None:
-        """Compare all accounts with the balances that the chain reported, a chunk at a time, forever.
+        """Compare all accounts with the reported balances, a chunk at a time, forever.
 
         Comparing a thousand accounts at once would delay orders by 4 ms.
         """
@@ -168,7 +168,7 @@ class ChainInbox:
                 self.num_differences = count
 
     def difference(self) -> int:
-        """Count the accounts that differ from the chain, and the trades without a pending settlement.
+        """Count accounts that differ from the chain, and trades without a pending settlement.
 
         Pending trades cause no difference: their amounts stay in the balances until the batch of
         commands that applies their block. O(accounts).

@@ -67,9 +67,10 @@ def condition_of(market: str, question: str, oracle: str, collateral: str) -> Co
     it is unique for each market.
 
     Args:
-        market: its id. question: the question at the time the market opens; later changes do not
-        affect the condition. oracle: the address that reports the outcome. collateral: the ERC-20
-        that backs the tokens.
+        market: id of the market.
+        question: question at the time the market opens; later changes have no effect.
+        oracle: address that reports the outcome.
+        collateral: ERC-20 that backs the tokens.
     """
     question_id = token_ids.question_id(f"{market}\n{question}")
     condition_id = token_ids.condition_id(oracle, question_id)

@@ -161,7 +161,7 @@ def pending_results(
     return [(settling.held[number], each) for number, each in found.items()]
 
 
-def _end(held: HeldTrade, told: SettlementResult) -> TradeEnd:
+def _trade_end(held: HeldTrade, result: SettlementResult) -> TradeEnd:
     """Return the end of a trade; a failed one always has a reason."""
     reason = "" if result.error is None else result.error or "failed without a reason"
     return TradeEnd(trade=held.number, tx=result.tx, reason=reason)

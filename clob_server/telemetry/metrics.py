@@ -1,6 +1,5 @@
 """Prometheus metrics. Series are bound once, so that counting costs one addition."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, Protocol
@@ -14,13 +13,6 @@ SECONDS: Final = (0.0005, 0.001, 0.002, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 """Buckets of durations, in seconds."""
 OPERATION_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0)
 """Buckets of chain operations, in seconds."""
-
-
-class Observer(Protocol):
-    """Collects values."""
-
-    def observe(self, amount: float) -> None:
-        """Add a value."""
 
 
 class Metrics:
@@ -71,9 +63,9 @@ class Metrics:
             registry=self._registry,
         )
 
-    def seconds(self, route: str) -> Observer:
-        """Return the collector of request durations of a route."""
-        return self._seconds.setdefault(route, Durations())
+    def add_durations(self, route: str, durations: "Durations") -> None:
+        """Show the request durations of a route."""
+        self._seconds[route] = durations
 
     def rejected(self, code: str) -> None:
         """Count a rejected request."""
@@ -118,24 +110,13 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class Durations:
-    """Request durations of a route; an observation takes a third of a microsecond.
+class Durations(Protocol):
+    """Request durations of a route."""
 
-    The library's histogram takes two locks per observation; here only one thread counts.
-    """
-
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self) -> None:
-        self.counts: Final = [0] * (len(SECONDS) + 1)
-        """Count per bucket; the last bucket is unbounded."""
-        self.total_s: float = 0.0
-        """Sum in seconds."""
-
-    def observe(self, amount: float) -> None:
-        """Add a duration in seconds."""
-        self.counts[bisect_left(SECONDS, amount)] += 1
-        self.total_s += amount
+    counts: list[int]
+    """Count per bucket of :data:`SECONDS`; the last bucket is unbounded."""
+    total_s: float
+    """Sum in seconds."""
 
 
 class RequestSeconds(Collector):

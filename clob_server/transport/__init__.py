@@ -1,7 +1,7 @@
-"""The transport: what a public server needs between its sockets and ASGI, beyond uvicorn.
+"""The transport between sockets and ASGI: uvicorn with the protections of a public server.
 
-Limits and deadlines of connections, rejections in the format of all others, whole replies in one
-write, and WebSockets that a feed writes to without waiting.
+Adds limits and deadlines of connections, rejections with a problem body, replies in one write, and
+WebSockets that a feed writes to without waiting.
 """
 
 from clob_server.transport.config import TransportConfig, TransportLimits

@@ -62,14 +62,14 @@ class TransportLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransportConfig(uvicorn.Config):
-    """uvicorn's configuration of a connection, with the limits of this package.
+    """The configuration of uvicorn, with the limits of this package.
 
     Args:
         app: the ASGI application.
         limits: the limits.
         proxies: addresses and networks of trusted proxies, whose ``X-Forwarded-For`` is used.
-        drain_s: seconds that the server continues after it was told to stop.
-        grace_s: seconds after that until it is killed.
+        drain_s: seconds that the server keeps serving after the signal to stop.
+        grace_s: seconds after that until it exits in any case.
         new_request_id: names a request that is rejected before the application sees it.
         options: further options of uvicorn.
 

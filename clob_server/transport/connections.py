@@ -17,11 +17,11 @@ from clob_server.transport.config import TransportConfig, TransportLimits
 from clob_server.transport.head_cache import HeadCache
 
 NEVER: Final = math.inf
-"""The deadline of a connection that need not do anything."""
+"""The deadline of a connection without a time limit."""
 REJECTED_MAX: Final = 256
 """Connections beyond the limit that get a reply at a time; more are dropped without one."""
 PIECE_BYTES: Final = 4_096
-"""Bytes parsed at a time, so that no client holds the loop for long."""
+"""Bytes parsed at a time, so that no client blocks the event loop for long."""
 
 
 class Connections(ServerState):
@@ -58,10 +58,10 @@ class Connections(ServerState):
         """
         limits = self._config.limits
         if self._num_open >= limits.connections_max:
-            return f"the server has {self._num_open} connections, the most allowed"
-        most, count = limits.connections_per_address_max, self._addresses[address]
-        if address and most and count >= most and not self._config.is_proxy(address):
-            return f"{address} has {count} connections, the most allowed per address"
+            return f"the server allows at most {limits.connections_max} connections"
+        limit, count = limits.connections_per_address_max, self._addresses[address]
+        if address and limit and count >= limit and not self._config.is_proxy(address):
+            return f"the server allows at most {limit} connections from {address}"
         self._num_open += 1
         self._addresses[address] += 1
         return None
@@ -85,16 +85,16 @@ class Connections(ServerState):
             now: the time of the loop.
         """
         for connection in tuple(self.connections):
-            cast("Watched", connection).check(now)
+            cast("TrackedConnection", connection).check(now)
 
 
-class Watched(asyncio.Protocol):
+class TrackedConnection(asyncio.Protocol):
     """A connection that is counted and has a deadline."""
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     client: tuple[str, int] | None
-    gate: Connections
+    shared: Connections
     limits: TransportLimits
 
     def __init__(
@@ -107,7 +107,7 @@ class Watched(asyncio.Protocol):
         # The other base is uvicorn's, with the same arguments.
         make = cast("Callable[..., None]", super().__init__)
         make(config=config, server_state=server_state, app_state=app_state, _loop=_loop)
-        self.gate = server_state
+        self.shared = server_state
         self.limits = config.limits
         self.new_request_id: Callable[[], str] = config.new_request_id
         self.deadline: float = NEVER
@@ -135,7 +135,7 @@ class Watched(asyncio.Protocol):
         """Count the end of the connection."""
         if self.is_counted:
             self.is_counted = False
-            self.gate.leave(self.address)
+            self.shared.leave(self.address)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -166,6 +166,6 @@ class Watched(asyncio.Protocol):
 
 
 def write_eof(transport: asyncio.Transport) -> None:
-    """Close the writing side of a connection whose client may have gone."""
+    """Close the writing side of a connection, even if the client has disconnected."""
     with suppress(OSError):
         transport.write_eof()

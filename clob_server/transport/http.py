@@ -23,10 +23,16 @@ from uvicorn.protocols.http.httptools_impl import (
 from clob_server.api.problems import Problem
 from clob_server.api.request import REPLY, SendReply
 from clob_server.transport.config import TransportConfig, as_http, rejection
-from clob_server.transport.connections import NEVER, PIECE_BYTES, Connections, Watched, write_eof
+from clob_server.transport.connections import (
+    NEVER,
+    PIECE_BYTES,
+    Connections,
+    TrackedConnection,
+    write_eof,
+)
 from clob_server.transport.head_cache import END, HEAD_MAX, RequestHead
 
-USELESS_MAX: Final = 65_536
+OVERHEAD_MAX: Final = 65_536
 """Bytes that a client may send with a request without adding to its body."""
 WAITING_MAX: Final = 65_536
 """Bytes that may wait behind the requests of a connection before reading pauses."""
@@ -34,12 +40,12 @@ BODY_WAIT_MAX: Final = HIGH_WATER_LIMIT
 """The largest body that is waited for before its request is handed on, in bytes."""
 
 AtOnce: TypeAlias = Callable[[dict[str, Any], bytes, SendReply], bool]
-"""Takes the scope and the body of a request, and what writes the reply; returns whether it handles
-the request."""
+"""Takes the scope and body of a request and the function that writes the reply; returns whether it
+handles the request."""
 
 
 class HeldFlow(FlowControl):
-    """A flow that stays paused while much waits behind a request that is being answered."""
+    """Flow control that stays paused while many bytes wait behind a running request."""
 
     is_held = False
 
@@ -83,7 +89,7 @@ class _JoinedTransport:
             self._head = b""
 
     def close(self) -> None:
-        """Send what is left, and close the connection."""
+        """Flush the head, and close the connection."""
         self.flush()
         self._transport.close()
 
@@ -92,14 +98,14 @@ class _JoinedTransport:
 
 
 class _NoEvent:
-    """Stands for the event of a request whose body nobody waits for."""
+    """An event without waiters, since the body of the request is complete."""
 
     def set(self) -> None:
         """Do nothing."""
 
 
 class _KnownRequest:
-    """A request whose head was in the cache: what a connection reads of uvicorn's cycle."""
+    """A request with a cached head: the attributes that a connection reads of uvicorn's cycle."""
 
     more_body: bool = False
     keep_alive: bool = True
@@ -110,13 +116,13 @@ class _KnownRequest:
     message_event: _NoEvent = _NoEvent()
 
 
-class HttpProtocol(Watched, HttpToolsProtocol):
+class HttpProtocol(TrackedConnection, HttpToolsProtocol):
     """A connection.
 
     Args:
         config: the configuration.
-        server_state: what all connections share.
-        app_state: the state that the application's lifespan left for its requests.
+        server_state: the state shared by all connections.
+        app_state: the state of the application's lifespan.
     """
 
     flow: HeldFlow
@@ -146,20 +152,20 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         """The request that is being answered, or was answered last."""
         self.starting: ASGI3Application | None = None
         """The application for a request that was parsed and not handed on yet."""
-        self.unknown: bytes | None = None
+        self.uncached: bytes | None = None
         """The data being parsed, if it may be one whole request."""
         self.unparsed: bytes = b""
         """Data behind the requests that are waiting."""
-        self.is_over: bool = False
+        self.is_half_closed: bool = False
         """Whether the client has closed its side."""
-        self.is_deaf: bool = False
+        self.ignores_input: bool = False
         """Whether input is ignored from now on."""
         self.is_head_open: bool = False
         """Whether a head has started and not ended."""
         self.problem: Problem | None = None
         """The rejection to send once everything before it is answered."""
         self.num_head: int = 0
-        self.num_useless: int = 0
+        self.num_overhead: int = 0
         self.body_of: RequestResponseCycle | None = None
 
     # ----- the connection --------------------------------------------------------------------
@@ -168,12 +174,12 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         """Count the connection, or reject it."""
         super().connection_made(transport)
         self.flow = HeldFlow(transport)
-        reason = self.gate.enter(self.address)
+        reason = self.shared.enter(self.address)
         if reason is None:
             self.is_counted = True
             self.deadline = self.loop.time() + self.limits.header_timeout_s
-        elif self.gate.is_crowded:
-            self.is_deaf = True
+        elif self.shared.is_crowded:
+            self.ignores_input = True
             transport.abort()
         else:
             self.reject("TOO_MANY_CONNECTIONS", reason)
@@ -181,8 +187,8 @@ class HttpProtocol(Watched, HttpToolsProtocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection open while requests are being answered."""
         is_cut_off = self.is_body_open and self.cycle is self.running
-        self.is_over = self.is_answering and not is_cut_off
-        return self.is_over
+        self.is_half_closed = self.is_answering and not is_cut_off
+        return self.is_half_closed
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the application, also where another request waits behind the running one."""
@@ -195,7 +201,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
 
     def on_deadline(self) -> None:
         """Reject a request that took too long, or close an idle connection."""
-        if self.is_deaf:
+        if self.ignores_input:
             self.transport.abort()
         elif self.is_head_open:
             self.reject(
@@ -232,7 +238,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse input."""
-        if self.is_deaf:
+        if self.ignores_input:
             return
         is_long = len(data) > self.piece_max
         if not self.is_idle:
@@ -240,7 +246,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
                 data
             )
             return
-        head = self.gate.head_cache.heads.get(data[: data.find(END, 0, HEAD_MAX) + len(END)])
+        head = self.shared.head_cache.heads.get(data[: data.find(END, 0, HEAD_MAX) + len(END)])
         if head is not None and len(data) == head.num_bytes and self._start_known(head, data):
             return
         if is_long:
@@ -249,24 +255,24 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             if self.cycle is not before:
                 self._store_head(data)
         else:
-            self.unknown = data
+            self.uncached = data
             self._parse(data)
-            self.unknown = None
+            self.uncached = None
 
     def _store_head(self, data: bytes) -> None:
         """Store the head of a long request that arrived whole."""
         cycle = self.cycle
-        is_alone = not (self.is_deaf or self.is_head_open or self.pipeline)
+        is_alone = not (self.ignores_input or self.is_head_open or self.pipeline)
         if self.at_once and is_alone and cycle.keep_alive and not cycle.more_body:
-            self.gate.head_cache.store(data, len(cycle.body), cycle.scope)
+            self.shared.head_cache.store(data, len(cycle.body), cycle.scope)
 
     def _parse_long(self, data: bytes) -> None:
         """Parse piece by piece; data behind a waiting request waits as well."""
         start, limit = 0, self.limits.headers_max_bytes
-        while start < len(data) and not self.is_deaf:
+        while start < len(data) and not self.ignores_input:
             if self.pipeline:
                 self.unparsed += data[start:]
-                self._hold()
+                self._pause_if_full()
                 return
             room = limit - self.num_head if self.is_head_open else self.piece_max
             piece = data[start : start + min(room, self.piece_max)]
@@ -279,7 +285,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         if self.starting is not None:
             cycle = cast("RequestResponseCycle", self.running)
             if cycle.more_body and cycle is self.cycle and self._waits(cycle):
-                if self.is_deaf:  # it was rejected meanwhile
+                if self.ignores_input:  # it was rejected meanwhile
                     self.starting = None
                 return
             self._start(cycle, self.starting)
@@ -309,7 +315,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             return
         cycle = self.cycle
         if self.pipeline:
-            self._hold()
+            self._pause_if_full()
         elif cycle is None or cycle.scope is not self.scope:
             self._watch_head(len(data), before)
         elif cycle.more_body or cycle.response_complete:
@@ -318,8 +324,8 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             self.is_head_open = False
             self.deadline = NEVER
 
-    def _hold(self) -> None:
-        """Read on while little waits behind a request, to notice a client that leaves."""
+    def _pause_if_full(self) -> None:
+        """Pause reading if too much waits; otherwise read on to notice a disconnect."""
         self.deadline = NEVER
         self.flow.is_held = len(self.unparsed) > WAITING_MAX
         if self.flow.is_held:
@@ -333,7 +339,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             self.num_head += num_bytes
         else:
             self.is_head_open = True
-            # A first piece with the end of another request in it has an unknown part of this one.
+            # If the piece also ended another request, the size of this head in it is unknown.
             alone = self.cycle is before and (before is None or before.response_complete)
             self.num_head = num_bytes if alone else 0
             if self.cycle is not None:
@@ -347,23 +353,23 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         self.is_head_open = False
         if self.body_of is not cycle:
             self.body_of = cycle
-            self.num_useless = 0
+            self.num_overhead = 0
             if not cycle.response_complete:
                 self.deadline = self.loop.time() + self.limits.body_timeout_s
-        self.num_useless += num_bytes
-        if self.num_useless <= USELESS_MAX:
+        self.num_overhead += num_bytes
+        if self.num_overhead <= OVERHEAD_MAX:
             return
         if cycle.response_complete:
             self._finish()
         else:
-            self.reject("BAD_REQUEST", f"{USELESS_MAX} bytes of a body added nothing to it")
+            self.reject("BAD_REQUEST", f"{OVERHEAD_MAX} bytes of a body added nothing to it")
 
     def on_body(self, body: bytes) -> None:
         """Store a part of a body, unless its request was answered already."""
         cycle = self.cycle
         if cycle.response_complete:
             return
-        self.num_useless = 0
+        self.num_overhead = 0
         cycle.body += body
         if len(cycle.body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
@@ -378,7 +384,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
     def _start(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """Hand a request on: at once if it has arrived whole and alone, else through ASGI.
 
-        Each of many requests in a row gets a task, so that no client holds the loop with them.
+        Pipelined requests each get a task, so that no client blocks the event loop with them.
         """
         self.running, self.starting = cycle, None
         scope = cast("dict[str, Any]", cycle.scope)
@@ -388,8 +394,8 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             if is_alone and self.at_once is not None:
                 body = bytes(cycle.body)
                 if self.at_once(scope, body, send_reply):
-                    if self.unknown is not None:
-                        self.gate.head_cache.store(self.unknown, len(body), scope)
+                    if self.uncached is not None:
+                        self.shared.head_cache.store(self.uncached, len(body), scope)
                     return
             scope["extensions"] = {REPLY: send_reply}
         cycle.transport = cast("asyncio.Transport", _JoinedTransport(cycle, self.transport))
@@ -398,7 +404,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         self.tasks.add(task)
 
     def _release(self, cycle: RequestResponseCycle, task: "asyncio.Task[None]") -> None:
-        """Break the reference cycle of a finished request, for the garbage collector's sake."""
+        """Break the reference cycle of a finished request, so that it is freed at once."""
         self.tasks.discard(task)
         cycle.scope.pop("extensions", None)
         cycle.transport = self.transport
@@ -438,11 +444,11 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             return False
         last = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
         cycle.response_started = cycle.response_complete = True
-        gate = self.gate
-        headers, default_lines = gate.written_headers
-        if headers is not gate.default_headers:  # replaced every second
-            default_lines = b"".join([b"%b: %b\r\n" % each for each in gate.default_headers])
-            gate.written_headers = gate.default_headers, default_lines
+        shared = self.shared
+        headers, default_lines = shared.written_headers
+        if headers is not shared.default_headers:  # replaced every second
+            default_lines = b"".join([b"%b: %b\r\n" % each for each in shared.default_headers])
+            shared.written_headers = shared.default_headers, default_lines
         self.transport.write(
             b"%b%b%b%b%b" % (STATUS_LINE[status], default_lines, lines, last, body)
         )
@@ -469,7 +475,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
                 self._parse_waiting()
         elif self.problem is not None:
             self._send_problem(self.problem)
-        elif self.is_over:
+        elif self.is_half_closed:
             self.transport.close()
         else:
             self.flow.resume_reading()
@@ -489,7 +495,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
         """Become a WebSocket; other upgrades are ignored."""
         if not self._should_upgrade() or self.is_answering:
             self.cycle.keep_alive = False
-            self.is_deaf = True
+            self.ignores_input = True
             self.deadline = NEVER
         elif not self.url.isascii():
             self.reject("BAD_REQUEST", "invalid HTTP/1.1 request: the URL is not ASCII")
@@ -498,7 +504,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the WebSocket protocol; it stays counted."""
-        self.is_deaf = True
+        self.ignores_input = True
         self.connections.discard(self)
         self.is_counted = False
         make: Any = self.ws_protocol_class
@@ -506,11 +512,11 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             config=self.config, server_state=self.server_state, app_state=self.app_state
         )
         protocol.connection_made(self.transport)
-        # Before the request is parsed again, so that its end is noticed in any case.
+        # Set before the request is parsed again, so that the end of the connection is noticed.
         self.transport.set_protocol(protocol)
         lines = [b"%b %b HTTP/1.1" % (self.scope["method"].encode(), self.url)]
         lines += [b"%b: %b" % header for header in self.headers]
-        protocol.begin(b"\r\n".join([*lines, b"", b""]))
+        protocol.start_handshake(b"\r\n".join([*lines, b"", b""]))
 
     # ----- rejections ------------------------------------------------------------------------
 
@@ -521,9 +527,9 @@ class HttpProtocol(Watched, HttpToolsProtocol):
             code: one of :data:`~clob_server.api.problems.PROBLEMS`.
             detail: the rule, the value and the limit.
         """
-        self.gate.rejected[code] += 1
+        self.shared.rejected[code] += 1
         self.problem = rejection(code, detail, self.new_request_id())
-        self.is_deaf = True
+        self.ignores_input = True
         self.deadline = NEVER
         cycle = self.cycle
         has_started: bool = cycle is self.running
@@ -550,7 +556,7 @@ class HttpProtocol(Watched, HttpToolsProtocol):
 
         A connection that is closed with unread input is reset, and its last reply may be lost.
         """
-        self.is_deaf = True
+        self.ignores_input = True
         self.flow.is_held = False
         self.flow.resume_reading()
         write_eof(self.transport)

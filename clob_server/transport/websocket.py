@@ -20,7 +20,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from clob_server.transport.config import TransportConfig, as_http, rejection
-from clob_server.transport.connections import PIECE_BYTES, Connections, Watched
+from clob_server.transport.connections import PIECE_BYTES, Connections, TrackedConnection
 
 PUSH: Final = "clob.push"
 """The key in ``scope["extensions"]`` of the :class:`Push` of a connection."""
@@ -31,12 +31,12 @@ LOW_BYTES: Final = 16_384
 KERNEL_BYTES: Final = 65_536
 """Unsent bytes that the kernel may keep for a client; otherwise it hides megabytes."""
 FRAGMENTS_MAX: Final = 1_024
-"""The fragments that a message of a client may have."""
+"""Maximum number of fragments of a client's message."""
 
 TEXT: Final = 0x81
 """The first byte of a frame: a text message without further fragments."""
 NOTSENT_LOWAT: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-"""The socket option that limits what the kernel keeps, where the system has it."""
+"""The socket option that limits unsent bytes in the kernel; None if the system has none."""
 HANDSHAKE_CODES: Final = {
     400: "BAD_REQUEST",
     414: "HEADERS_TOO_LARGE",
@@ -91,7 +91,7 @@ class Push:
         """Write a frame, or several joined, without waiting.
 
         Args:
-            frame: what :func:`text_frame` returned.
+            frame: one or more results of :func:`text_frame`.
 
         Returns:
             False before the handshake, and once either side has closed.
@@ -130,13 +130,13 @@ class Handshake(ServerProtocol):
         return Response(problem.status, HTTPStatus(problem.status).phrase, headers, problem.body)
 
 
-class FeedProtocol(Watched, WebSocketsSansIOProtocol):
+class FeedProtocol(TrackedConnection, WebSocketsSansIOProtocol):
     """A WebSocket, after :class:`HttpProtocol` has handed its connection over.
 
     Args:
         config: the configuration.
-        server_state: what all connections share.
-        app_state: the state that the application's lifespan left for its requests.
+        server_state: the state shared by all connections.
+        app_state: the state of the application's lifespan.
     """
 
     push: Push
@@ -179,7 +179,7 @@ class FeedProtocol(Watched, WebSocketsSansIOProtocol):
 
     # ----- the handshake ---------------------------------------------------------------------
 
-    def begin(self, head: bytes) -> None:
+    def start_handshake(self, head: bytes) -> None:
         """Handle the request for the WebSocket."""
         super().data_received(head)
         if self.handshake_initiated:

@@ -212,9 +212,7 @@ def test_no_progress_bar_on_a_pipe():
 
 def on_a_terminal(program):
     """Run a program with a terminal as standard error; return its result and that output."""
-    termios = pytest.importorskip(
-        "termios", reason="not here: no pseudo-terminals on this platform"
-    )
+    termios = pytest.importorskip("termios", reason="not here: no pseudo-terminals")
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
     os.set_blocking(ours, False)

@@ -25,9 +25,9 @@ from tests.clients.drawn import (
     PLACES,
     POLYMARKET,
     accepted,
-    random_message,
     build_jobs,
     data,
+    random_message,
     user_orders,
 )
 from tests.signings import DOMAIN, KEYS, random_order

@@ -121,7 +121,7 @@ def drive_naive(matcher, world, seed, commands):
             expected = naive.account((wallet, asset))
             assert (account.balance, account.reserved, account.unsettled) == expected, command
     for order_id, order in naive.orders.items():
-        assert matcher.order(order_id).removal == order["why"], order_id
+        assert matcher.order(order_id).removal == order["removal"], order_id
     return trades, rejected
 
 

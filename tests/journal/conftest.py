@@ -1,4 +1,4 @@
-"""The fixtures that run tests over both codecs."""
+"""Fixtures that run a test with both codecs."""
 
 import pytest
 
@@ -9,13 +9,13 @@ from tests.journal.values import CODECS, load
 
 @pytest.fixture(params=CODECS)
 def any_codec(request):
-    """The codec in plain Python, and the compiled one."""
+    """The pure-Python codec, then the compiled one."""
     return load(request.param)
 
 
 @pytest.fixture(params=CODECS, scope="module")
 def journal_codec(request):
-    """Frames and journals use the one codec, and then the other."""
+    """Make frames and journals use the pure-Python codec, then the compiled one."""
     chosen = load(request.param)
     with pytest.MonkeyPatch.context() as patch:
         for module in (frames, journal):

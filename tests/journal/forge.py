@@ -1,4 +1,4 @@
-"""Frames of any content, their chain hash right: what only a broken writer would write."""
+"""Frames with arbitrary content and a valid chain hash, as a broken writer could write them."""
 
 import hashlib
 import struct
@@ -7,16 +7,16 @@ from clob.journal.frames import ZERO_HASH
 
 
 def chained(unchained, previous=ZERO_HASH):
-    """Put the right chain hash behind whatever is given."""
+    """Append the chain hash to the bytes of a frame."""
     return unchained + hashlib.blake2b(previous + unchained, digest_size=32).digest()
 
 
 def forged(inner, *, magic=b"CLOBFRM", version=2, length=None):
-    """A frame of any content, its chain hash right."""
+    """Return a frame with this content and a valid chain hash."""
     length = len(inner) + 32 if length is None else length
     return chained(magic + bytes((version,)) + struct.pack("<I", length) + inner)
 
 
 def commands_of(*raws):
-    """Commands as a frame has them, whatever they are."""
+    """Encode the command section of a frame."""
     return b"".join(struct.pack("<I", len(raw)) + raw for raw in raws)

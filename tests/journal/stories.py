@@ -1,4 +1,4 @@
-"""A story that a matcher lives through: every kind of command, and refusals of several."""
+"""A sequence of commands with every kind of command and several rejections."""
 
 from clob.commands import (
     AddMarket,
@@ -27,7 +27,7 @@ SNOW = Market(id="snow", yes="201", no="202", funds=Funds.ACCOUNTS, settles=True
 
 
 def submit(order_id, side, price, size, market="rain", token="101", **more):
-    """Write the submission of an order in one line."""
+    """Build a Submit in one line."""
     order = Order(
         id=order_id,
         token=token,
@@ -43,20 +43,20 @@ def submit(order_id, side, price, size, market="rain", token="101", **more):
 
 STORY = [
     AddMarket(market=RAIN, now_ms=1),
-    AddMarket(market=RAIN, now_ms=2),  # refused: it is there
+    AddMarket(market=RAIN, now_ms=2),  # rejected: it exists
     submit("a", Side.SELL, 50, 60, now_ms=3, client_id="mine", order_hash=b"a" * 32),
     submit("b", Side.BUY, 55, 100, now_ms=4),
-    submit("b", Side.BUY, 55, 100, now_ms=4),  # refused: it is there
-    submit("c", Side.SELL, 100, 1, now_ms=5),  # refused: off the grid
+    submit("b", Side.BUY, 55, 100, now_ms=4),  # rejected: it exists
+    submit("c", Side.SELL, 100, 1, now_ms=5),  # rejected: off the grid
     Reduce(order_id="b", size=30, now_ms=6),
     Replace(order_id="b", price=54, size=25, now_ms=7),
-    Cancel(order_id="nobody's", now_ms=8),  # refused: unknown
+    Cancel(order_id="missing", now_ms=8),  # rejected: unknown
     submit("d", Side.SELL, 60, 10, now_ms=9, expiration_s=1),
     Expire(now_ms=2_000),
     Batch(
         commands=(
             submit("e", Side.SELL, 54, 5),
-            Cancel(order_id="d"),  # refused: gone
+            Cancel(order_id="d"),  # rejected: expired
             Cancel(order_id="b"),
         ),
         now_ms=2_001,
@@ -71,34 +71,34 @@ STORY = [
     Settled(market="snow", trades=(2,), now_ms=2_009),
     SettleFailed(market="snow", trade=3, wallet="y", reason="reverted", now_ms=2_010),
     SetNonce(maker="x", nonce=2**255, now_ms=2_011),
-    submit("i", Side.BUY, 40, 3_000, "snow", "201", maker="x", now_ms=2_012),  # refused: nonce
+    submit("i", Side.BUY, 40, 3_000, "snow", "201", maker="x", now_ms=2_012),  # rejected: nonce
     SetMarket(market=RAIN, now_ms=2_013),
     SetLimits(limits=Limits(orders_max=3), now_ms=2_014),
     submit("j", Side.BUY, 5, 3, now_ms=2_015),
     CancelAll(market="rain", now_ms=2_016),
     SetMode(market="rain", mode=Mode.RESOLVED, now_ms=2_017),
-    submit("k", Side.BUY, 5, 3, now_ms=2_018),  # refused: resolved
-    Expire(now_ms=1),  # refused: the clock went back
+    submit("k", Side.BUY, 5, 3, now_ms=2_018),  # rejected: resolved
+    Expire(now_ms=1),  # rejected: earlier time
 ]
 
 
-def tell(recorder, commands):
-    """Let a recorder live through commands; give the codes of the refusals, None for the others."""
+def apply_all(recorder, commands):
+    """Apply commands; return the error code of each rejected one, None for the others."""
     codes = []
     for command in commands:
         try:
             recorder.apply(command)
-        except RejectedError as refusal:
-            codes.append(refusal.code)
+        except RejectedError as error:
+            codes.append(error.code)
         else:
             codes.append(None)
     return codes
 
 
 def journal_of(commands, per_frame=7, **options):
-    """Record commands in frames of so many; give the frames and the recorder."""
+    """Record commands in frames of this size; return the frames and the recorder."""
     recorder, frames = Recorder(**options), []
     for start in range(0, len(commands), per_frame):
-        tell(recorder, commands[start : start + per_frame])
+        apply_all(recorder, commands[start : start + per_frame])
         frames.append(recorder.frame())
     return frames, recorder

@@ -1,4 +1,4 @@
-"""``clob verify``: a line a journal, and an exit code that says whether it is proved."""
+"""``clob verify``: one output line per journal, and the exit code."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from tests.journal.stories import STORY, journal_of, submit
 
 @pytest.fixture
 def story(tmp_path):
-    """A file with a journal, and who recorded it."""
+    """Return the path of a journal file, and its recorder."""
     frames, recorder = journal_of(STORY)
     path = tmp_path / "story.frames"
     path.write_bytes(b"".join(frames))
     return path, recorder
 
 
-def test_a_journal_that_is_proved(story, capsys):
+def test_valid_journal(story, capsys):
     path, recorder = story
     assert main(["verify", str(path)]) == 0
     out, err = capsys.readouterr()
@@ -30,26 +30,26 @@ def test_a_journal_that_is_proved(story, capsys):
     )
 
 
-def test_a_journal_of_nothing(tmp_path, capsys):
+def test_empty_journal(tmp_path, capsys):
     (tmp_path / "none").write_bytes(b"")
     assert main(["verify", str(tmp_path / "none")]) == 0
-    assert ": ok, 0 frames, 0 commands, refused none, last command 0, " in capsys.readouterr().out
+    assert ": ok, 0 frames, 0 commands, rejected none, last command 0, " in capsys.readouterr().out
 
 
-def test_a_command_that_was_tampered_with(tmp_path, capsys):
+def test_tampered_command_is_reported(tmp_path, capsys):
     [frame] = read_frames(journal_of(STORY[:4])[0])
-    outcomes = [stated + bytes(24) for stated in frame.outcomes]
+    outcomes = [outcome + bytes(24) for outcome in frame.outcomes]
     commands = [*STORY[:3], submit("b", Side.BUY, 55, 101, now_ms=4)]
     path = tmp_path / "tampered"
     path.write_bytes(encode_frame(commands, 1, ZERO_HASH, outcomes=outcomes))
     assert main(["verify", str(path)]) == 1
     out, err = capsys.readouterr()
-    stated = frame.outcomes[3].hex()
-    assert f"{path}: REPLAY_DIFFERS: outcome of command 4: the journal states {stated}" in out
+    expected = frame.outcomes[3].hex()
+    assert f"{path}: REPLAY_DIFFERS: outcome of command 4 differs: journal {expected}" in out
     assert err == ""
 
 
-def test_a_journal_that_is_damaged(story, capsys):
+def test_damaged_journal_is_reported(story, capsys):
     path, _ = story
     data = path.read_bytes()
     path.write_bytes(data[:-1])
@@ -60,7 +60,7 @@ def test_a_journal_that_is_damaged(story, capsys):
     assert f"{path}: CHAIN_BROKEN: frame 1 at byte 0: " in capsys.readouterr().out
 
 
-def test_files_that_cannot_be_used(tmp_path, capsys):
+def test_unreadable_files_exit_with_2(tmp_path, capsys):
     newer = tmp_path / "newer"
     newer.write_bytes(b"CLOBFRM\x03")
     assert main(["verify", str(newer), str(tmp_path / "missing")]) == 2
@@ -70,7 +70,7 @@ def test_files_that_cannot_be_used(tmp_path, capsys):
     assert f"clob: FILE_UNREADABLE: {tmp_path / 'missing'}: No such file or directory\n" in err
 
 
-def test_the_worst_file_counts(story, tmp_path, capsys):
+def test_exit_code_is_that_of_the_worst_file(story, tmp_path, capsys):
     good, _ = story
     bad = tmp_path / "bad\x1b[2J"
     bad.write_bytes(b"no frame")
@@ -81,14 +81,14 @@ def test_the_worst_file_counts(story, tmp_path, capsys):
     assert "FRAME_MALFORMED" in lines[1]
 
 
-def test_a_file_is_asked_for(capsys):
+def test_file_argument_is_required(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["verify"])
     assert caught.value.code == 2
     assert "FILE" in capsys.readouterr().err
 
 
-def test_a_frame_from_the_middle_is_not_a_journal(story, tmp_path, capsys):
+def test_journal_without_its_first_frame_is_rejected(story, tmp_path, capsys):
     frames, _ = journal_of(STORY)
     assert frame_hash(frames[0]) != ZERO_HASH
     (tmp_path / "middle").write_bytes(frames[1])

@@ -1,6 +1,6 @@
-"""What the journal's tests share: both codecs, one value of every kind, and strategies for all.
+"""Both codecs, one value of every kind, and strategies that generate values of all kinds.
 
-The strategies read the type hints themselves, so that they know nothing of how bytes are laid out.
+The strategies use the type hints, not :mod:`clob.codec.layout`, so both check each other.
 """
 
 import enum
@@ -18,11 +18,11 @@ from clob.events import RemovalReason
 from clob.status import OrderRecord, OrderStatus
 
 CODECS = {"python": "clob.codec._codec_py", "compiled": "clob.codec._codec_c"}
-"""The modules that are a codec, by the name the tests call them."""
+"""Codec modules by their names in the tests."""
 
 
 def load(name):
-    """Give one of the codecs; skip the test where it is not built."""
+    """Import a codec; skip the test if it is not built."""
     if importlib.util.find_spec(CODECS[name]) is None:
         pytest.skip(f"the {name} codec is not built")
     return importlib.import_module(CODECS[name])
@@ -38,14 +38,14 @@ integers = (
 )
 texts = (
     st.text(max_size=12)
-    | st.text(st.characters(), max_size=4)  # lone surrogates among them
+    | st.text(st.characters(), max_size=4)  # includes lone surrogates
     | st.sampled_from(["", "a", "101", "0x" + "aB" * 20, "é", "🦊", "\ud800", "7" * 78, "x" * 300])
 )
 raws = st.binary(max_size=40)
 
 
 def values_of(hint):
-    """Give a strategy for the values of a type hint."""
+    """Return a strategy for the values of a type hint."""
     plain = {int: integers, bool: st.booleans(), str: texts, bytes: raws, types.NoneType: st.none()}
     if hint in plain:
         return plain[hint]
@@ -65,7 +65,7 @@ COMMANDS = typing.get_args(commands.Command)
 LATER = (events.Rejected, events.PairedTrade)
 EVENTS = (*(kind for kind in typing.get_args(events.Event) if kind not in LATER), *LATER)
 PARTS = (order.Order, market.Market, market.Limits, market.Balance, OrderRecord)
-"""Structs that are no command and no event, but have bytes too."""
+"""Structs with canonical bytes that are neither commands nor events."""
 
 any_command = st.one_of(*map(values_of, COMMANDS))
 any_event = st.one_of(*map(values_of, EVENTS))
@@ -175,7 +175,7 @@ ONE_OF_EACH = (
         match_type=events.MatchType.MINT,
     ),
 )
-"""One of every kind, in the order of their numbers."""
+"""One value of every kind, ordered by kind number."""
 
 A_RECORD = OrderRecord(
     market="rain",

@@ -1,7 +1,7 @@
 """A naive matcher, written from the specification and the decisions alone: an oracle.
 
-One list of resting orders, the oldest first, searched from end to end each time; what is reserved
-is summed up for each check. It shares only the value types with the matcher. It expects commands
+One list of resting orders, the oldest first, searched from end to end each time; reserved amounts
+are summed for each check. It shares only the value types with the matcher. It expects commands
 whose fields have the right type, and returns lines of text or the code of a rejection.
 """
 
@@ -11,7 +11,7 @@ CANCELS_RESTING = (SelfTrade.CANCEL_RESTING, SelfTrade.CANCEL_BOTH)
 CANCELS_INCOMING = (SelfTrade.CANCEL_INCOMING, SelfTrade.CANCEL_BOTH)
 
 
-class No(Exception):  # noqa: N818 - it is what it says
+class Rejection(Exception):  # noqa: N818 - the result of a command, not a failure
     """A rejection, with its code."""
 
 
@@ -22,7 +22,7 @@ def best_first(order):
 
 def trades_of(steps):
     """Return the sizes of the trades among the steps of a plan."""
-    return [size for what, _, size in steps if what == "trade"]
+    return [size for action, _, size in steps if action == "trade"]
 
 
 class Naive:
@@ -40,15 +40,15 @@ class Naive:
         self.now_ms, self.lines = command.now_ms, []
         try:
             getattr(self, type(command).__name__.lower())(command)
-        except No as rejection:
+        except Rejection as rejection:
             return str(rejection)
         return self.lines
 
-    def tell(self, order, line):
+    def emit(self, order, line):
         self.seq[order["market"]] += 1
         self.lines.append(f"{self.seq[order['market']]} {order['market']} {order['token']} {line}")
 
-    # ----- orders that come in -------------------------------------------------------------
+    # ----- incoming orders -----------------------------------------------------------------
 
     def submit(self, c):
         o, market = c.order, self.markets.get(c.market)
@@ -68,7 +68,7 @@ class Naive:
         self.reject_if(c.order_hash in self.used, "ORDER_ALREADY_USED")
         named = self.names.get((o.maker, c.client_id))
         if named is not None:
-            raise No("ORDER_ALREADY_USED" if named == body else "CLIENT_ID_CONFLICT")
+            raise Rejection("ORDER_ALREADY_USED" if named == body else "CLIENT_ID_CONFLICT")
         self.reject_if(o.id in self.orders, "DUPLICATE_ORDER")
         self.reject_if(self.modes[c.market] is not Mode.OPEN, "MARKET_NOT_OPEN")
         self.reject_if(o.nonce < self.nonces.get(o.maker, 0), "NONCE_TOO_LOW")
@@ -91,7 +91,7 @@ class Naive:
 
     def reject_if(self, wrong, code):
         if wrong:
-            raise No(code)
+            raise Rejection(code)
 
     def late(self, order):
         return 0 < order["until"] < self.now_ms // 1_000
@@ -100,8 +100,8 @@ class Naive:
         buys = order["side"] is Side.BUY
         same = [r for r in self.resting if all(r[x] == order[x] for x in ("market", "token"))]
         other = [r for r in same if r["side"] is not order["side"]]
-        found = [r for r in other if (r["price"] <= price if buys else r["price"] >= price)]
-        return sorted(found, key=best_first)
+        reached = [r for r in other if (r["price"] <= price if buys else r["price"] >= price)]
+        return sorted(reached, key=best_first)
 
     def would_trade(self, order, price):
         return any(not self.late(r) for r in self.against(order, price))
@@ -128,23 +128,23 @@ class Naive:
         return steps, left, own
 
     def carry_out(self, order, steps, left, own, rests):
-        for what, r, size in steps:
-            if what == "trade":
+        for action, r, size in steps:
+            if action == "trade":
                 self.trade(order, r, size)
-            elif what == "decrement" and size < r["left"]:
+            elif action == "decrement" and size < r["left"]:
                 r["left"] -= size
-                self.tell(r, f"reduced {r['id']} {r['left']}")
+                self.emit(r, f"reduced {r['id']} {r['left']}")
             else:
-                self.remove(r, "self_trade" if what == "decrement" else what)
+                self.remove(r, "self_trade" if action == "decrement" else action)
         order["left"] = left
-        # Made smaller by self-trade it is filled all the same, if the rest of it trades.
-        order["why"] = "self_trade" if own else "filled"
+        # An order reduced by self-trade prevention is filled if the rest of it trades.
+        order["removal"] = "self_trade" if own else "filled"
         if left and not rests:
-            order["why"] = "cancelled"
+            order["removal"] = "cancelled"
         elif left:
-            order["why"] = None
+            order["removal"] = None
             self.resting.append(order)
-            self.tell(order, f"added {order['id']} {left}")
+            self.emit(order, f"added {order['id']} {left}")
 
     def trade(self, order, r, size):
         market, p = self.markets[order["market"]], r["price"]
@@ -157,7 +157,7 @@ class Naive:
         seller_fee = rates[id(seller)] * min(p, 100 - p) * size // 1_000_000
         buyer_fee = rates[id(buyer)] * min(p, 100 - p) * size // (10_000 * p)
         fees = f"fees {buyer_fee} {seller_fee}"
-        self.tell(order, f"trade {r['id']} {order['id']} {size} @ {p} {fees}")
+        self.emit(order, f"trade {r['id']} {order['id']} {size} @ {p} {fees}")
         if market.funds is Funds.ACCOUNTS:
             legs = (
                 (market.collateral, buyer["payer"], seller["payer"], size * p // 100, seller_fee),
@@ -172,9 +172,9 @@ class Naive:
 
     def remove(self, r, reason):
         self.resting.remove(r)
-        r["why"] = reason
+        r["removal"] = reason
         left = "" if reason == "filled" else f" {r['left']}"
-        self.tell(r, f"removed {r['id']} {reason}{left}")
+        self.emit(r, f"removed {r['id']} {reason}{left}")
 
     def remove_all(self, orders, reason):
         for r in orders:
@@ -213,7 +213,7 @@ class Naive:
             balance, reserved, unsettled = self.account(key)
             self.reject_if(needed > balance - reserved - unsettled + own, "INSUFFICIENT_BALANCE")
 
-    # ----- orders that are there -----------------------------------------------------------
+    # ----- resting orders ------------------------------------------------------------------
 
     def find(self, c, mode_max):
         order = self.orders.get(c.order_id)
@@ -241,7 +241,7 @@ class Naive:
         order = self.find(c, Mode.CANCEL_ONLY)
         self.reject_if(c.size >= order["left"], "SIZE_NOT_REDUCED")
         order["left"] = c.size
-        self.tell(order, f"reduced {order['id']} {c.size}")
+        self.emit(order, f"reduced {order['id']} {c.size}")
 
     def reject_bad_lot(self, c):
         order = self.orders.get(c.order_id)
@@ -259,7 +259,7 @@ class Naive:
         self.reject_uncovered(order, c.size, c.price, own)
         if c.price == order["price"] and c.size < order["left"]:
             order["left"] = c.size
-            return self.tell(order, f"reduced {order['id']} {c.size}")
+            return self.emit(order, f"reduced {order['id']} {c.size}")
         market = self.markets[order["market"]]
         policy = market.self_trade if c.self_trade is None else c.self_trade
         self.reject_if(c.post_only and self.would_trade(order, c.price), "POST_ONLY_WOULD_CROSS")

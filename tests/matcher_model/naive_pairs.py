@@ -40,24 +40,24 @@ class NaiveOfBoth(Naive):
         r["left"] -= size
         word = "mint" if order["side"] is Side.BUY else "merge"
         seqs = []
-        for who, price, rate in (
+        for party, price, rate in (
             (order, 100 - r["price"], market.incoming_fee_rate_bps),
             (r, r["price"], market.resting_fee_rate_bps),
         ):
-            rate = min(rate, who["cap"])
+            rate = min(rate, party["cap"])
             spread = rate * min(price, 100 - price) * size
             fee = spread // (10_000 * price) if word == "mint" else spread // 1_000_000
             fees = f"{fee} 0" if word == "mint" else f"0 {fee}"
-            self.tell(who, f"{word} {r['id']} {order['id']} {size} @ {price} fees {fees}")
+            self.emit(party, f"{word} {r['id']} {order['id']} {size} @ {price} fees {fees}")
             seqs.append((market.id, self.seq[market.id]))
             legs = (
-                (market.collateral, who["payer"], None, size * price // 100, 0),
-                (who["token"], None, who["maker"], size, fee),
+                (market.collateral, party["payer"], None, size * price // 100, 0),
+                (party["token"], None, party["maker"], size, fee),
             )
             if word == "merge":
                 legs = (
-                    (market.collateral, None, who["payer"], size * price // 100, fee),
-                    (who["token"], who["maker"], None, size, 0),
+                    (market.collateral, None, party["payer"], size * price // 100, fee),
+                    (party["token"], party["maker"], None, size, 0),
                 )
             if market.settles:
                 self.pending[seqs[-1]] = legs

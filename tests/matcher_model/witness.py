@@ -96,15 +96,15 @@ class Witness:
         if isinstance(command, c.Batch):
             for inner, result in zip(command.commands, results, strict=True):
                 if isinstance(result, list):
-                    self._hear(inner, result)
+                    self._apply_one(inner, result)
         else:
-            self._hear(command, results)
+            self._apply_one(command, results)
         while len(self.finished) > self.limits.finished_max:
             life = self.finished.pop(0)
             life.gone = True
             del self.lives[life.order.id]
 
-    def _hear(self, command, events):
+    def _apply_one(self, command, events):
         """Apply one command and its events."""
         incoming = None
         match command:
@@ -315,13 +315,13 @@ class Witness:
             if market.mode is Mode.RESOLVED:
                 assert not matcher.open_orders(market=market.id)
         resting = [life for life in self.lives.values() if life.resting]
-        told = [record.order.id for record in matcher.open_orders()]
-        assert told == [life.order.id for life in sorted(resting, key=lambda x: x.number)]
+        ids = [record.order.id for record in matcher.open_orders()]
+        assert ids == [life.order.id for life in sorted(resting, key=lambda x: x.number)]
         assert len(matcher) == len(resting)
         for order_id, life in self.lives.items():
             record = matcher.order(order_id)
             if life.over and life.removal is None:
-                # No event said why the rest of it may not rest.
+                # No event has the reason why the remainder may not rest.
                 assert record.removal in (RemovalReason.SELF_TRADE, RemovalReason.CANCELLED)
                 life.removal = record.removal
             life.agrees(record)

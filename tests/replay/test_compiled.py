@@ -40,5 +40,5 @@ def test_compiled_classes_have_the_names_of_their_source(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_source_is_used_if_requested_or_if_a_compiled_module_is_missing(name):
     if not _build.SOURCE_ONLY:
-        pytest.skip("the compiled modules are in use")
+        pytest.skip("not here: the compiled modules are in use")
     assert importlib.import_module(name).__file__.endswith(".py")

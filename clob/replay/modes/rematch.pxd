@@ -62,7 +62,8 @@ cdef class StreamDriver:
 
     @cython.locals(
         start=Py_ssize_t, fills_before=Py_ssize_t, bests_before=Py_ssize_t, run_stop=Py_ssize_t,
-        touched=bint, records_bests=bint, place=Py_ssize_t, num_fills=Py_ssize_t, num_bests=Py_ssize_t, met=bint,
+        touched=bint, records_bests=bint, place=Py_ssize_t, num_fills=Py_ssize_t,
+        num_bests=Py_ssize_t, met=bint,
         own=list
     )
     cpdef list _step(self, until_ns, stop, limit=*)

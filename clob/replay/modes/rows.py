@@ -1,7 +1,8 @@
 """Reads and writes single records as bytes: NumPy takes twenty times as long for a row or two."""
 
 import struct
-from typing import TypeAlias, cast
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
 
 from clob.replay.io.streams import OWN
 from clob.replay.sim.market_view import OwnOrder
@@ -13,7 +14,7 @@ EVENT_STRUCT = struct.Struct("<qqQQqIiHBBH2x")
 FILL_STRUCT = struct.Struct("<QQQqi4xq")
 """The layout of a ``FILL``."""
 
-read_event = struct.Struct("<Q").unpack_from
+read_event: Callable[..., tuple[Any, ...]] = struct.Struct("<Q").unpack_from
 """Reads the event index of a ``FILL``."""
 
 FillRow: TypeAlias = tuple[int, int, int, int, int, int]

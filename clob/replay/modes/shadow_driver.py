@@ -368,7 +368,8 @@ class ShadowFlow(StreamDriver):
         self._corrected, before = False, best_levels(book)
         own = super()._step(until_ns, stop, limit)
         if self._corrected:
-            self.changed = instrument if best_levels(book) != before else -1
+            changed = best_levels(book) != before
+            self.changed: int = instrument if changed else -1
         return own
 
     def _end_run(self, own: list[OwnFill]) -> None:

@@ -8,14 +8,14 @@ from clob_server.http.admin_schemas import (
     AdminMarketBody,
     ChainBody,
     EngineBody,
-    KeyAsked,
     KeyBody,
-    LimitsAsked,
+    KeyRequest,
     LimitsBody,
-    MarketAsked,
+    LimitsRequest,
     MarketChange,
+    MarketRequest,
     NewKeyBody,
-    OutcomeAsked,
+    OutcomeRequest,
 )
 from clob_server.http.openapi.common import COMMAND, FieldDoc, RouteDoc
 
@@ -47,7 +47,7 @@ DESCRIBED: Final = {
         "Create an API key",
         NewKeyBody,
         "The key is shown in this response only.",
-        body=KeyAsked,
+        body=KeyRequest,
         codes=("RECOVERING", "INVALID_ADDRESS", "KEY_EXISTS", *COMMAND),
         example={"name": "a market maker", "scopes": ["read", "trade", "cancel"], "makers": []},
     ),
@@ -83,7 +83,7 @@ DESCRIBED: Final = {
         "With a question and without tokens, the market gets the tokens of the question's "
         "condition, which is prepared on the chain as soon as the chain is available. With "
         "`settles`, trades move tokens and collateral on the chain.",
-        body=MarketAsked,
+        body=MarketRequest,
         codes=(
             "MARKET_EXISTS",
             "CHAIN_NOT_CONFIGURED",
@@ -123,7 +123,7 @@ DESCRIBED: Final = {
         AdminMarketBody,
         "Removes all orders; cannot be undone. In a market of the chain the outcome is reported "
         "there, so that tokens can be redeemed.",
-        body=OutcomeAsked,
+        body=OutcomeRequest,
         codes=MODE,
         example={"outcome": "yes"},
     ),
@@ -167,7 +167,7 @@ DESCRIBED: Final = {
         "Change limits or budgets",
         LimitsBody,
         "Omitted fields stay unchanged.",
-        body=LimitsAsked,
+        body=LimitsRequest,
         codes=("RECOVERING", "INVALID_COMMAND", *COMMAND),
     ),
     "admin_engine": RouteDoc(TAG, "Get the numbers of the engine", EngineBody),

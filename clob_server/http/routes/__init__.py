@@ -1,1 +1,1 @@
-"""The routes of the HTTP interface, a file for each part of it."""
+"""Route handlers of the HTTP interface, one module per part."""

@@ -1,6 +1,6 @@
-"""What an operator does: keys, limits, the engine's numbers, the cancel of any order.
+"""Operator routes: API keys, limits, engine status, cancelling any order.
 
-Every change is a command in the log, like those of everybody else.
+Every change is a logged command.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from clob_server.api.request import Reply, reply
 from clob_server.core.commands import ApiKey, Budgets, DeactivateKey, SetBudgets
 from clob_server.http.admin_schemas import (
     EngineBody,
-    KeyAsked,
     KeyBody,
-    LimitsAsked,
+    KeyRequest,
+    LimitsRequest,
     NewKeyBody,
     add_key,
     draw_key,
@@ -30,7 +30,7 @@ from clob_server.http.routes import admin_chain, admin_markets
 from clob_server.http.server import Request, Route, Server
 
 NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
-"""What an answer has that nobody but its reader may keep."""
+"""Headers of a reply that must not be cached."""
 
 _KEYS: Final = "/api/admin/keys"
 _KEY: Final = f"{_KEYS}/{{keyId}}"
@@ -40,29 +40,29 @@ _KEY: Final = f"{_KEYS}/{{keyId}}"
 
 
 async def list_keys(call: Request) -> Reply:
-    """List the keys, the deactivated ones as well, in the sequence in which they were made."""
+    """List the API keys, deactivated ones included, oldest first."""
     keys = call.server.state.registry.keys.values()
     return reply([key_body(call.server, key) for key in keys])
 
 
 async def create_key(call: Request) -> Reply:
-    """Make a key, and show it this once."""
+    """Create an API key. The reply is the only one that contains the secret."""
     server = call.server
-    whole, key = draw_key(read_body(call, KeyAsked), server.settings.environment)
+    secret, key = draw_key(read_body(call, KeyRequest), server.settings.environment)
     await server.sequencer.submit(lambda now_ms: add_key(key, now_ms))
     made = server.state.registry.keys[key.id]
-    return reply(NewKeyBody(key=whole, **key_fields(made, None)), headers=NO_STORE)
+    return reply(NewKeyBody(key=secret, **key_fields(made, None)), headers=NO_STORE)
 
 
 async def deactivate_key(call: Request) -> Reply:
-    """Let a key in no longer, from the next request on."""
+    """Deactivate an API key, effective for the next request."""
     server, key_id = call.server, call.params["keyId"]
     await server.sequencer.submit(lambda now_ms: DeactivateKey(key_id=key_id, now_ms=now_ms))
     return reply(key_body(server, server.state.registry.keys[key_id]))
 
 
 def key_body(server: Server, key: ApiKey) -> KeyBody:
-    """Describe a key."""
+    """Return the JSON of a key."""
     return KeyBody(**key_fields(key, server.guard.last_used_ms.get(key.id)))
 
 
@@ -70,15 +70,15 @@ def key_body(server: Server, key: ApiKey) -> KeyBody:
 
 
 async def get_limits(call: Request) -> Reply:
-    """Give the limits of the engine and the budgets of requests."""
+    """Return the limits of the engine and the request budgets."""
     state = call.server.state
     return reply(limits_body(state.matcher.limits, state.registry.budgets))
 
 
 async def set_limits(call: Request) -> Reply:
-    """Set the limits of the engine, the budgets of requests, or both."""
-    server, asked = call.server, read_body(call, LimitsAsked)
-    changes = changed_limits(asked)
+    """Set the limits of the engine, the request budgets, or both."""
+    server, request = call.server, read_body(call, LimitsRequest)
+    changes = changed_limits(request)
     if changes:
         await server.sequencer.submit(
             lambda now_ms: tuple(msgspec.structs.replace(each, now_ms=now_ms) for each in changes)
@@ -86,23 +86,23 @@ async def set_limits(call: Request) -> Reply:
     return await get_limits(call)
 
 
-def changed_limits(asked: LimitsAsked) -> list[SetLimits | SetBudgets]:
-    """Give the commands that set limits; neither can be refused, so that both are done or none."""
+def changed_limits(request: LimitsRequest) -> list[SetLimits | SetBudgets]:
+    """Return the commands that set limits. Neither can be rejected, so both apply or none."""
     changes: list[SetLimits | SetBudgets] = []
-    if asked.engine is not msgspec.UNSET:
-        limits = Limits(**msgspec.structs.asdict(asked.engine))
+    if request.engine is not msgspec.UNSET:
+        limits = Limits(**msgspec.structs.asdict(request.engine))
         changes.append(SetLimits(limits=limits))
-    if asked.budgets is not msgspec.UNSET:
-        budgets = Budgets(**msgspec.structs.asdict(asked.budgets))
+    if request.budgets is not msgspec.UNSET:
+        budgets = Budgets(**msgspec.structs.asdict(request.budgets))
         changes.append(SetBudgets(budgets=budgets, now_ms=0))
     return changes
 
 
-# ----- the engine ------------------------------------------------------------------------------
+# ----- engine ----------------------------------------------------------------------------------
 
 
 async def engine_numbers(call: Request) -> Reply:
-    """Give the numbers of the engine, and of what follows it."""
+    """Return the state of the engine and of the parts that follow it."""
     server = call.server
     files = await asyncio.to_thread(sizes, server.folder)
     return reply(
@@ -123,7 +123,7 @@ async def engine_numbers(call: Request) -> Reply:
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """Measure the files of a folder."""
+    """Return the sizes of the files in a folder, in bytes."""
     return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
 
 
@@ -150,4 +150,4 @@ ROUTES: Final = (
     Route("admin_engine", "GET", "/api/admin/engine", engine_numbers),
     Route("admin_cancel_order", "POST", "/api/admin/orders/{orderId}/cancel", cancel_order),
 )
-"""The operator's routes."""
+"""The routes of operators."""

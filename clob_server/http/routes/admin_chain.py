@@ -1,4 +1,4 @@
-"""What an operator sees of the chain, and does when an operation is stuck."""
+"""Operator routes of the chain: its state, its operations, and retries of stuck ones."""
 
 from typing import Final, get_args
 
@@ -13,20 +13,20 @@ from clob_server.http.routes.gasless import operation_body
 from clob_server.http.server import Request, Route
 
 PAGE: Final = 50
-"""How many operations there are on a page, unless it is asked for otherwise."""
+"""Default number of operations on a page."""
 PAGE_MAX: Final = 100
-"""How many there may be."""
+"""Largest number of operations on a page."""
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-"""Where an operation may stand."""
+"""All statuses of an operation."""
 NO_STORE: Final[Headers] = ((b"cache-control", b"no-store"),)
-"""What an answer has that is old as soon as it is there."""
+"""Headers of a reply that must not be cached."""
 
 _CHAIN: Final = "/api/admin/chain"
 _OPERATIONS: Final = f"{_CHAIN}/operations"
 
 
 async def chain(call: Request) -> Reply:
-    """Say how the chain is, where its contracts are, and how many operations there are."""
+    """Return the state of the chain, its contracts and the number of operations."""
     link = call.server.chain
     state = link.state
     return reply(
@@ -51,44 +51,44 @@ async def chain(call: Request) -> Reply:
 
 
 async def settlement(call: Request) -> Reply:
-    """Say which trades wait to be settled, and how the accounts follow the chain."""
+    """Return the pending trades, and how the engine's balances match the chain."""
     return reply(call.server.settlement.view(), headers=NO_STORE)
 
 
 async def list_operations(call: Request) -> Reply:
-    """List operations, the newest first, a page of them at a time."""
+    """List operations, newest first, in pages."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
     before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
     status = read_status(query.get("status"))
     call.server.chain.check_configured()
-    found = await call.server.chain.worker.list_operations(status, limit + 1, before)
+    operations = await call.server.chain.worker.list_operations(status, limit + 1, before)
     headers: Headers = ()
-    if len(found) > limit:
-        found = found[:limit]
-        headers = next_page(_OPERATIONS, {"limit": limit, "status": status}, found[-1].number)
-    return reply(found, headers=headers)
+    if len(operations) > limit:
+        operations = operations[:limit]
+        headers = next_page(_OPERATIONS, {"limit": limit, "status": status}, operations[-1].number)
+    return reply(operations, headers=headers)
 
 
 async def retry(call: Request) -> Reply:
-    """Have an operation that is stuck go on, and say where it stands then."""
+    """Retry a stuck operation and return its state."""
     return reply(
         operation_body(await call.server.chain.worker.retry_operation(call.params["operationId"]))
     )
 
 
-def read_status(given: str | None) -> Status | None:
-    """Read where the operations that are asked for stand; None is anywhere.
+def read_status(value: str | None) -> Status | None:
+    """Read the ``status`` filter of the query; None selects every status.
 
     Raises:
-        ApiError: INVALID_FIELD, it is no status.
+        ApiError: INVALID_FIELD, not a status.
     """
     for status in STATUSES:
-        if given == status:
+        if value == status:
             return status
-    if given is None:
+    if value is None:
         return None
-    raise wrong("status", f"must be one of {', '.join(STATUSES)}", given)
+    raise wrong("status", f"must be one of {', '.join(STATUSES)}", value)
 
 
 ROUTES: Final = (
@@ -97,4 +97,4 @@ ROUTES: Final = (
     Route("admin_list_operations", "GET", _OPERATIONS, list_operations),
     Route("admin_retry_operation", "POST", f"{_OPERATIONS}/{{operationId}}/retry", retry),
 )
-"""The operator's routes of the chain."""
+"""The routes of operators for the chain."""

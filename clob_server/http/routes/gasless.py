@@ -1,6 +1,6 @@
-"""What the operator pays the gas for: split, merge, redeem, and the faucet of the test environment.
+"""Gasless routes: split, merge, redeem, and the faucet of the test environment.
 
-They need a chain. What is asked for is read and checked first, and refused before anything is sent.
+The operator pays the gas. A request is read and checked completely before anything is sent.
 """
 
 from collections.abc import Mapping
@@ -27,62 +27,64 @@ from clob_server.http.server import Request, Route
 from clob_server.settlement.operations import operation_id, result_of
 
 KEY_HEADER: Final = "Idempotency-Key"
-"""The header in which a client names his request."""
+"""Header with the client's name for a request."""
 KEY_MAX: Final = 255
-"""How long that name may be."""
+"""Longest value of the header, bytes."""
 ID_MAX: Final = 128
-"""How long the name of an operation may be."""
+"""Longest operation id, characters."""
 
 _VISIBLE: Final = frozenset(range(0x21, 0x7F))
 _V: Final = (27, 28)
 
 
 async def split(call: Request) -> Reply:
-    """Make collateral into as much of both tokens."""
+    """Convert collateral into equal amounts of both tokens."""
     call.server.lifecycle.check_open()
     body = call.object()
-    user, amount, rest = read_conversion(body)
+    user, amount, tokens = read_conversion(body)
     permit = read_permit(body.get("permit"))
-    return await carry_out(call, user, SplitBody(user=user, amount=amount, permit=permit, **rest))
+    return await run_operation(
+        call, user, SplitBody(user=user, amount=amount, permit=permit, **tokens)
+    )
 
 
 async def merge(call: Request) -> Reply:
-    """Make as much of both tokens into collateral."""
+    """Convert equal amounts of both tokens into collateral."""
     call.server.lifecycle.check_open()
-    user, amount, rest = read_conversion(call.object())
-    return await carry_out(call, user, MergeBody(user=user, amount=amount, **rest))
+    user, amount, tokens = read_conversion(call.object())
+    return await run_operation(call, user, MergeBody(user=user, amount=amount, **tokens))
 
 
 async def redeem(call: Request) -> Reply:
-    """Pay out the tokens of a condition that is resolved."""
+    """Redeem the tokens of a resolved condition."""
     call.server.lifecycle.check_open()
     body = call.object()
     user = fields.address("user", body.get("user"))
     condition_id = read_word("conditionId", body.get("conditionId"))
-    return await carry_out(call, user, RedeemBody(user=user, condition_id=condition_id))
+    return await run_operation(call, user, RedeemBody(user=user, condition_id=condition_id))
 
 
 async def faucet(call: Request) -> Reply:
-    """Give test collateral to a wallet."""
+    """Send test collateral to a wallet."""
     call.server.lifecycle.check_open()
     user = fields.address("user", call.object().get("user"))
     units = call.server.settings.faucet_units
     try:
-        return await carry_out(call, user, FaucetBody(user=user, units=units))
+        return await run_operation(call, user, FaucetBody(user=user, units=units))
     except FaucetLimitError as error:
-        raise limited(error, call.server.clock_ms()) from None
+        raise allowance_error(error, call.server.clock_ms()) from None
 
 
 async def operation(call: Request) -> Reply:
-    """Say where an operation stands."""
+    """Return the state of an operation."""
     name = call.params["operationId"]
     if len(name) > ID_MAX:
-        raise ApiError("UNKNOWN_OPERATION", f"there is no operation {name!r:.140}")
+        raise ApiError("UNKNOWN_OPERATION", f"unknown operation {name!r:.140}")
     return reply(operation_body(await call.server.chain.worker.get_operation(name)))
 
 
-async def carry_out(call: Request, user: str, body: AnyBody) -> Reply:
-    """Have an operation carried out for a wallet, and tell its end."""
+async def run_operation(call: Request, user: str, body: AnyBody) -> Reply:
+    """Run an operation for a wallet and return its result."""
     server = call.server
     name = operation_id("" if call.key is None else call.key.id, user, read_key(call))
     server.guard.may_act_for(call, user)
@@ -91,36 +93,36 @@ async def carry_out(call: Request, user: str, body: AnyBody) -> Reply:
     return Reply(bytes(done.answer), headers=((b"x-operation-id", name.encode()),))
 
 
-def limited(error: FaucetLimitError, now_ms: int) -> ApiError:
-    """Refuse what is more than the faucet gives within a day, and say when it gives again."""
+def allowance_error(error: FaucetLimitError, now_ms: int) -> ApiError:
+    """Return the error for a faucet request beyond the daily allowance, with the retry time."""
     wait_s = max(1, -((now_ms - error.frees_ms) // 1000))
     headers: Headers = ((b"retry-after", b"%d" % wait_s),)
     return ApiError(error.code, str(error), headers=headers, more={"freesAt": error.frees_ms})
 
 
-def operation_body(standing: OperationState) -> OperationBody:
-    """Describe where an operation stands.
+def operation_body(state: OperationState) -> OperationBody:
+    """Return the JSON of an operation.
 
     Raises:
         ApiError: UNKNOWN_OPERATION.
     """
-    if isinstance(standing, OperationDone):
+    if isinstance(state, OperationDone):
         return OperationBody(
-            operation=standing.id, kind=standing.kind, status="done", answer=standing.answer
+            operation=state.id, kind=state.kind, status="done", answer=state.answer
         )
-    if isinstance(standing, OperationPending):
+    if isinstance(state, OperationPending):
         return OperationBody(
-            operation=standing.id, kind=standing.kind, status="pending", hashes=standing.hashes
+            operation=state.id, kind=state.kind, status="pending", hashes=state.hashes
         )
-    if not isinstance(standing, OperationFailed):
-        result_of(standing)  # it says so
+    if not isinstance(state, OperationFailed):
+        result_of(state)  # raises
         raise AssertionError
     return OperationBody(
-        operation=standing.id,
-        kind=standing.kind,
-        status="failed" if standing.undone else "stuck",
-        detail=standing.detail,
-        hashes=standing.hashes,
+        operation=state.id,
+        kind=state.kind,
+        status="failed" if state.undone else "stuck",
+        detail=state.detail,
+        hashes=state.hashes,
     )
 
 
@@ -128,13 +130,13 @@ def operation_body(standing: OperationState) -> OperationBody:
 
 
 def read_conversion(body: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
-    """Read the body of split and of merge (decision 43).
+    """Read the body of split and merge (decision 43).
 
     Returns:
-        The wallet, the amount in wei, and condition and tokens by the names that both have.
+        The wallet, the amount in wei, and the condition and tokens by the names in both operations.
 
     Raises:
-        RejectedError: the first field that is wrong.
+        RejectedError: the first invalid field.
     """
     user = fields.address("user", body.get("user"))
     amount = str(read_amount(body.get("amount")))
@@ -149,60 +151,60 @@ def read_conversion(body: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
     )
 
 
-def read_amount(given: object) -> int:
-    """Read an amount to be converted.
+def read_amount(value: object) -> int:
+    """Read an amount to convert.
 
     Raises:
-        InvalidAmountError, AmountTooLargeError: it is none.
+        InvalidAmountError, AmountTooLargeError: not a positive amount below 2**256.
     """
-    amount = fields.amount("amount", given)
+    amount = fields.amount("amount", value)
     if not amount:
-        raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei, not 0"))
+        raise fields.at("amount", InvalidAmountError("amount must be at least 1 wei; got 0"))
     return amount
 
 
-def read_word(path: str, given: object) -> str:
-    """Read 32 bytes in hex, and write them in small letters.
+def read_word(path: str, value: object) -> str:
+    """Read 32 bytes in hex and return them in lower case.
 
     Raises:
-        InvalidFieldError: it is not that.
+        InvalidFieldError: not 32 bytes in hex.
     """
-    return f"0x{fields.word(path, given).hex()}"
+    return f"0x{fields.word(path, value).hex()}"
 
 
-def read_permit(given: object) -> Permit | None:
-    """Read a signed approval of collateral; absent and null are none.
+def read_permit(value: object) -> Permit | None:
+    """Read a signed approval of collateral; None if absent or ``null``.
 
     Raises:
-        ApiError, RejectedError: the first of its fields that is wrong.
+        ApiError, RejectedError: the first invalid field.
     """
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, dict):
-        raise wrong("permit", "must be an object with value, deadline, v, r and s", given)
-    v = fields.uint8("permit.v", given.get("v"))
+    if not isinstance(value, dict):
+        raise wrong("permit", "must be an object with value, deadline, v, r and s", value)
+    v = fields.uint8("permit.v", value.get("v"))
     if v not in _V:
         raise wrong("permit.v", "must be 27 or 28", v)
     return Permit(
-        value=str(fields.amount("permit.value", given.get("value"))),
-        deadline=str(fields.uint("permit.deadline", given.get("deadline"))),
+        value=str(fields.amount("permit.value", value.get("value"))),
+        deadline=str(fields.uint("permit.deadline", value.get("deadline"))),
         v=v,
-        r=read_word("permit.r", given.get("r")),
-        s=read_word("permit.s", given.get("s")),
+        r=read_word("permit.r", value.get("r")),
+        s=read_word("permit.s", value.get("s")),
     )
 
 
 def read_key(call: Request) -> bytes | None:
-    """Read what the client calls his request; None where he has not named it.
+    """Read the idempotency key; None without the header.
 
     Raises:
-        ApiError: INVALID_FIELD, it is not 1 to 255 visible characters of ASCII.
+        ApiError: INVALID_FIELD, not 1 to 255 visible ASCII characters.
     """
-    given = call.headers.get(KEY_HEADER.lower().encode())
-    if given is None or (0 < len(given) <= KEY_MAX and _VISIBLE.issuperset(given)):
-        return given
-    told = f"{KEY_HEADER} must be 1 to {KEY_MAX} visible characters of ASCII, not {given!r:.80}"
-    raise ApiError("INVALID_FIELD", told, faults=(Fault(KEY_HEADER, told),))
+    value = call.headers.get(KEY_HEADER.lower().encode())
+    if value is None or (0 < len(value) <= KEY_MAX and _VISIBLE.issuperset(value)):
+        return value
+    detail = f"{KEY_HEADER} must be 1 to {KEY_MAX} visible ASCII characters; got {value!r:.80}"
+    raise ApiError("INVALID_FIELD", detail, faults=(Fault(KEY_HEADER, detail),))
 
 
 ROUTES = (
@@ -212,4 +214,4 @@ ROUTES = (
     Route("gasless_faucet", "POST", "/api/gasless/faucet", faucet, reads_body=True),
     Route("gasless_operation", "GET", "/api/gasless/operations/{operationId}", operation),
 )
-"""The routes of what the operator pays for."""
+"""The gasless routes."""

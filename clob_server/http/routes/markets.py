@@ -1,4 +1,4 @@
-"""Markets: what there is, their books, their trades."""
+"""Routes of markets, their order books and their trades."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from clob_server.history.store import TradeRow
 
 TRADES: Final = 50
-"""How many trades a list has, unless it is asked for another number."""
+"""Default number of trades in a list."""
 TRADES_MAX: Final = 100
-"""How many it may be asked for."""
+"""Largest number a client may request."""
 PAGE: Final = 100
-"""How many markets a list has, unless it is asked for another number."""
+"""Default number of markets in a list."""
 PAGE_MAX: Final = 500
-"""How many it may be asked for."""
+"""Largest number a client may request."""
 PAGES_KEPT: Final = 8
-"""How many first pages of a market are kept until it changes."""
+"""First pages of a market's trades that are cached until the market changes."""
 
 _SWITCH: Final = {"true": True, "false": False}
 
@@ -37,7 +37,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 
 def orderbook(call: Request) -> Reply:
-    """Give a book, or say that it is still the one the client has."""
+    """Return an order book, or 304 if the client has the current one."""
     server = call.server
     book = server.books.book(call.params["marketId"], token_of(call))
     etag = b'"%d"' % book.seq
@@ -47,25 +47,25 @@ def orderbook(call: Request) -> Reply:
 
 
 def token_of(call: Request) -> str | None:
-    """Read the token in the query, decimal or hexadecimal; None where there is none.
+    """Read ``tokenId`` of the query, decimal or hexadecimal; None if absent.
 
     Raises:
-        ApiError: INVALID_FIELD, it is neither.
+        ApiError: INVALID_FIELD, not a token id.
     """
     if not call.scope["query_string"]:
         return None
-    given = call.query().get("tokenId")
-    return None if given is None else read_token(given)
+    value = call.query().get("tokenId")
+    return None if value is None else read_token(value)
 
 
-def read_token(given: str) -> str:
-    """Read a token, decimal or hexadecimal, and give its decimal digits.
+def read_token(value: str) -> str:
+    """Read a token id, decimal or hexadecimal, and return its decimal digits.
 
     Raises:
-        ApiError: INVALID_FIELD, it is neither, or 2**256 or more.
+        ApiError: INVALID_FIELD, not a number below 2**256.
     """
-    hexadecimal = given[:2] == "0x"
-    digits = given[2:] if hexadecimal else given
+    hexadecimal = value[:2] == "0x"
+    digits = value[2:] if hexadecimal else value
     if digits.isascii() and digits.isalnum() and len(digits) <= (64 if hexadecimal else 78):
         try:
             number = int(digits, 16 if hexadecimal else 10)
@@ -73,14 +73,14 @@ def read_token(given: str) -> str:
             number = 1 << 256
         if number < 1 << 256:
             return str(number)
-    raise wrong("tokenId", "must be a token id, decimal or 0x and hexadecimal", given)
+    raise wrong("tokenId", "must be a token id, decimal or 0x and hexadecimal", value)
 
 
 # ----- trades --------------------------------------------------------------------------------
 
 
 async def trades(call: Request) -> Reply:
-    """List trades of a market, the newest first (decision 10); what no trade changed is kept."""
+    """List trades of a market, newest first (decision 10). First pages are cached."""
     server, market = call.server, call.server.state.matcher.market(call.params["marketId"])
     token, limit, wrapped, before = token_of(call), TRADES, False, None
     if call.scope["query_string"]:
@@ -89,44 +89,44 @@ async def trades(call: Request) -> Reply:
         wrapped = read_switch(call, "wrapped")
         before = read_number(query, "cursor", 0, 1, CURSOR_MAX) or None
     if token is not None and token not in (market.yes, market.no):
-        raise TokenNotInMarketError(f"market {market.id!r} has no token {token}")
+        raise TokenNotInMarketError(f"tokenId must be a token of market {market.id!r}; got {token}")
     tape = await server.history.tape(market.id)
-    asked = (token, limit, wrapped)
-    page = tape.pages.get(asked) if before is None else None
+    key = (token, limit, wrapped)
+    page = tape.pages.get(key) if before is None else None
     if page is None:
         version = tape.version
-        found = await server.history.trades(market.id, limit + 1, before, token)
-        fates = await server.history.statuses(market.id, found[:limit])
-        page = trades_page(server, market.id, found, fates, asked)
-        # Something may have changed while history was read: then this page is one of the past.
+        rows = await server.history.trades(market.id, limit + 1, before, token)
+        statuses = await server.history.statuses(market.id, rows[:limit])
+        page = trades_page(server, market.id, rows, statuses, key)
+        # If the market changed while history was read, this page is out of date.
         if before is None and len(tape.pages) < PAGES_KEPT and tape.version == version:
-            tape.pages[asked] = page
+            tape.pages[key] = page
     return page
 
 
 def trades_page(
     server: Server,
     market: str,
-    found: "Sequence[TradeRow]",
-    fates: "Sequence[SettlementStatus]",
-    asked: tuple[str | None, int, bool],
+    rows: "Sequence[TradeRow]",
+    statuses: "Sequence[SettlementStatus]",
+    key: tuple[str | None, int, bool],
 ) -> Reply:
-    """Write a page of trades, with where to go on if there is one trade more than fits."""
-    token, limit, wrapped = asked
+    """Return a page of trades, with a link to the next one if there are more."""
+    token, limit, wrapped = key
     ids = server.ids
     bodies = [
-        trade_body(event, ids.trade(now_ms, number), now_ms, fate)
-        for (event, now_ms, number), fate in zip(found[:limit], fates, strict=True)
+        trade_body(event, ids.trade(now_ms, number), now_ms, status)
+        for (event, now_ms, number), status in zip(rows[:limit], statuses, strict=True)
     ]
     headers: Headers = ()
-    if len(found) > limit:
+    if len(rows) > limit:
         query = {
             "limit": limit,
             "wrapped": "true" if wrapped else "false",
             "tokenId": token,
         }
         path = f"/api/markets/{quote(market, safe='')}/trades"
-        headers = next_page(path, query, found[limit - 1].event.seq)
+        headers = next_page(path, query, rows[limit - 1].event.seq)
     return reply(TradesBody(trades=bodies) if wrapped else bodies, headers=headers)
 
 
@@ -134,7 +134,7 @@ def trades_page(
 
 
 async def list_markets(call: Request) -> Reply:
-    """List the markets in the sequence in which they were opened."""
+    """List the markets in the order in which they were created."""
     query = call.query()
     limit = read_number(query, "limit", PAGE, 1, PAGE_MAX)
     begin = read_number(query, "cursor", 0, 0, CURSOR_MAX)
@@ -142,18 +142,18 @@ async def list_markets(call: Request) -> Reply:
     end = begin + limit
     more = len(markets) > end
     headers = next_page("/api/markets", {"limit": limit}, end) if more else ()
-    found = [market_body(call.server, market) for market in markets[begin:end]]
-    return reply(found, headers=headers)
+    bodies = [market_body(call.server, market) for market in markets[begin:end]]
+    return reply(bodies, headers=headers)
 
 
 async def get_market(call: Request) -> Reply:
-    """Give a market."""
+    """Return a market."""
     server = call.server
     return reply(market_body(server, server.state.matcher.market(call.params["marketId"])))
 
 
 def market_body(server: Server, market: Market) -> MarketBody:
-    """Describe a market, with the best prices of its YES token."""
+    """Return the JSON of a market, with the best prices of its YES token."""
     state = server.state
     words = state.registry.words.get(market.id, MarketText())
     best = state.matcher.depth(market.id, limit=1)
@@ -174,12 +174,12 @@ def read_switch(call: Request, name: str) -> bool:
     """Read ``true`` or ``false`` in the query; absent is ``false``.
 
     Raises:
-        ApiError: INVALID_FIELD, it is neither.
+        ApiError: INVALID_FIELD, neither of them.
     """
-    given = call.query().get(name, "false")
-    if given not in _SWITCH:
-        raise wrong(name, "must be true or false", given)
-    return _SWITCH[given]
+    value = call.query().get(name, "false")
+    if value not in _SWITCH:
+        raise wrong(name, "must be true or false", value)
+    return _SWITCH[value]
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""The server about itself: what it is, if it is well, its numbers, its documentation, its pages."""
+"""Routes about the server: information, health, metrics, documentation and web pages."""
 
 import hashlib
 from functools import cache
@@ -14,12 +14,12 @@ from clob_server.core.serialize import contracts_of
 from clob_server.http.server import Request, Route, Server
 
 NAME: Final = "clob"
-"""The name of the interface."""
+"""Name of the API."""
 DESCRIPTION: Final = "An order book for prediction markets: limit orders, matched by price and time"
-"""What it is."""
+"""Description of the API."""
 
 PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
-"""What the metrics are."""
+"""Content type of the metrics."""
 PAGE_HEADERS: Final[Headers] = (
     (
         b"content-security-policy",
@@ -29,7 +29,7 @@ PAGE_HEADERS: Final[Headers] = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-cache"),
 )
-"""What every page has: nothing comes from elsewhere, and nothing is written into it."""
+"""Headers of every web page: scripts and styles from this server only."""
 KINDS: Final = {
     "html": b"text/html; charset=utf-8",
     "css": b"text/css; charset=utf-8",
@@ -37,11 +37,11 @@ KINDS: Final = {
     "json": b"application/json",
     "svg": b"image/svg+xml",
 }
-"""What the files of the pages are, by the end of their name."""
+"""Content types of web files, by extension."""
 
 
 async def root(call: Request) -> Reply:
-    """Say what this is and where everything else is found (specification, "API information")."""
+    """Return information about the API (specification, "API information")."""
     settings = call.server.settings
     here = base_url(call)
     return reply(
@@ -63,7 +63,7 @@ async def root(call: Request) -> Reply:
 
 
 def chain_of(server: Server) -> RootChain | None:
-    """Describe the chain; None where there is none."""
+    """Return the JSON of the chain; None without one."""
     link = server.chain
     if not link.is_configured:
         return None
@@ -81,7 +81,7 @@ def chain_of(server: Server) -> RootChain | None:
 
 
 def base_url(call: Request) -> str:
-    """Give the address that clients reach this server by: the setting's, else where it listens."""
+    """Return the base URL for clients: the ``public_url`` setting, else the listening address."""
     settings = call.server.settings
     if settings.public_url:
         return settings.public_url.rstrip("/")
@@ -90,7 +90,7 @@ def base_url(call: Request) -> str:
 
 
 def endpoints(call: Request, here: str) -> dict[str, str]:
-    """Give the addresses of the two environments, as far as there are any."""
+    """Return the base URLs of the testnet and mainnet servers."""
     settings = call.server.settings
     if not settings.is_test:
         return {"testnet": "", "mainnet": here}
@@ -99,7 +99,7 @@ def endpoints(call: Request, here: str) -> dict[str, str]:
 
 
 def rate_limit(call: Request) -> dict[str, str]:
-    """Say in words how many requests are allowed, by the budgets that are kept."""
+    """Describe the request budgets in a sentence."""
     if not call.server.settings.rate_limits:
         return {"testnet": "no limit", "mainnet": "no limit"}
     budgets = call.server.state.registry.budgets
@@ -112,7 +112,7 @@ def rate_limit(call: Request) -> dict[str, str]:
 
 
 async def health(call: Request) -> Reply:
-    """Say that the process answers, and how far the log is."""
+    """Return the health of the process and the position of the log."""
     server = call.server
     return reply(
         HealthBody(
@@ -125,7 +125,7 @@ async def health(call: Request) -> Reply:
 
 
 async def ready(call: Request) -> Reply:
-    """Say if orders are taken: 503 while the server is about to stop."""
+    """Return whether orders are accepted; 503 while the server drains."""
     phase = call.server.lifecycle.phase
     is_ready = phase is Phase.READY
     return reply(
@@ -136,37 +136,37 @@ async def ready(call: Request) -> Reply:
 
 
 async def metrics(call: Request) -> Reply:
-    """Give all numbers, as Prometheus reads them."""
+    """Return the metrics in Prometheus text format."""
     return Reply(call.server.metrics.page(), content_type=PROMETHEUS)
 
 
 async def openapi(call: Request) -> Reply:
-    """Describe this interface, as OpenAPI 3.1 has it."""
+    """Return the OpenAPI 3.1 document."""
     return documentation(call, call.server.openapi)
 
 
 async def asyncapi(call: Request) -> Reply:
-    """Describe the WebSocket, as AsyncAPI 3.0 has it."""
+    """Return the AsyncAPI 3.0 document of the WebSocket."""
     return documentation(call, web_bytes("asyncapi.json"))
 
 
 async def docs(call: Request) -> Reply:
-    """Give the page that shows this interface and has a form to try it."""
+    """Return the interactive API documentation page."""
     return page(call, "docs.html")
 
 
 async def admin_page(call: Request) -> Reply:
-    """Give the dashboard; all it shows and does goes through the admin routes."""
+    """Return the operator's dashboard, which uses the admin routes."""
     return page(call, "admin.html")
 
 
 async def web_file(call: Request) -> Reply:
-    """Give a script, a style or an icon of the pages."""
+    """Return a script, a style or an icon of the pages."""
     return page(call, call.params["file"])
 
 
 def page(call: Request, name: str) -> Reply:
-    """Give a file of the pages, or say that the browser has it.
+    """Return a web page file, or 304 if the browser has it.
 
     Raises:
         ApiError: NOT_FOUND.
@@ -176,12 +176,12 @@ def page(call: Request, name: str) -> Reply:
 
 
 def documentation(call: Request, content: bytes) -> Reply:
-    """Give a document, or say that the client has it."""
+    """Return a document, or 304 if the client has it."""
     return with_tag(call, content, ((b"cache-control", b"no-cache"),), KINDS["json"])
 
 
 def with_tag(call: Request, content: bytes, headers: Headers, kind: bytes) -> Reply:
-    """Answer with an ETag, or with 304 where the client has just that."""
+    """Return content with an ETag, or 304 if the client has the same content."""
     tag = b'"%s"' % tag_of(content)
     headers = ((b"etag", tag), *headers)
     if call.headers.get(b"if-none-match") == tag:
@@ -191,27 +191,27 @@ def with_tag(call: Request, content: bytes, headers: Headers, kind: bytes) -> Re
 
 @cache
 def tag_of(content: bytes) -> bytes:
-    """Name a content by its hash."""
+    """Return the hash of a content, for its ETag."""
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode()
 
 
 @cache
 def web_files() -> dict[str, bytes]:
-    """Read all files of the pages, once."""
+    """Read all web files, once."""
     folder = files("clob_server") / "web"
     known = (each for each in folder.iterdir() if each.name.rpartition(".")[2] in KINDS)
     return {each.name: each.read_bytes() for each in known}
 
 
 def web_bytes(name: str) -> bytes:
-    """Give a file of the pages.
+    """Return the content of a web file.
 
     Raises:
         ApiError: NOT_FOUND.
     """
     content = web_files().get(name)
     if content is None:
-        raise ApiError("NOT_FOUND", f"there is no file {name!r:.99}")
+        raise ApiError("NOT_FOUND", f"unknown file {name!r:.99}")
     return content
 
 
@@ -226,4 +226,4 @@ ROUTES = (
     Route("admin_page", "GET", "/admin", admin_page),
     Route("web_file", "GET", "/web/{file}", web_file),
 )
-"""The routes of the server about itself."""
+"""The routes about the server."""

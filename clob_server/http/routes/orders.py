@@ -1,4 +1,4 @@
-"""Orders: placed, tried, looked up, listed, cancelled; and what else a maker signs."""
+"""Routes of orders: place, preview, look up, list, cancel; nonces and delegates."""
 
 from typing import Any, Final
 
@@ -17,16 +17,16 @@ from clob_server.orders.cancel import read_cancel
 from clob_server.orders.place import OrderPlacement
 
 LIMIT: Final = 100
-"""How many orders a list has, unless it is asked for another number."""
+"""Default number of orders in a list."""
 LIMIT_MAX: Final = 500
-"""How many it may be asked for."""
+"""Largest number a client may request."""
 
 
 # ----- placing -------------------------------------------------------------------------------
 
 
 async def create_batch(call: Request) -> Reply:
-    """Place several orders, each with its own result; each counts as an order created."""
+    """Place several orders, each with its own result. Each counts against the order budget."""
     server = call.server
     server.lifecycle.check_open()
     items = server.batches.read_items(call.object())
@@ -35,12 +35,12 @@ async def create_batch(call: Request) -> Reply:
 
 
 async def validate_order(call: Request) -> Reply:
-    """Run every check of an order. It counts as an order created."""
+    """Run every check of an order. It counts against the order budget."""
     return reply(await call.server.preview.validate(call, call.object()))
 
 
 async def simulate_order(call: Request) -> Reply:
-    """Return the trades that an order would get."""
+    """Return the trades that an order would make now."""
     return reply(call.server.preview.simulate(call.object()))
 
 
@@ -53,7 +53,7 @@ async def get_order(call: Request) -> Reply:
 
 
 async def list_orders(call: Request) -> Reply:
-    """List the orders that rest, in the sequence in which they were accepted."""
+    """List the resting orders in order of acceptance."""
     server, query = call.server, call.query()
     maker, market = query.get("maker"), query.get("marketId")
     if maker is not None:
@@ -64,20 +64,20 @@ async def list_orders(call: Request) -> Reply:
     after = read_number(query, "cursor", 0, 0, CURSOR_MAX)
     records = server.resting.page(maker, market, after, limit + 1)
     signature = server.state.signature
-    found = [order_body(record, signature(record.order.id)) for record in records[:limit]]
+    bodies = [order_body(record, signature(record.order.id)) for record in records[:limit]]
     if len(records) <= limit:
-        return reply(found)
-    asked = {"maker": maker, "marketId": market, "limit": limit}
-    return reply(found, headers=next_page("/api/orders", asked, records[limit - 1].number))
+        return reply(bodies)
+    filters = {"maker": maker, "marketId": market, "limit": limit}
+    return reply(bodies, headers=next_page("/api/orders", filters, records[limit - 1].number))
 
 
 # ----- cancelling ----------------------------------------------------------------------------
 
 
 async def cancel_order(call: Request) -> Reply:
-    """Cancel an order. The maker is named in the body, or else in the query."""
-    sent: dict[str, Any] = {**call.query(), **(call.object() if call.body else {})}
-    cancel = read_cancel(call.params["orderId"], sent)
+    """Cancel an order. The maker is in the body, or else in the query."""
+    params: dict[str, Any] = {**call.query(), **(call.object() if call.body else {})}
+    cancel = read_cancel(call.params["orderId"], params)
     cancels = call.server.cancels
     cancels.check_authority(call, cancel)
     return reply(await cancels.cancel(cancel))
@@ -91,19 +91,19 @@ async def cancel_batch(call: Request) -> Reply:
 
 
 def reply_results(call: Request, results: Results) -> Reply:
-    """Answer with what came of each, in the sequence of the request."""
-    told = [
+    """Return the results in the order of the request."""
+    bodies = [
         content_of(result, call.request_id)[0] if isinstance(result, ClobError) else result
         for _, result in sorted(results.items(), key=lambda item: item[0])
     ]
-    return reply({"results": told})
+    return reply({"results": bodies})
 
 
-# ----- what else a maker signs ---------------------------------------------------------------
+# ----- nonces and delegates -------------------------------------------------------------------
 
 
 async def set_nonce(call: Request) -> Reply:
-    """Raise a maker's nonce, which cancels every order of his with a lower one (decision 18)."""
+    """Raise a maker's nonce, which cancels all of its orders with a lower nonce (decision 18)."""
     server = call.server
     signed = SignedSetNonce.from_json(call.object())
     verify(signed, server.domain)
@@ -122,7 +122,7 @@ async def set_nonce(call: Request) -> Reply:
 
 
 async def set_delegate(call: Request) -> Reply:
-    """Let somebody sign for a maker, or no longer (decision 16)."""
+    """Allow or revoke a delegate who signs for a maker (decision 16)."""
     server = call.server
     signed = SignedSetDelegate.from_json(call.object())
     verify(signed, server.domain)
@@ -173,4 +173,4 @@ ROUTES = (
     Route("get_order", "GET", "/api/orders/{orderId}", get_order),
     Route("cancel_order", "DELETE", "/api/orders/{orderId}", cancel_order, reads_body=True),
 )
-"""The routes of orders. Starlette takes the first path that fits, so that names go before ids."""
+"""The routes of orders. The first matching path wins, so fixed names precede ids."""

@@ -157,4 +157,4 @@ def test_rejection_states_the_limit_and_when_to_retry():
 
 def test_rejection_above_the_limit_states_that_waiting_does_not_help():
     error = exceeded("orders", 20, 10, 10, MINUTE_MS, 0)
-    assert str(error) == "at most 10 orders per minute; 20 at once are can never be accepted"
+    assert str(error) == "at most 10 orders per minute; 20 at once can never be accepted"

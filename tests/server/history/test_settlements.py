@@ -12,7 +12,7 @@ import pytest
 
 from clob_server.app import App
 from clob_server.core.commands import FollowChain
-from clob_server.core.lifecycle import wall_clock_ms
+from clob_server.core.sequencer import wall_clock_ms
 from clob_server.core.settlement_status import SettlementStatuses
 from clob_server.history import history
 from clob_server.history.store import DAY_MS, HistoryStore, StoreReader

@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
         (("--rate-limits", "yes"), "--rate-limits must be on or off, not 'yes'"),
         (("--environment", "production"), "missing: --eip712-name, --eip712-version, --chain-id, "),
         (("--jwt-secret", "short"), "--jwt-secret must have 32 bytes or more"),
-        (("--headers-max-bytes", "1"), "headers_max_bytes must be at least 1024, not 1"),
+        (("--headers-max-bytes", "1"), "headers_max_bytes must be at least 1024; got 1"),
         (("--trusted-proxies", "anybody"), "'anybody' does not appear to be an IPv4 or IPv6"),
     ],
 )

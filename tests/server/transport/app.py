@@ -1,6 +1,6 @@
-"""A tiny application on the transport, run as a process by the tests; its answers say what it saw.
+"""A small application on the transport, run as a process by the tests.
 
-Each line that it writes to standard output is a fact a test waits for.
+Tests wait for the lines that it writes to standard output.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from clob_server.transport.server import HttpServer, config_for
 PIECE = text_frame(b"x" * 8_000)
 
 
-def tell(*words):
+def report(*words):
     """Write a line for the test."""
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
 
 
 class App:
-    """Answers by path."""
+    """Dispatches by path."""
 
     def __init__(self):
         self.server = None
@@ -37,7 +37,7 @@ class App:
 
     def drain(self):
         self.is_draining = True
-        tell("draining")
+        report("draining")
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "lifespan":
@@ -50,20 +50,20 @@ class App:
     waits_for_body = frozenset({("POST", "/joined")})
 
     def at_once(self, scope, body, way):
-        """Answers /once, with its body, and /later with it as soon as the gate opens."""
+        """Reply to /once with its body, and to /later likewise once the gate opens."""
         if scope["path"] not in ("/once", "/later", "/joined"):
             return False
         answer = functools.partial(way, 200, b"content-length: %d\r\n" % len(body), body)
         if scope["path"] in ("/once", "/joined"):
-            tell("once", answer())
+            report("once", answer())
         else:
-            tell("waiting")
+            report("waiting")
             self.waits.append(answer)
         return True
 
     async def once(self, scope, receive, send):
-        """Answers as ASGI has it what could not be answered at once."""
-        tell("in parts")
+        """Handle through ASGI a request that was not handled at once."""
+        report("asgi")
         await self.echo(scope, receive, send)
 
     later = joined = once
@@ -78,7 +78,7 @@ class App:
         await receive()
         if "no-end" in sys.argv:
             await asyncio.sleep(3600)
-        tell("ended")
+        report("ended")
         await send({"type": "lifespan.shutdown.complete"})
 
     # ----- HTTP ------------------------------------------------------------------------------
@@ -92,15 +92,15 @@ class App:
         await self.answer(send, b"hello " + scope["query_string"])
 
     async def whole(self, scope, receive, send):
-        """Answers as /hello does, in one go where it may."""
+        """Reply like /hello, in one write if possible."""
         body = b"hello " + scope["query_string"]
         reply = scope.get("extensions", {}).get(REPLY)
         if reply is None:
-            tell("in parts")
+            report("asgi")
             await self.answer(send, body)
         else:
             line = b"content-length: %d\r\n" % len(body)
-            tell("whole", reply(200, line, body), reply(200, line, body))
+            report("whole", reply(200, line, body), reply(200, line, body))
 
     async def ready(self, scope, receive, send):
         await self.answer(send, b"", 503 if self.is_draining else 200)
@@ -108,21 +108,21 @@ class App:
     async def client(self, scope, receive, send):
         await self.answer(send, scope["client"][0].encode())
 
-    async def refused(self, scope, receive, send):
+    async def rejected(self, scope, receive, send):
         counts = self.server.server_state.rejected
         await self.answer(send, msgspec.json.encode(dict(counts)))
 
     async def garbage(self, scope, receive, send):
-        """Tells how many objects the collector alone could free, since this was asked last."""
+        """Reply with the number of objects freed by the garbage collector since the last call."""
         gc.disable()
         await self.answer(send, b"%d" % gc.collect())
 
     async def heads(self, scope, receive, send):
-        """Tells how many heads are known."""
+        """Reply with the number of cached heads."""
         await self.answer(send, b"%d" % len(self.server.server_state.head_cache))
 
     async def unparsed(self, scope, receive, send):
-        """Tells how much of what clients sent waits to be parsed."""
+        """Reply with the largest number of unparsed bytes of a connection."""
         connections = self.server.server_state.connections
         most = max(len(connection.unparsed) for connection in connections)
         await self.answer(send, b"%d" % most)
@@ -132,7 +132,7 @@ class App:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                tell("disconnected")
+                report("disconnected")
                 return
             body, more = body + message["body"], message["more_body"]
         await self.answer(send, body)
@@ -141,14 +141,14 @@ class App:
         await self.answer(send, b"no", 401)
 
     async def wait(self, scope, receive, send):
-        """Answers once /go was asked for."""
-        tell("waiting")
+        """Reply after a request for /go."""
+        report("waiting")
         await self.gate.wait()
         await self.answer(send, b"waited " + scope["query_string"])
 
     def open_gate(self):
         while self.waits:
-            tell("later", self.waits.pop(0)())
+            report("later", self.waits.pop(0)())
         self.gate.set()
         self.gate = asyncio.Event()
 
@@ -157,20 +157,20 @@ class App:
         await self.answer(send, b"go")
 
     async def hold(self, scope, receive, send):
-        """Holds the loop."""
+        """Block the event loop."""
         time.sleep(3600)
 
     async def gone(self, scope, receive, send):
-        """Tells when its client has gone."""
-        tell("waiting")
+        """Report the disconnect of the client."""
+        report("waiting")
         while (await receive())["type"] != "http.disconnect":
             pass
-        tell("disconnected")
+        report("disconnected")
 
     async def large(self, scope, receive, send):
-        tell("writing")
+        report("writing")
         await self.answer(send, bytes(8_000_000))
-        tell("written")
+        report("written")
 
     async def fail(self, scope, receive, send):
         self.server.fail(RuntimeError("the log is gone"))
@@ -183,32 +183,32 @@ class App:
         await send({"type": "websocket.accept"})
         while (message := await receive())["type"] == "websocket.receive":
             await send({"type": "websocket.send", "text": message["text"]})
-        tell("disconnect", message["code"])
+        report("disconnect", message["code"])
 
-    async def ws_refuse(self, scope, receive, send):
+    async def ws_reject(self, scope, receive, send):
         await receive()
         await send({"type": "websocket.close"})
 
     async def ws_late(self, scope, receive, send):
-        """Accepts once /go was asked for."""
+        """Accept after a request for /go."""
         await receive()
-        tell("pushed", scope["extensions"][PUSH].write(text_frame(b"early")))
+        report("pushed", scope["extensions"][PUSH].write(text_frame(b"early")))
         await self.gate.wait()
         await send({"type": "websocket.accept"})
         await self.ws_sizes(scope, receive, send)
 
     async def ws_sizes(self, scope, receive, send):
-        """Pushes a frame of each size that it is told; then refuses to after the close."""
+        """Push a frame of each received size; report whether a push after the close is accepted."""
         push = scope["extensions"][PUSH]
         if scope["path"] != "/late":
             await receive()
             await send({"type": "websocket.accept"})
         while (message := await receive())["type"] == "websocket.receive":
             push.write(text_frame(b"y" * int(message["text"])))
-        tell("pushed", push.write(text_frame(b"late")))
+        report("pushed", push.write(text_frame(b"late")))
 
     async def ws_shortest(self, scope, receive, send):
-        """Tells something in the shortest way, and again when the client has gone."""
+        """Push with write_unchecked, and again after the client has disconnected."""
         push = scope["extensions"][PUSH]
         await receive()
         await send({"type": "websocket.accept"})
@@ -218,46 +218,46 @@ class App:
             await asyncio.sleep(wait_s)
             with suppress(RuntimeError):
                 push.write_unchecked(text_frame(b"late"))
-        tell("told")
+        report("pushed twice")
 
     async def ws_both(self, scope, receive, send):
-        """Pushes all the while that it echoes."""
+        """Push continuously while echoing."""
         push = scope["extensions"][PUSH]
         await receive()
         await send({"type": "websocket.accept"})
         number = 0
 
-        def more():
+        def push_next():
             nonlocal number, timer
             if push.write(text_frame(b"push %d" % number)):
                 number += 1
-                timer = asyncio.get_running_loop().call_later(0.001, more)
+                timer = asyncio.get_running_loop().call_later(0.001, push_next)
 
         timer = None
-        more()
+        push_next()
         while (message := await receive())["type"] == "websocket.receive":
             await send({"type": "websocket.send", "text": message["text"]})
         timer.cancel()
 
     async def ws_flood(self, scope, receive, send):
-        """Pushes until so much waits, then does what the query says."""
+        """Push until 1 MB is buffered, then act on the query: abort, leave or keep reading."""
         push = scope["extensions"][PUSH]
         await receive()
         await send({"type": "websocket.accept"})
-        push.drained = lambda: tell("drained", push.buffered())
+        push.drained = lambda: report("drained", push.buffered())
         num_pushed = 0
         while push.buffered() < 1_000_000:
             push.write(PIECE)
             num_pushed += len(PIECE)
             await asyncio.sleep(0)
-        tell("buffered", push.buffered(), num_pushed - push.buffered())
+        report("buffered", push.buffered(), num_pushed - push.buffered())
         if scope["query_string"] == b"abort":
             push.abort()
         elif scope["query_string"] == b"leave":
             return
         while (message := await receive())["type"] == "websocket.receive":
-            tell("received", push.buffered())
-        tell("disconnect", message["code"], push.write(PIECE))
+            report("received", push.buffered())
+        report("disconnect", message["code"], push.write(PIECE))
 
 
 def main():
@@ -267,7 +267,7 @@ def main():
     config = config_for(app, limits=limits, **{"port": 0, **settings})
     app.server = HttpServer(
         config,
-        on_listening=lambda host, port: tell("listening", host, port),
+        on_listening=lambda host, port: report("listening", host, port),
         on_draining=app.drain,
     )
     return app.server.run()

@@ -1,4 +1,4 @@
-"""The servers that the tests of the transport share, one for each kind of loop."""
+"""Servers shared by the tests of the transport."""
 
 import pytest
 
@@ -9,7 +9,7 @@ LOOPS = ["uvloop", "asyncio"]
 
 @pytest.fixture(scope="session", params=LOOPS)
 def server(request):
-    """A server with the usual limits, but for a head of 2 KiB, and pings that come often."""
+    """A server per event loop, with heads of 2 KiB and frequent pings."""
     limits = {"headers_max_bytes": 2048, "ping_interval_s": 0.1}
     with Process(loop=request.param, limits=limits) as process:
         yield process
@@ -17,7 +17,7 @@ def server(request):
 
 @pytest.fixture(scope="session")
 def hasty():
-    """A server that waits for nobody for long."""
+    """A server with short deadlines."""
     limits = {
         "header_timeout_s": 0.3,
         "body_timeout_s": 0.3,

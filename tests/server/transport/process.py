@@ -1,4 +1,4 @@
-"""A server process for a test: started, listened to, talked to over plain sockets, and ended."""
+"""A server process for a test, and plain-socket clients of it."""
 
 import json
 import queue
@@ -18,7 +18,7 @@ PATIENCE_S = 30
 
 
 class Process:
-    """A process of ``tests.server.transport.app``, for as long as the ``with`` block."""
+    """A process of ``tests.server.transport.app`` that lives as long as its ``with`` block."""
 
     def __init__(self, *arguments, loop="uvloop", limits=None, **settings):
         settings = {"loop": loop, "limits": limits or {}, "drain_s": 0.2, **settings}
@@ -53,7 +53,7 @@ class Process:
         self._lines.put(None)
 
     def line(self, start):
-        """Wait for a line that begins so; others before it are passed over."""
+        """Wait for a line with this prefix, skipping other lines."""
         while True:
             line = self._lines.get(timeout=PATIENCE_S)
             if line is None:
@@ -62,24 +62,24 @@ class Process:
                 return line
 
     def lines(self):
-        """Give all lines that are left, once the process has ended."""
+        """Wait for the exit and return the remaining lines."""
         self.ended()
         return list(iter(self._lines.get_nowait, None))
 
     @property
     def errors(self):
-        """What it wrote to standard error."""
+        """The output to standard error."""
         return "".join(self._errors)
 
     def signal(self, number=signal.SIGTERM):
         self._process.send_signal(number)
 
     def open_gate(self):
-        """Have what waits at /wait answered, though nobody listens any more."""
+        """Release requests to /wait by a signal, which works after the listener has closed."""
         self.signal(signal.SIGUSR1)
 
     def ended(self):
-        """Wait for the end, and give the exit code."""
+        """Wait for the exit and return the exit code."""
         code = self._process.wait(PATIENCE_S)
         for thread in self._threads:
             thread.join(PATIENCE_S)
@@ -93,15 +93,15 @@ class Process:
         """Open a plain connection."""
         return Client(self.port, **options)
 
-    def ask(self, data):
-        """Send bytes, and give everything that comes until the server ends the connection."""
+    def send(self, data):
+        """Send bytes and return everything received until the server closes the connection."""
         with self.open() as client:
             client.send(data)
             return client.rest()
 
     def get(self, path="/"):
-        """Ask for a path on a connection of its own, and give status and body."""
-        return parse(self.ask(f"GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n".encode()))
+        """Request a path on a new connection; return status and body."""
+        return parse(self.send(f"GET {path} HTTP/1.1\r\nconnection: close\r\n\r\n".encode()))
 
     def websocket(self, path, **options):
         options = {"compression": None, "max_size": None, "proxy": None, **options}
@@ -109,7 +109,7 @@ class Process:
 
 
 class Client:
-    """A plain socket that reads answers one at a time."""
+    """A plain socket that reads one response at a time."""
 
     def __init__(self, port, receive_bytes=0):
         self.socket = socket.socket()
@@ -130,12 +130,12 @@ class Client:
         self.socket.sendall(data)
 
     def reset(self):
-        """Go without a word."""
+        """Reset the connection."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.__exit__()
 
     def is_reset(self):
-        """Tell if the server has broken the connection off, without reading what came."""
+        """Return whether the server has reset the connection, without reading from it."""
         try:
             self.send(b"\r\n")
         except ConnectionError:
@@ -146,7 +146,7 @@ class Client:
         self.socket.shutdown(socket.SHUT_WR)
 
     def answer(self):
-        """Read one answer whole; give status, headers and body."""
+        """Read one whole response; return status, headers and body."""
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             line = self.file.readline()
@@ -157,14 +157,14 @@ class Client:
         return status, headers, self.file.read(int(headers.get("content-length", 0)))
 
     def rest(self):
-        """Read until the server ends the connection."""
+        """Read until the server closes the connection."""
         return self.file.read()
 
 
-def until(holds):
-    """Wait until something holds."""
+def until(condition):
+    """Wait until a condition is true."""
     began = time.monotonic()
-    while not holds():
+    while not condition():
         assert time.monotonic() < began + PATIENCE_S
         time.sleep(0.01)
 
@@ -175,13 +175,13 @@ def head_of(head):
 
 
 def parse(answer):
-    """Take an answer apart, into status and body."""
+    """Split a response into status and body."""
     head, _, body = answer.partition(b"\r\n\r\n")
     return head_of(head)[0], body
 
 
 def problem(answer):
-    """Take a refusal apart: it has the shape of all refusals, and is all that came."""
+    """Check that a response is one problem and nothing else; return status, code and headers."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status, headers = head_of(head)
     content = json.loads(body)

@@ -1,4 +1,4 @@
-"""Whoever is slow is cut off, in the same time however he dribbles, and no one else notices."""
+"""Deadlines: slow clients are disconnected, even if they send bytes, without affecting others."""
 
 import threading
 import time
@@ -20,11 +20,11 @@ SLOW = {
 }
 
 
-def dribble(client, start, byte=b"a"):
-    """Send a byte now and then until the server has had enough, and give what it said."""
+def trickle(client, start, byte=b"a"):
+    """Send single bytes until the server closes the connection; return its response."""
     client.send(start)
     client.socket.settimeout(0.02)
-    told = b""
+    received = b""
     began = time.monotonic()
     while time.monotonic() < began + PATIENCE_S:
         try:
@@ -33,66 +33,66 @@ def dribble(client, start, byte=b"a"):
             client.send(byte)
             continue
         except ConnectionResetError:  # a byte crossed the end of the connection
-            return told
+            return received
         if not more:
-            return told
-        told += more
-    raise TimeoutError(told)
+            return received
+        received += more
+    raise TimeoutError(received)
 
 
-def test_what_comes_byte_by_byte_is_refused(hasty):
-    def refused(start):
+def test_slow_input_is_rejected(hasty):
+    def rejection_of(start):
         with hasty.open() as client:
-            return problem(dribble(client, start))[:2]
+            return problem(trickle(client, start))[:2]
 
     with ThreadPoolExecutor(len(SLOW)) as pool:
-        told = dict(zip(SLOW, pool.map(refused, SLOW.values()), strict=True))
-    assert told == dict.fromkeys(SLOW, (408, "REQUEST_TIMEOUT"))
+        received = dict(zip(SLOW, pool.map(rejection_of, SLOW.values()), strict=True))
+    assert received == dict.fromkeys(SLOW, (408, "REQUEST_TIMEOUT"))
     for _ in range(2):
-        hasty.line("disconnected")  # the application hears of its bodies
+        hasty.line("disconnected")  # reported to the application for each body
 
 
-def test_a_later_head_has_its_own_time():
+def test_later_head_has_its_own_deadline():
     limits = {"header_timeout_s": 0.3, "keep_alive_s": 3_600}
     with Process(limits=limits) as server, server.open() as client:
         client.send(b"GET /hello HTTP/1.1\r\n\r\n")
         assert client.answer()[0] == 200
-        assert problem(dribble(client, HEAD))[:2] == (408, "REQUEST_TIMEOUT")
+        assert problem(trickle(client, HEAD))[:2] == (408, "REQUEST_TIMEOUT")
 
 
-def test_a_connection_on_which_nothing_is_asked_is_closed_without_a_word(hasty):
+def test_connection_without_a_request_is_closed_without_a_response(hasty):
     with hasty.open() as client:
         assert client.rest() == b""
 
 
 @pytest.mark.parametrize("nothing", [b"", b"\r\n"], ids=["silent", "blank lines"])
-def test_an_idle_connection_is_closed(hasty, nothing):
+def test_idle_connection_is_closed(hasty, nothing):
     with hasty.open() as client:
         client.send(b"GET /hello?1 HTTP/1.1\r\n\r\n")
         assert client.answer()[2] == b"hello 1"
         if nothing:
-            assert dribble(client, b"", nothing) == b""
+            assert trickle(client, b"", nothing) == b""
         else:
             assert client.rest() == b""
 
 
-def test_a_request_that_is_being_answered_has_its_time(hasty):
+def test_running_request_has_no_deadline(hasty):
     with hasty.open() as client, hasty.open() as idle:
         client.send(b"GET /wait?1 HTTP/1.1\r\n\r\n")
         hasty.line("waiting")
-        assert idle.rest() == b""  # so long it has waited
+        assert idle.rest() == b""  # the request has waited longer than the idle time
         hasty.get("/go")
         assert client.answer()[2] == b"waited 1"
 
 
-def test_a_client_that_does_not_read_is_broken_off(hasty):
+def test_client_that_does_not_read_is_disconnected(hasty):
     with hasty.open(receive_bytes=4_096) as client:
         client.send(b"GET /large HTTP/1.1\r\n\r\n")
         hasty.line("written")
         until(client.is_reset)
 
 
-def test_a_client_that_reads_slowly_gets_everything(hasty):
+def test_client_that_reads_slowly_receives_everything(hasty):
     with hasty.open(receive_bytes=65_536) as client:
         client.send(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
         size, began = 0, time.monotonic()
@@ -100,10 +100,10 @@ def test_a_client_that_reads_slowly_gets_everything(hasty):
             size += len(part)
             time.sleep(0.015)
         assert size > 8_000_000
-        assert time.monotonic() - began > 0.6  # beyond each of the limits
+        assert time.monotonic() - began > 0.6  # longer than each deadline
 
 
-def test_what_waits_behind_a_slow_request_is_not_read_for_ever(hasty):
+def test_reading_pauses_behind_a_slow_request(hasty):
     with hasty.open() as client:
         client.send(b"GET /wait HTTP/1.1\r\n\r\n" * 2)
         hasty.line("waiting")
@@ -113,14 +113,14 @@ def test_what_waits_behind_a_slow_request_is_not_read_for_ever(hasty):
         assert 0 < int(hasty.get("/unparsed")[1]) < 1_000_000
 
 
-def test_many_slow_clients_keep_nobody_from_being_served(hasty):
+def test_slow_clients_do_not_block_others(hasty):
     clients = [hasty.open() for _ in range(300)]
-    told = []
+    received = []
 
     def slow():
         for client in clients:
             client.send(HEAD)
-        told.extend(problem(client.rest())[1] for client in clients)
+        received.extend(problem(client.rest())[1] for client in clients)
 
     thread = threading.Thread(target=slow)
     thread.start()
@@ -131,5 +131,5 @@ def test_many_slow_clients_keep_nobody_from_being_served(hasty):
     thread.join()
     for client in clients:
         client.__exit__()
-    assert told == ["REQUEST_TIMEOUT"] * 300
+    assert received == ["REQUEST_TIMEOUT"] * 300
     assert num_served > 0

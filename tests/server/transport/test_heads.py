@@ -1,4 +1,4 @@
-"""Heads that came before: what they mean is known, and nothing else is taken for them."""
+"""The cache of request heads: hits, and input that must not hit."""
 
 import pytest
 
@@ -12,14 +12,14 @@ HEAD = b"POST /a HTTP/1.1\r\ncontent-length: 4\r\n\r\n"
 
 
 def post(path, body, more=b""):
-    """A request with a body."""
+    """Return a request with a body."""
     head = b"POST /%s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%b\r\n"
     return head % (path, len(body), more) + body
 
 
 @pytest.fixture
 def known(server):
-    """A request that the server knows the head of, and a client that may send it again."""
+    """A request with a cached head, and a client to repeat it."""
     request = post(b"once", b"0123")
     with server.open() as client:
         client.send(request)
@@ -27,26 +27,26 @@ def known(server):
         yield request, client
 
 
-# ----- what is kept ------------------------------------------------------------------------------
+# ----- storing -----------------------------------------------------------------------------------
 
 
-def test_the_same_head_means_the_same_whatever_the_body_is():
+def test_cached_head_is_found_with_any_body_of_its_size():
     heads = HeadCache()
     assert heads.find(HEAD + b"abcd") is None
     heads.store(HEAD + b"abcd", 4, SCOPE)
-    found = heads.find(HEAD + b"efgh")
-    assert (found.num_head, found.num_bytes) == (len(HEAD), len(HEAD) + 4)
-    assert found.scope == {"method": "POST", "path": "/a", "headers": [(b"host", b"x")]}
+    head = heads.find(HEAD + b"efgh")
+    assert (head.num_head, head.num_bytes) == (len(HEAD), len(HEAD) + 4)
+    assert head.scope == {"method": "POST", "path": "/a", "headers": [(b"host", b"x")]}
 
 
-def test_one_that_asks_for_a_head_alone_is_not_kept():
+def test_head_requests_are_not_cached():
     heads = HeadCache()
     heads.store(HEAD.replace(b"POST", b"HEAD"), 0, SCOPE | {"method": "HEAD"})
     assert not len(heads)
 
 
 @pytest.mark.parametrize("data", [HEAD, HEAD + b"abc", HEAD + b"abcde", HEAD[1:] + b"abcd", b""])
-def test_what_is_not_one_whole_request_is_not_known(data):
+def test_partial_or_different_requests_are_not_found(data):
     heads = HeadCache()
     heads.store(HEAD + b"abcd", 4, SCOPE)
     assert heads.find(data) is None
@@ -60,13 +60,13 @@ def test_what_is_not_one_whole_request_is_not_known(data):
         (b"GET /a HTTP/1.1\r\nx: " + HEAD_MAX * b"y" + b"\r\n\r\n", 0),
     ],
 )
-def test_a_head_that_is_long_or_not_all_there_is_beside_the_body_is_not_kept(data, num_body):
+def test_long_heads_and_chunked_bodies_are_not_cached(data, num_body):
     heads = HeadCache()
     heads.store(data, num_body, SCOPE)
     assert not len(heads)
 
 
-def test_so_many_are_kept_and_not_more():
+def test_number_of_cached_heads_is_bounded():
     heads = HeadCache()
     for number in range(3 * HEADS_MAX):
         heads.store(GET % (b"%d" % number), 0, SCOPE)
@@ -74,10 +74,10 @@ def test_so_many_are_kept_and_not_more():
         assert heads.find(GET % (b"%d" % number)) is not None
 
 
-# ----- what comes in -----------------------------------------------------------------------------
+# ----- requests ----------------------------------------------------------------------------------
 
 
-def test_a_head_is_known_on_every_connection_once_it_came(server):
+def test_cached_heads_are_shared_by_connections(server):
     before = int(server.get("/heads")[1])
     for number in range(3):
         with server.open() as client:
@@ -89,7 +89,7 @@ def test_a_head_is_known_on_every_connection_once_it_came(server):
     assert int(server.get("/heads")[1]) == before + 1
 
 
-def test_the_answer_is_the_same_but_for_its_time(server, known):
+def test_cached_and_parsed_requests_have_the_same_response(server, known):
     request, client = known
     answers = []
     for prefix in (b"", b"\r\n"):  # the second one is parsed
@@ -100,10 +100,10 @@ def test_the_answer_is_the_same_but_for_its_time(server, known):
     assert answers[0] == answers[1]
 
 
-def test_a_known_head_that_comes_in_parts_or_with_others_is_parsed(server, known):
+def test_cached_head_in_parts_or_pipelined_is_parsed(server, known):
     request, client = known
     client.send(request[:-2])
-    server.line("in parts")
+    server.line("asgi")
     client.send(request[-2:] + request + request[:30])
     client.send(request[30:])
     assert [client.answer()[2] for _ in range(3)] == 3 * [b"0123"]
@@ -112,20 +112,20 @@ def test_a_known_head_that_comes_in_parts_or_with_others_is_parsed(server, known
     assert server.line("once") == "once True"
 
 
-def test_a_long_request_is_answered_at_once_when_its_head_is_known(server):
+def test_long_request_with_a_cached_head_is_handled_at_once(server):
     with server.open() as client:
         for number in range(20):
             body = b"%016d" % number * 2_000
             client.send(post(b"once", body))
             assert client.answer()[2] == body
             if number and server.line("") == "once True":
-                return  # it may come in several pieces, now and then
+                return  # sometimes it arrives in several pieces
             if not number:
-                server.line("in parts")
-        pytest.fail("it never was")
+                server.line("asgi")
+        pytest.fail("the cached head was never used")
 
 
-def test_empty_lines_before_a_request_are_none(server):
+def test_empty_lines_before_a_request_are_ignored(server):
     with server.open() as client:
         client.send(post(b"once", b"0123"))
         assert client.answer()[2] == b"0123"
@@ -134,9 +134,9 @@ def test_empty_lines_before_a_request_are_none(server):
         assert client.answer()[2] == b"hello 1"
 
 
-def test_a_known_head_behind_one_that_is_not_answered_waits(server, known):
+def test_cached_head_behind_a_running_request_waits(server, known):
     request, client = known
-    for body in (b"abcd", b"efgh"):  # the second one's head is known
+    for body in (b"abcd", b"efgh"):  # the second head is cached
         client.send(post(b"later", body))
         server.line("waiting")
         client.send(request)
@@ -145,17 +145,17 @@ def test_a_known_head_behind_one_that_is_not_answered_waits(server, known):
         assert [client.answer()[2] for _ in range(3)] == [body, b"0123", b"hello 3"]
 
 
-def test_a_known_request_within_a_body_is_a_body(server, known):
+def test_cached_request_inside_a_body_is_body_data(server, known):
     request, client = known
     head = post(b"hello?1", request)[: -len(request)]
     client.send(head)
-    assert client.answer()[2] == b"hello 1"  # its body is not waited for
+    assert client.answer()[2] == b"hello 1"  # sent before the body arrived
     client.send(request)
     client.send(GET % b"hello?2")
     assert client.answer()[2] == b"hello 2"
 
 
-def test_a_known_head_within_a_head_is_a_part_of_it(server, known):
+def test_cached_head_inside_a_head_is_part_of_it(server, known):
     _, client = known
     client.send(GET % b"once")
     assert client.answer()[2] == b""
@@ -166,13 +166,13 @@ def test_a_known_head_within_a_head_is_a_part_of_it(server, known):
     assert client.answer()[2] == b"hello 8"
 
 
-def test_a_client_that_has_gone_gets_no_answer(server, known):
-    for _ in range(2):  # the second time the head is known
+def test_disconnected_client_gets_no_response(server, known):
+    for _ in range(2):  # the second time the head is cached
         with server.open() as client:
             client.send(post(b"later", b"first"))
             server.line("waiting")
             client.reset()
-        with server.open() as client:  # the loop has heard of the one that is gone
+        with server.open() as client:  # by now the server has seen the disconnect
             client.send(GET % b"hello")
             client.answer()
         assert server.get("/go") == (200, b"go")
@@ -180,7 +180,7 @@ def test_a_client_that_has_gone_gets_no_answer(server, known):
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_server_that_ends_says_so_with_the_answer_it_owes(loop):
+def test_last_response_at_shutdown_has_connection_close(loop):
     with Process(loop=loop) as process, process.open() as idle, process.open() as client:
         for body in (b"abcd", b"efgh"):
             client.send(post(b"once", body))
@@ -192,7 +192,7 @@ def test_a_server_that_ends_says_so_with_the_answer_it_owes(loop):
         client.send(post(b"later", b"efgh"))
         process.line("waiting")
         process.signal()
-        assert idle.rest() == b""  # it has begun to close connections
+        assert idle.rest() == b""  # the server has begun to close connections
         process.open_gate()
         status, headers, body = client.answer()
         assert (status, headers["connection"], body) == (200, "close", b"efgh")

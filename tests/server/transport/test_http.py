@@ -1,4 +1,4 @@
-"""HTTP over plain sockets: what good clients may do, and what becomes of everything else."""
+"""HTTP over plain sockets: valid requests are answered, everything else is rejected."""
 
 import json
 
@@ -13,22 +13,22 @@ CHUNKED = b"POST /%s HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 def head_of_size(size, *, first=b"GET /hello HTTP/1.1\r\n", last=b"\r\n\r\n"):
-    """A head of exactly so many bytes."""
+    """Return a head of exactly this size."""
     start = first + b"connection: close\r\nx: "
     return start + b"a" * (size - len(start) - len(last)) + last
 
 
-# ----- what good clients may do ------------------------------------------------------------------
+# ----- valid requests ----------------------------------------------------------------------------
 
 
-def test_requests_sent_together_are_answered_in_their_order(server):
+def test_pipelined_requests_are_answered_in_order(server):
     with server.open() as client:
         client.send(b"".join(GET % (b"hello?%d" % number) for number in range(2_000)))
         for number in range(2_000):
             assert client.answer()[2] == b"hello %d" % number
 
 
-def test_an_answer_that_is_whole_is_the_one_that_comes_in_parts(server):
+def test_response_in_one_write_equals_the_asgi_response(server):
     with server.open() as client:
         for turn in range(3):
             client.send(GET % b"hello?7" + GET % b"whole?7" + GET % b"hello?8")
@@ -40,19 +40,19 @@ def test_an_answer_that_is_whole_is_the_one_that_comes_in_parts(server):
 
 
 @pytest.mark.parametrize("head", [LAST % b"whole?7", b"HEAD" + (LAST % b"whole?7")[3:]])
-def test_the_last_answer_and_one_without_a_body_come_in_parts(server, head):
-    assert server.ask(head).partition(b" ")[2].startswith(b"200 ")
-    server.line("in parts")
+def test_last_response_and_head_response_go_through_asgi(server, head):
+    assert server.send(head).partition(b" ")[2].startswith(b"200 ")
+    server.line("asgi")
 
 
 def post(path, body, head=b""):
-    """A request with a body."""
+    """Return a request with a body."""
     return b"POST /%s HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n%b" % (
         path, head, len(body), body,
     )  # fmt: skip
 
 
-def test_a_request_that_comes_whole_and_alone_is_answered_at_once(server):
+def test_whole_single_request_is_handled_at_once(server):
     with server.open() as client:
         for number in range(3):
             client.send(post(b"once", b"%d" % number))
@@ -60,7 +60,7 @@ def test_a_request_that_comes_whole_and_alone_is_answered_at_once(server):
             assert server.line("once") == "once True"
 
 
-def test_what_comes_in_parts_or_with_others_or_last_is_answered_as_asgi_has_it(server):
+def test_partial_pipelined_and_last_requests_go_through_asgi(server):
     with server.open() as client:
         whole = post(b"once", b"abcd")
         client.send(whole[:-2])
@@ -89,18 +89,18 @@ def test_a_late_body_that_is_long_or_in_chunks_is_left_to_the_application(server
     head = b"POST /joined HTTP/1.1\r\nhost: x\r\n"
     with server.open() as client:
         client.send(head + b"transfer-encoding: chunked\r\n\r\n")
-        assert server.line("in parts")
+        assert server.line("asgi")
         client.send(b"2\r\nab\r\n0\r\n\r\n")
         assert client.answer()[2] == b"ab"
     with server.open() as client:
         body = b"x" * 70_000
         client.send(head + b"content-length: 70000\r\n\r\n")
-        assert server.line("in parts")
+        assert server.line("asgi")
         client.send(body)
         assert client.answer()[2] == body
     with server.open() as client:
         client.send(head + b"content-length: 2\r\nexpect: 100-continue\r\n\r\n")
-        assert server.line("in parts")
+        assert server.line("asgi")
         assert client.answer()[0] == 100
         client.send(b"ab")
         assert client.answer()[2] == b"ab"
@@ -119,7 +119,7 @@ def test_a_client_that_leaves_within_a_late_body_is_forgotten(server):
     assert server.get("/hello") == (200, b"hello ")
 
 
-def test_an_answer_at_once_may_come_later_and_the_next_waits_for_it(server):
+def test_request_handled_at_once_may_be_answered_later(server):
     with server.open() as client:
         client.send(post(b"later", b"first"))
         server.line("waiting")
@@ -128,12 +128,12 @@ def test_an_answer_at_once_may_come_later_and_the_next_waits_for_it(server):
         assert [client.answer()[2] for _ in range(3)] == [b"first", b"second", b"hello 3"]
 
 
-def test_an_answer_at_once_for_a_client_that_has_gone_is_not_sent(server):
+def test_late_response_to_a_disconnected_client_is_not_sent(server):
     with server.open() as client:
         client.send(post(b"later", b"first"))
         server.line("waiting")
         client.reset()
-    with server.open() as client:  # the loop has heard of the one that is gone
+    with server.open() as client:  # by now the server has seen the disconnect
         client.send(GET % b"hello")
         client.answer()
     assert server.get("/go") == (200, b"go")
@@ -142,9 +142,9 @@ def test_an_answer_at_once_for_a_client_that_has_gone_is_not_sent(server):
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("path", [b"hello", b"whole", b"once", b"echo"])
-def test_a_request_that_was_answered_is_gone_without_the_collector(loop, path):
+def test_answered_request_is_freed_without_the_garbage_collector(loop, path):
     with Process(loop=loop) as process, process.open() as client:
-        for turn in range(2):  # first what is made but once
+        for turn in range(2):  # the first turn creates objects that stay
             process.get("/garbage")
             for number in range(50):
                 client.send(post(path, b"%d" % number))
@@ -153,7 +153,7 @@ def test_a_request_that_was_answered_is_gone_without_the_collector(loop, path):
             assert not turn or count < 50
 
 
-def test_requests_behind_a_slow_one_wait_for_it(server):
+def test_requests_behind_a_slow_one_wait(server):
     with server.open() as client:
         client.send(GET % b"wait?1" + b"POST /echo HTTP/1.1\r\ncontent-length: 4\r\n\r\nab")
         server.line("waiting")
@@ -165,7 +165,7 @@ def test_requests_behind_a_slow_one_wait_for_it(server):
         assert client.rest() == b""
 
 
-def test_a_body_in_chunks_is_taken_whole(server):
+def test_chunked_body_is_read_whole(server):
     with server.open() as client:
         client.send(CHUNKED % b"echo" + b"3\r\nabc\r\n1000;x=y\r\n")
         client.send(b"d" * 4096 + b"\r\n0\r\nlate: 1\r\n\r\n" + LAST % b"hello")
@@ -173,7 +173,7 @@ def test_a_body_in_chunks_is_taken_whole(server):
         assert client.answer()[0] == 200
 
 
-def test_a_body_may_come_byte_by_byte_and_be_long(server):
+def test_long_body_may_arrive_byte_by_byte(server):
     body = bytes(range(256)) * 4_000
     with server.open() as client:
         for byte in b"POST /echo HTTP/1.1\r\ncontent-length: 1024000\r\n\r\n" + body[:30]:
@@ -183,7 +183,7 @@ def test_a_body_may_come_byte_by_byte_and_be_long(server):
         assert client.answer()[0] == 200
 
 
-def test_a_client_that_asks_first_if_it_may_go_on_is_told(server):
+def test_expect_100_continue_is_answered(server):
     with server.open() as client:
         head = b"POST /echo HTTP/1.1\r\ncontent-length: 2\r\nexpect: 100-continue\r\n"
         client.send(head + b"connection: close\r\n\r\n")
@@ -192,20 +192,20 @@ def test_a_client_that_asks_first_if_it_may_go_on_is_told(server):
         assert client.answer()[2] == b"ab"
 
 
-def test_head_is_answered_without_a_body(server):
+def test_head_response_has_no_body(server):
     with server.open() as client:
         client.send(b"HEAD /hello HTTP/1.1\r\n\r\n" + LAST % b"hello?2")
         assert client.file.readline() == b"HTTP/1.1 200 OK\r\n"
-        told = client.rest()
-        assert told.count(b"HTTP/1.1 200 OK") == 1
-        assert told.endswith(b"hello 2")
+        response = client.rest()
+        assert response.count(b"HTTP/1.1 200 OK") == 1
+        assert response.endswith(b"hello 2")
 
 
 def test_http_1_0_is_answered_and_closed(server):
-    assert parse(server.ask(b"GET /hello?x HTTP/1.0\r\n\r\n")) == (200, b"hello x")
+    assert parse(server.send(b"GET /hello?x HTTP/1.0\r\n\r\n")) == (200, b"hello x")
 
 
-def test_a_client_that_has_sent_all_and_closed_its_side_is_answered(server):
+def test_half_closed_client_gets_its_responses(server):
     with server.open() as client:
         client.send(GET % b"wait?1" + GET % b"hello?2")
         client.half_close()
@@ -215,7 +215,7 @@ def test_a_client_that_has_sent_all_and_closed_its_side_is_answered(server):
         assert client.rest() == b""
 
 
-def test_a_connection_goes_on_after_an_answer_that_came_before_the_body(server):
+def test_connection_continues_after_a_response_before_the_body(server):
     with server.open() as client:
         client.send(b"POST /early HTTP/1.1\r\ncontent-length: 60000\r\n\r\n")
         assert client.answer()[0] == 401
@@ -223,7 +223,7 @@ def test_a_connection_goes_on_after_an_answer_that_came_before_the_body(server):
         assert client.answer()[2] == b"hello 2"
 
 
-def test_the_application_hears_of_a_client_that_was_lost_with_requests_behind(server):
+def test_application_is_notified_of_a_disconnect_with_queued_requests(server):
     with server.open() as client:
         client.send(GET % b"gone" + GET % b"hello")
         server.line("waiting")
@@ -231,7 +231,7 @@ def test_the_application_hears_of_a_client_that_was_lost_with_requests_behind(se
     server.line("disconnected")
 
 
-# ----- what is refused ---------------------------------------------------------------------------
+# ----- rejections --------------------------------------------------------------------------------
 
 GARBAGE = {
     "no method": b"GARBAGE\r\n\r\n",
@@ -253,11 +253,11 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE)
-def test_what_is_no_request_is_refused(server, data):
-    assert problem(server.ask(data + GET % b"hello"))[:2] == (400, "BAD_REQUEST")
+def test_malformed_request_is_rejected(server, data):
+    assert problem(server.send(data + GET % b"hello"))[:2] == (400, "BAD_REQUEST")
 
 
-def test_what_was_asked_before_the_garbage_is_answered_first(server):
+def test_requests_before_malformed_input_are_answered_first(server):
     with server.open() as client:
         client.send(GET % b"wait?1" + GET % b"hello?2" + b"GARBAGE\r\n\r\n" + GET % b"hello?3")
         server.line("waiting")
@@ -266,7 +266,7 @@ def test_what_was_asked_before_the_garbage_is_answered_first(server):
         assert problem(client.rest())[:2] == (400, "BAD_REQUEST")
 
 
-def test_a_waiting_request_whose_body_is_garbage_is_not_begun(server):
+def test_queued_request_with_a_malformed_body_is_not_started(server):
     with server.open() as client:
         client.send(GET % b"wait?1" + CHUNKED % b"echo" + b"zz\r\n")
         server.line("waiting")
@@ -275,15 +275,15 @@ def test_a_waiting_request_whose_body_is_garbage_is_not_begun(server):
         assert problem(client.rest())[:2] == (400, "BAD_REQUEST")
 
 
-def test_what_else_a_connection_could_become_is_not_heard(server):
+def test_upgrades_other_than_websocket_are_ignored(server):
     upgrade = b"POST /hello?1 HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n"
-    told = server.ask(upgrade + b"content-length: 30\r\n\r\n" + GET % b"hello?2")
-    assert parse(told) == (200, b"hello 1")
+    response = server.send(upgrade + b"content-length: 30\r\n\r\n" + GET % b"hello?2")
+    assert parse(response) == (200, b"hello 1")
 
 
 @pytest.mark.parametrize("size", [1_000, 2_047, 2_048])
-def test_a_head_within_the_limit_is_taken(server, size):
-    assert parse(server.ask(head_of_size(size)))[0] == 200
+def test_head_within_the_limit_is_accepted(server, size):
+    assert parse(server.send(head_of_size(size)))[0] == 200
 
 
 TOO_LARGE = {
@@ -297,12 +297,12 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("data", TOO_LARGE.values(), ids=TOO_LARGE)
-def test_a_head_beyond_the_limit_is_refused(server, data):
-    status, code, _ = problem(server.ask(data))
+def test_head_beyond_the_limit_is_rejected(server, data):
+    status, code, _ = problem(server.send(data))
     assert (status, code) == (431, "HEADERS_TOO_LARGE")
 
 
-def test_a_later_head_has_the_same_limit(server):
+def test_later_head_has_the_same_limit(server):
     with server.open() as client:
         client.send(GET % b"hello?1")
         assert client.answer()[2] == b"hello 1"
@@ -313,11 +313,11 @@ def test_a_later_head_has_the_same_limit(server):
 
 
 @pytest.mark.parametrize("tail", [b"0\r\n" + b"a: b\r\n" * 30_000, b"1;" + b"x" * 100_000])
-def test_chunks_with_much_around_them_are_refused(server, tail):
-    assert problem(server.ask(CHUNKED % b"echo" + tail))[:2] == (400, "BAD_REQUEST")
+def test_oversized_chunk_framing_is_rejected(server, tail):
+    assert problem(server.send(CHUNKED % b"echo" + tail))[:2] == (400, "BAD_REQUEST")
 
 
-def test_a_body_that_nobody_wants_ends_the_connection(server):
+def test_long_body_after_an_early_response_closes_the_connection(server):
     with server.open() as client:
         client.send(b"POST /early HTTP/1.1\r\ncontent-length: 10000000000\r\n\r\n")
         assert client.answer()[0] == 401
@@ -325,7 +325,7 @@ def test_a_body_that_nobody_wants_ends_the_connection(server):
         assert client.rest() == b""
 
 
-def test_a_client_that_leaves_in_the_middle_disturbs_nobody(server):
+def test_disconnect_within_a_request_does_not_affect_others(server):
     for data in (
         b"",
         b"GET",
@@ -338,9 +338,9 @@ def test_a_client_that_leaves_in_the_middle_disturbs_nobody(server):
     assert server.get() == (200, b"hello ")
 
 
-def test_what_was_refused_is_counted(server):
-    server.ask(b"GARBAGE\r\n\r\n")
-    before = json.loads(server.get("/refused")[1])
-    server.ask(b"GARBAGE\r\n\r\n")
-    after = json.loads(server.get("/refused")[1])
+def test_rejections_are_counted(server):
+    server.send(b"GARBAGE\r\n\r\n")
+    before = json.loads(server.get("/rejected")[1])
+    server.send(b"GARBAGE\r\n\r\n")
+    after = json.loads(server.get("/rejected")[1])
     assert after == {**before, "BAD_REQUEST": before["BAD_REQUEST"] + 1}

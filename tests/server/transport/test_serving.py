@@ -1,4 +1,4 @@
-"""From the first line to the exit code: how a server begins, is told to end, and ends."""
+"""The life of the server process: start, drain, shutdown and exit code."""
 
 import os
 import signal
@@ -15,16 +15,16 @@ from tests.server.transport.test_websocket import stalled
 LOOP = pytest.mark.parametrize("loop", LOOPS)
 
 
-def nobody_listens(port):
+def is_closed(port):
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_it_tells_where_it_listens_and_who_it_is_not():
+def test_server_reports_its_address_and_sends_no_server_header():
     with Process() as server:
         status, body = server.get()
         assert (status, body) == (200, b"hello ")
-        head = server.ask(b"GET / HTTP/1.0\r\n\r\n").lower()
+        head = server.send(b"GET / HTTP/1.0\r\n\r\n").lower()
         assert b"\r\ndate: " in head
         assert b"\r\nserver: " not in head
         server.signal()
@@ -57,7 +57,7 @@ def test_sigterm_drains_answers_and_closes_with_1012(loop):
                 good.recv(timeout=PATIENCE_S)
             assert closed.value.rcvd.code == 1012
             assert idle.rest() == b""
-            until(lambda: nobody_listens(server.port))
+            until(lambda: is_closed(server.port))
             assert server.line("disconnect") == "disconnect 1012"
             server.open_gate()
             status, headers, body = busy.answer()
@@ -71,7 +71,7 @@ def test_sigterm_drains_answers_and_closes_with_1012(loop):
 
 
 @LOOP
-def test_clients_who_take_nothing_do_not_hold_it(loop):
+def test_clients_that_do_not_read_do_not_delay_shutdown(loop):
     with Process(loop=loop, drain_s=0, grace_s=20) as server:
         with (
             stalled(server, b"") as feed,
@@ -95,7 +95,7 @@ def test_clients_who_take_nothing_do_not_hold_it(loop):
         assert server.errors == ""
 
 
-def test_a_request_that_is_never_answered_is_broken_off_within_the_grace_period():
+def test_unanswered_request_is_aborted_within_the_grace_period():
     with Process(drain_s=0, grace_s=0.5) as server, server.open() as client:
         client.send(b"GET /wait HTTP/1.1\r\n\r\n")
         server.line("waiting")
@@ -105,14 +105,14 @@ def test_a_request_that_is_never_answered_is_broken_off_within_the_grace_period(
         assert server.lines()[-1] == "ended"
 
 
-def test_an_application_that_does_not_end_is_left_behind():
+def test_application_that_does_not_shut_down_fails_the_exit_code():
     with Process("no-end", drain_s=0, grace_s=0.3) as server:
         server.signal()
         assert server.ended() == 1
         assert "the application did not end within 0.3 s" in server.errors
 
 
-def test_a_loop_that_is_held_does_not_hold_the_process():
+def test_blocked_event_loop_does_not_block_the_exit():
     with Process(drain_s=0.3, grace_s=0.1) as server, server.open() as client:
         server.signal()
         server.line("draining")
@@ -131,7 +131,7 @@ def test_sigint_does_not_drain(loop):
 
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_it_at_once(second):
+def test_second_signal_exits_at_once(second):
     with Process(drain_s=3_600) as server:
         server.signal()
         server.line("draining")
@@ -142,7 +142,7 @@ def test_a_second_signal_ends_it_at_once(second):
 
 
 @LOOP
-def test_a_failure_ends_it_at_once_with_its_reason_and_nothing_more_is_answered(loop):
+def test_failure_exits_at_once_with_its_reason_and_no_response(loop):
     with Process(loop=loop) as server, server.open() as client:
         client.send(b"GET /fail HTTP/1.1\r\n\r\n")
         assert server.ended() == 1
@@ -154,14 +154,14 @@ def test_a_failure_ends_it_at_once_with_its_reason_and_nothing_more_is_answered(
         )
 
 
-def test_an_application_that_cannot_start_ends_it():
+def test_failed_start_of_the_application_exits():
     process = Process("no-start")
     assert process.ended() == 1
     assert process.lines() == []
     assert "there is no log" in process.errors
 
 
-def test_a_port_that_is_taken_ends_it():
+def test_port_in_use_exits():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

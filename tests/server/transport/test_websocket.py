@@ -1,4 +1,4 @@
-"""WebSockets: what is pushed, what clients send meanwhile, and what becomes of those who stall."""
+"""WebSockets: pushed frames, client messages, and clients that do not read."""
 
 import re
 import time
@@ -14,8 +14,8 @@ SIZES = [0, 1, 125, 126, 65_535, 65_536, 200_000]
 MASKED_EMPTY = b"\x80" + bytes(4)
 
 
-def ask_for(path, *headers):
-    """The request for a WebSocket."""
+def handshake(path, *headers):
+    """Return a handshake request."""
     usual = (
         b"host: x",
         b"connection: Upgrade",
@@ -27,16 +27,16 @@ def ask_for(path, *headers):
 
 
 def upgraded(client, path):
-    client.send(ask_for(path))
+    client.send(handshake(path))
     assert client.answer()[0] == 101
 
 
-def test_the_extension_has_the_name_that_applications_know():
+def test_name_of_the_push_extension():
     assert PUSH == "clob.push"
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_frame_is_a_whole_text_that_is_not_masked(size):
+def test_frame_is_an_unmasked_unfragmented_text(size):
     frame = text_frame(b"y" * size)
     length = frame[1]
     start = {126: 4, 127: 10}.get(length, 2)
@@ -52,9 +52,9 @@ def test_pushed_frames_of_all_sizes_arrive(server):
             assert client.recv() == "y" * size
 
 
-def test_nothing_is_pushed_before_the_handshake_or_after_the_close(server):
+def test_push_before_the_handshake_or_after_the_close_is_rejected(server):
     with server.open() as client:
-        client.send(ask_for(b"late"))
+        client.send(handshake(b"late"))
         assert server.line("pushed") == "pushed False"
         server.get("/go")
         assert client.answer()[0] == 101
@@ -67,21 +67,21 @@ ENDS = {"closes": b"\x88" + MASKED_EMPTY, "errs": b"\xff" + MASKED_EMPTY, "goes"
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_the_shortest_way_leads_nowhere_once_the_client_has_gone(server, end):
+def test_unchecked_write_to_a_disconnected_client_sends_nothing(server, end):
     with server.open() as client:
         upgraded(client, b"shortest")
         assert client.file.read(6) == text_frame(b"here")
         if end:
             client.send(end)
-            told = re.sub(rb"\x89\x04.{4}", b"", client.rest(), flags=re.DOTALL)  # the pings
-            assert told[:1] == b"\x88"
-            assert len(told) == 2 + told[1]  # the close, and nothing behind it
+            received = re.sub(rb"\x89\x04.{4}", b"", client.rest(), flags=re.DOTALL)  # the pings
+            assert received[:1] == b"\x88"
+            assert len(received) == 2 + received[1]  # only the close frame
         else:
             client.reset()
-        server.line("told")
+        server.line("pushed twice")
 
 
-def test_what_a_client_sends_amid_pushes_is_answered_and_no_push_is_missing(server):
+def test_client_messages_between_pushes_are_answered_and_no_push_is_lost(server):
     with server.websocket("both") as client:
         number, echoed, waiting = 0, 0, []
         while echoed < 30 or number < 200:
@@ -89,26 +89,26 @@ def test_what_a_client_sends_amid_pushes_is_answered_and_no_push_is_missing(serv
                 waiting.append("part " * 5)
                 client.send(["part "] * 5)
                 pong = client.ping()
-            told = client.recv(timeout=30)
-            if told.startswith("part"):
-                assert told == waiting.pop(0)
+            received = client.recv(timeout=30)
+            if received.startswith("part"):
+                assert received == waiting.pop(0)
                 echoed += 1
             else:
-                assert told == f"push {number}"
+                assert received == f"push {number}"
                 number += 1
         assert pong.wait(30)
 
 
-def test_a_connection_lives_on_over_the_pings_of_the_server(server):
+def test_connection_stays_open_across_server_pings(server):
     with server.websocket("echo") as client:
         pings = 0
 
-        def counted(frame, *, seen=client.protocol.recv_frame):
+        def count_pings(frame, *, receive=client.protocol.recv_frame):
             nonlocal pings
             pings += frame.opcode is Opcode.PING
-            seen(frame)
+            receive(frame)
 
-        client.protocol.recv_frame = counted
+        client.protocol.recv_frame = count_pings
         began = time.monotonic()
         while pings < 3:
             assert time.monotonic() < began + 30
@@ -125,18 +125,18 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("kind", FLOODS)
-def test_what_comes_in_a_flood_is_taken_in_pieces_and_in_order(server, kind):
+def test_flood_of_messages_is_handled_in_order(server, kind):
     frames = FLOODS[kind]
     with server.open() as client:
         upgraded(client, b"echo")
         client.send(frames * 5_000 + b"\x81\x81" + bytes(4) + b"z")
-        told = b""
-        while b"\x81\x01z" not in told:  # a ping of the server may come behind it
+        received = b""
+        while b"\x81\x01z" not in received:  # a ping of the server may follow it
             part = client.file.read1()
             assert part, "the server has closed"
-            told += part
-        told = re.sub(rb"(?s)\x89\x04....", b"", told)  # the pings of the server
-        assert (told.count(b"\x81\0"), told.count(b"\x8a\0")) == (
+            received += part
+        received = re.sub(rb"(?s)\x89\x04....", b"", received)  # the pings of the server
+        assert (received.count(b"\x81\0"), received.count(b"\x8a\0")) == (
             5_000 * (kind != "pings"),
             5_000 * (kind != "messages"),
         )
@@ -153,67 +153,67 @@ def test_what_comes_in_a_flood_is_taken_in_pieces_and_in_order(server, kind):
     ],
     ids=["too large", "too many parts", "no text", "garbage", "not masked"],
 )
-def test_what_is_no_message_closes(server, sent, code):
+def test_invalid_message_closes_the_connection(server, sent, code):
     with server.open() as client:
         upgraded(client, b"echo")
         client.send(sent)
-        told = client.rest()
-        assert (told[0], told[2:4]) == (0x88, code.to_bytes(2, "big"))
+        received = client.rest()
+        assert (received[0], received[2:4]) == (0x88, code.to_bytes(2, "big"))
     assert server.line("disconnect")
 
 
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (ask_for(b"echo", b"connection: upgrade", b"upgrade: websocket"), 400),
-        (ask_for(b"echo", *ask_for(b"").replace(b": 13", b": 12").split(b"\r\n")[1:-2]), 400),
-        (ask_for(b"\xff"), 400),
-        (ask_for(b"echo", b"connection: upgrade", b"upgrade: websocket", *[b"a: b"] * 200), 431),
+        (handshake(b"echo", b"connection: upgrade", b"upgrade: websocket"), 400),
+        (handshake(b"echo", *handshake(b"").replace(b": 13", b": 12").split(b"\r\n")[1:-2]), 400),
+        (handshake(b"\xff"), 400),
+        (handshake(b"echo", b"connection: upgrade", b"upgrade: websocket", *[b"a: b"] * 200), 431),
         (
-            ask_for(b"echo", b"connection: upgrade", b"upgrade: websocket", b"content-length: 1"),
+            handshake(b"echo", b"connection: upgrade", b"upgrade: websocket", b"content-length: 1"),
             400,
         ),
     ],
     ids=["no key", "another version", "not ASCII", "many headers", "a body"],
 )
-def test_a_handshake_that_is_none_is_refused_as_all_is(server, request_, status):
-    assert problem(server.ask(request_))[0] == status
+def test_invalid_handshake_is_rejected_with_a_problem(server, request_, status):
+    assert problem(server.send(request_))[0] == status
 
 
-def test_the_application_may_refuse(server):
-    with pytest.raises(InvalidStatus, match="403"), server.websocket("refuse"):
+def test_application_may_reject_the_handshake(server):
+    with pytest.raises(InvalidStatus, match="403"), server.websocket("reject"):
         pass
 
 
-def test_a_websocket_asked_for_behind_a_request_is_not_heard(server):
+def test_handshake_behind_a_running_request_is_ignored(server):
     with server.open() as client:
-        client.send(b"GET /wait?1 HTTP/1.1\r\n\r\n" + ask_for(b"echo"))
+        client.send(b"GET /wait?1 HTTP/1.1\r\n\r\n" + handshake(b"echo"))
         server.line("waiting")
         server.get("/go")
         assert client.answer()[2] == b"waited 1"
         assert client.rest() == b""
 
 
-# ----- who does not read -------------------------------------------------------------------------
+# ----- clients that do not read ------------------------------------------------------------------
 
 
 def stalled(server, query):
-    """A client that asks for a flood and reads nothing of it."""
+    """Return a client that requests a flood and does not read it."""
     client = server.open(receive_bytes=4_096)
-    client.send(ask_for(b"flood?" + query))
+    client.send(handshake(b"flood?" + query))
     return client
 
 
-def test_what_waits_is_known_and_let_go_of(server):
+def test_buffered_bytes_are_reported_and_discarded_by_abort(server):
     with stalled(server, b"abort") as client:
         num_buffered, num_hidden = map(int, server.line("buffered").split()[1:])
         assert num_buffered >= 1_000_000
         assert num_hidden < 500_000  # in the kernel
         assert server.line("disconnect") == "disconnect 1005 False"
-        assert len(client.rest()) < 1_000_000  # what the kernel had
+        assert len(client.rest()) < 1_000_000  # buffered by the kernel
 
 
-def test_the_feed_hears_when_little_waits(server):
+def test_drained_is_called_when_the_buffer_is_nearly_empty(server):
     with stalled(server, b"") as client:
         sizes = map(int, server.line("buffered").split()[1:])
         size = -sum(sizes)
@@ -222,7 +222,7 @@ def test_the_feed_hears_when_little_waits(server):
         assert int(server.line("drained").split()[1]) <= 16_384
 
 
-def test_who_takes_nothing_is_broken_off_even_while_he_is_closed(hasty):
+def test_client_that_does_not_read_is_aborted_even_while_closing(hasty):
     with stalled(hasty, b"") as one, stalled(hasty, b"leave") as two:
         for _ in range(2):
             hasty.line("buffered")
@@ -241,14 +241,14 @@ def test_pings_of_a_client_that_does_not_read_are_not_answered(server):
         assert int(server.line("received").split()[1]) < before + 100_000
 
 
-def test_a_neighbour_of_a_stalled_client_misses_nothing(server):
+def test_stalled_client_does_not_affect_others(server):
     with stalled(server, b""), server.websocket("both") as client:
         server.line("buffered")
         for number in range(100):
             assert client.recv(timeout=30) == f"push {number}"
 
 
-def test_a_close_of_the_client_is_answered(server):
+def test_close_of_the_client_is_answered(server):
     with server.websocket("echo") as client:
         client.close(4321)
         server.line("disconnect 4321")
