@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,9 +38,6 @@ from clob_server.settlement.coordinator import SettlementCoordinator
 from clob_server.settlement.markets import MarketConditions
 from clob_server.settlement.operations import Operations
 from clob_server.telemetry.metrics import Metrics
-
-LAG_INTERVAL_S: Final = 0.1
-"""Seconds between two measurements of the event loop's lag."""
 
 _LOG: Final = logging.getLogger("clob_server")
 
@@ -98,9 +94,7 @@ class Service(Server):
         records = await asyncio.to_thread(self.state.matcher.open_orders)
         self.resting = await asyncio.to_thread(RestingIds, self.state.matcher, records)
         self.feed.start(self.state, self.ids, records)
-        self.sequencer.subscribe(
-            self.resting.on_batch, self.history.on_batch, self.feed.on_batch
-        )
+        self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
         if self.chain.is_configured:
             self.sequencer.subscribe(self.settlement.on_batch)
         run = asyncio.create_task(self.sequencer.run())
@@ -108,7 +102,6 @@ class Service(Server):
         self._tasks = [
             run,
             asyncio.create_task(expire_orders(self.sequencer, self.clock_ms)),
-            asyncio.create_task(self._measure_lag()),
         ]
         await self.history.start(self.sequencer)
         await self.chain.wait_for_url()
@@ -116,7 +109,7 @@ class Service(Server):
         self._is_started.set()
 
     def _build_core(self, log: SqliteLog, event_hash: bytes) -> None:
-        """Build authentication, the sequencer, and what reads the state."""
+        """Build authentication, the sequencer, and the readers of the state."""
         settings, state = self.settings, self.state
         limiter = RateLimiter(
             state, secret(self.folder, IDS), self.clock_ms, is_on=settings.rate_limits
@@ -138,7 +131,7 @@ class Service(Server):
         self.books = BookCache(state)
 
     def _build_orders(self) -> None:
-        """Build what places, finds and cancels orders."""
+        """Build the parts that place, find and cancel orders."""
         self.lookup = OrderLookup(self.state, self.history)
         self.placement = OrderPlacement(
             self.settings,
@@ -160,7 +153,7 @@ class Service(Server):
         self.preview = OrderPreview(self.placement, self._open_market, self.clock_ms)
 
     def _build_settlement(self) -> None:
-        """Build what talks to the chain."""
+        """Build the parts that use the chain."""
         chain, metrics, clock_ms = self.chain, self.metrics, self.clock_ms
         settings, sequencer = self.settings, self.sequencer
         self.operations = Operations(settings, clock_ms, sequencer, chain, metrics)
@@ -177,7 +170,7 @@ class Service(Server):
             self.operations.drain()
 
     async def close(self) -> None:
-        """Finish what was accepted and close every part, of a server that failed to start too."""
+        """Finish the accepted commands and close every part; works after a failed start as well."""
         self.drain()
         if hasattr(self, "settlement"):
             self.feed.close()
@@ -206,7 +199,7 @@ class Service(Server):
     # ----- the chain ---------------------------------------------------------------------------
 
     async def _on_chain_ready(self) -> None:
-        """Resume what a chain worker that ended has left."""
+        """Resume the work of a chain worker that ended."""
         await self._is_started.wait()
         await self.operations.on_worker_ready()
         await self.conditions.on_worker_ready()
@@ -217,14 +210,3 @@ class Service(Server):
         self.operations.on_operation_end(end)
         self.conditions.on_operation_end(end)
         self.settlement.sender.on_operation_end(end)
-
-    # ----- measurements ------------------------------------------------------------------------
-
-    async def _measure_lag(self) -> None:
-        """Measure again and again how late the event loop is."""
-        while True:
-            start = time.perf_counter()
-            await asyncio.sleep(LAG_INTERVAL_S)
-            self.metrics.loop_lag_seconds.observe(
-                max(0.0, time.perf_counter() - start - LAG_INTERVAL_S)
-            )

@@ -47,10 +47,10 @@ class MarketState:
     """Terms of a market, its two books, its makers and its pending trades."""
 
     def __init__(self, market: Market, yes: "Book", no: "Book") -> None:
-        self.yes_book: "Book" = yes
-        self.no_book: "Book" = no
+        self.yes_book: Book = yes
+        self.no_book: Book = no
         # The book that holds the sequence number; it moves when the other book is used.
-        self.seq_book: "Book" = yes
+        self.seq_book: Book = yes
         self.makers: dict[str, MakerState] = {}
         self.pending: dict[int, PendingTrade] = {}
         self.set_terms(market)

@@ -1,7 +1,9 @@
-"""The handlers of all commands except ``Submit`` and ``Cancel``, which the engine executes."""
+"""Handlers of all commands except ``Submit`` and ``Cancel``; those about markets are here."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from clob.commands import (
     AddMarket,
@@ -18,7 +20,9 @@ from clob.commands import (
     Settled,
     SettleFailed,
 )
-from clob.matcher import admin, amend, batch, rejections, settlement
+from clob.events import Event, OrderRemoved, RemovalReason
+from clob.market import Mode
+from clob.matcher import amend, batch, complementary, rejections, settlement
 from clob.matcher.engine import Engine
 
 
@@ -31,16 +35,57 @@ class Handler(NamedTuple):
     """Executes a command that passed the check, and returns its events."""
 
 
+def add_market(engine: Engine, command: AddMarket, now_ms: int) -> list[Event]:
+    """Add a market."""
+    engine.open_market(command.market)
+    return []
+
+
+def set_market(engine: Engine, command: SetMarket, now_ms: int) -> list[Event]:
+    """Change the terms of a market, and set its NO token if it had none."""
+    market = command.market
+    market_state = engine.markets[market.id]
+    if market.no != market_state.market.no:
+        engine.name_no(market)
+    market_state.set_terms(market)
+    return []
+
+
+def set_mode(engine: Engine, command: SetMode, now_ms: int) -> list[Event]:
+    """Change the mode of a market; resolving it removes every order."""
+    market_state = engine.markets[command.market]
+    market_state.set_terms(msgspec.structs.replace(market_state.market, mode=command.mode))
+    if command.mode is not Mode.RESOLVED:
+        return []
+    events: list[Event] = []
+    yes, no = market_state.yes_book, market_state.no_book
+    for book in (yes,) if market_state.complementary else (yes, no):
+        market_state.move_seq(book)
+        events += book.clear(RemovalReason.MARKET)
+    if market_state.complementary:
+        complementary.convert_events(engine.entries, market_state, events, True)
+    for event in events:
+        if isinstance(event, OrderRemoved):
+            engine.finish(engine.entries[event.order_id], event.reason)
+    return events
+
+
+def set_limits(engine: Engine, command: SetLimits, now_ms: int) -> list[Event]:
+    """Change the limits."""
+    engine.set_limits(command.limits)
+    return []
+
+
 HANDLERS: Final[dict[type, Handler]] = {
     Reduce: Handler(rejections.check_reduce, amend.reduce),
     Replace: Handler(rejections.check_replace, amend.replace),
     CancelAll: Handler(rejections.check_cancel_all, amend.cancel_all),
     SetNonce: Handler(rejections.check_set_nonce, amend.set_nonce),
     Expire: Handler(rejections.check_expire, amend.expire),
-    AddMarket: Handler(rejections.check_add_market, admin.add_market),
-    SetMarket: Handler(rejections.check_set_market, admin.set_market),
-    SetMode: Handler(rejections.check_set_mode, admin.set_mode),
-    SetLimits: Handler(rejections.check_set_limits, admin.set_limits),
+    AddMarket: Handler(rejections.check_add_market, add_market),
+    SetMarket: Handler(rejections.check_set_market, set_market),
+    SetMode: Handler(rejections.check_set_mode, set_mode),
+    SetLimits: Handler(rejections.check_set_limits, set_limits),
     SetBalance: Handler(rejections.check_set_balance, settlement.set_balance),
     Settled: Handler(rejections.check_settled, settlement.settled),
     SettleFailed: Handler(rejections.check_settle_failed, settlement.settle_failed),

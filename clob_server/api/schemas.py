@@ -304,7 +304,7 @@ class InvalidBody(Wire, frozen=True, kw_only=True):
 
     valid: bool
     """False."""
-    refusal: dict[str, Any]
+    rejection: dict[str, Any] = msgspec.field(name="refusal")
     """The problem that placing the order would return."""
     explanation: str | None
     """For an invalid signature, the difference to the signed data if it can be determined."""
@@ -416,40 +416,40 @@ class ReadyBody(Wire, frozen=True, kw_only=True):
 
 
 class FailureBody(Wire, frozen=True, kw_only=True):
-    """A trade that the chain did not settle."""
+    """A trade that failed to settle on the chain."""
 
     market_id: str
-    """Its market."""
+    """Market id."""
     trades: list[int]
-    """Its ``seq``; of a mint or a merge both."""
+    """Its ``seq``; both for a mint or a merge."""
     traded: int
-    """When, Unix milliseconds."""
+    """Time of the trade, Unix milliseconds."""
     tx_hash: str
-    """The transaction in which it failed."""
+    """Transaction in which it failed."""
     reason: str
-    """Why."""
+    """Reason of the failure."""
 
 
 class SettlementBody(Wire, frozen=True, kw_only=True):
-    """The trades that wait to be settled, and how the engine's accounts follow the chain."""
+    """State of settlement: pending trades, and the comparison with the chain."""
 
     detail: str
-    """What holds settlement up; empty where nothing does."""
+    """Reason why settlement is delayed; empty while it works."""
     pending: int
-    """Trades that wait to be sent, a mint or a merge counted once."""
+    """Trades not sent to the chain yet; a mint or a merge counts once."""
     submitted: int
-    """Trades that were sent, and of which nothing was heard yet."""
+    """Trades sent to the chain without a result yet."""
     operations: list[str]
-    """The operations of those, as the list of operations names them."""
+    """Their operation ids."""
     oldest_ms: int
-    """For how long the oldest of all has waited, milliseconds."""
+    """Age of the oldest unsettled trade, milliseconds."""
     block: int | None
-    """The block up to which the chain was heard; null is nothing of it."""
+    """Last applied block of the chain; null before the first."""
     block_hash: str | None
-    """Its hash."""
+    """Its block hash."""
     wallets: int
-    """Wallets that are followed, since they have allowed the exchange contract something."""
+    """Watched wallets: those that approved the exchange contract."""
     difference: int
-    """Accounts that are not as the chain last said; anything but 0 is a fault."""
+    """Accounts that differ from the chain; anything but 0 is a fault."""
     failures: list[FailureBody]
-    """The trades that failed last, the newest first."""
+    """Failed trades, newest first."""

@@ -77,7 +77,7 @@ class RateLimiter:
         Args:
             key: the API key of the request; None charges the address.
             address: the address of the request.
-            budget: what to charge.
+            budget: the budget to charge.
             creates_order: whether to charge one created order as well.
 
         Raises:

@@ -56,7 +56,12 @@ def run(given: Mapping[str, str | None], environ: Mapping[str, str]) -> int:
         sys.stdout.write(f"listening on {address}\n{demo.welcome(address) if demo else ''}")
         sys.stdout.flush()
 
-    server = HttpServer(config, on_listening=announce, on_draining=service.drain)
+    server = HttpServer(
+        config,
+        on_listening=announce,
+        on_draining=service.drain,
+        on_lag=service.metrics.loop_lag_seconds.observe,
+    )
     service.on_failure = server.fail
     service.metrics.add_transport_rejections(server.server_state.rejected)
     code = server.run()

@@ -26,7 +26,7 @@ class ServerBase(
 
 
 class SignatureRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
-    """What the signature of an order covers and the matcher does not keep.
+    """The signed fields of an order that the matcher does not keep.
 
     Its MessagePack is the ``attachment`` of the order's :class:`~clob.Submit`.
     """

@@ -24,14 +24,14 @@ UNSIGNED_TYPE: Final = 1
 _REPLACED: Final = RemovalReason.REPLACED
 
 
-def party_body(order: Order, papers: SignatureRecord | None, market_bps: int) -> PartyBody:
+def party_body(order: Order, record: SignatureRecord | None, market_bps: int) -> PartyBody:
     """Return an order as part of a fill, exactly as signed.
 
     An unsigned order gets a salt derived from its id, so that its hash is the same in all fills.
 
     Args:
         order: the submitted order.
-        papers: what came with it; None where nobody signed.
+        record: its signature record; None for an unsigned order.
         market_bps: the market's fee rate; a lower signed cap applies.
     """
     collateral = order.collateral
@@ -40,10 +40,10 @@ def party_body(order: Order, papers: SignatureRecord | None, market_bps: int) ->
     buys = order.side is Side.BUY
     allowed_bps = FEE_RATE_MAX_BPS if order.fee_rate_bps is None else order.fee_rate_bps
     return PartyBody(
-        salt=papers.salt if papers else str(salt_of(order.id)),
+        salt=record.salt if record else str(salt_of(order.id)),
         maker=order.maker,
-        signer=papers.signer if papers else order.maker,
-        taker=papers.taker if papers else ZERO_ADDRESS,
+        signer=record.signer if record else order.maker,
+        taker=record.taker if record else ZERO_ADDRESS,
         token_id=order.token,
         maker_amount=str(collateral if buys else order.size),
         taker_amount=str(order.size if buys else collateral),
@@ -51,8 +51,8 @@ def party_body(order: Order, papers: SignatureRecord | None, market_bps: int) ->
         nonce=str(order.nonce),
         fee_rate_bps=str(allowed_bps),
         side=int(order.side),
-        signature_type=papers.signature_type if papers else UNSIGNED_TYPE,
-        signature=f"0x{papers.signature.hex()}" if papers else UNSIGNED,
+        signature_type=record.signature_type if record else UNSIGNED_TYPE,
+        signature=f"0x{record.signature.hex()}" if record else UNSIGNED,
         wallet=order.smart_wallet or ZERO_ADDRESS,
         charged_bps=min(market_bps, allowed_bps),
     )
@@ -67,8 +67,9 @@ class FillBuilder:
     """Records each trade of a settling market as a complete fill in the ledger.
 
     Args:
-        matcher: whose trades.
-        registry: where the papers of the orders are, and where trades wait.
+        matcher: has the markets and the resting orders.
+        settling: the ledger.
+        signature: returns the signature record of an order.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class FillBuilder:
     def take(
         self, events: Sequence[Event], incoming: Order | None, num_trades: int, now_ms: int
     ) -> None:
-        """Take down what a command led to, while the papers of its orders are still there.
+        """Record the trades of a command, while the signature records of its orders are kept.
 
         Args:
             events: all events of one command.

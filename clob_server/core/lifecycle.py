@@ -13,7 +13,7 @@ class Phase(enum.Enum):
     READY = "ready"
     """Serves requests."""
     DRAINING = "draining"
-    """Accepts no new orders; finishes what was accepted and then stops."""
+    """Accepts no new orders; finishes the accepted ones and then stops."""
 
 
 class Lifecycle:

@@ -68,7 +68,7 @@ class LogThread:
         self._queue.put((work, None))
 
     def close(self) -> None:
-        """Run what is queued, and end the thread."""
+        """Run the queued work, and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -144,8 +144,8 @@ Build: TypeAlias = Callable[[int], AnyCommand | tuple[AnyCommand, ...]]
 """Returns commands for the time of their batch, from the state just before it."""
 
 Work: TypeAlias = AnyCommand | tuple[AnyCommand, ...] | NewOrder | NewOrders | Build
-"""What can be submitted. Commands get the time of their batch, except those that a
-:data:`Build` returns. The last command of several is the one whose result is returned."""
+"""Anything that can be submitted. Commands get the time of their batch, except those that a
+:data:`Build` returns. Of several commands, the result of the last one is returned."""
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -191,8 +191,8 @@ class Sequencer:
     """Accepts commands from many callers and commits them in one order.
 
     Args:
-        log: where they are written; nothing else may append to it.
-        state: what they are applied to; it must include the whole log.
+        log: the log of the commands; nothing else may append to it.
+        state: the state after the whole log.
         clock_ms: returns the time, Unix milliseconds.
         ids: names new orders.
         event_hash: the event hash after the last command of the log.
@@ -274,7 +274,7 @@ class Sequencer:
             OutcomeUnknownError: the server was interrupted while it wrote the command.
             LogFailedError: writing failed, so the process has to end.
             RejectedError: the command was rejected. The rejection is in the log.
-            Exception: what ``work`` raised, if it builds its command; nothing was written.
+            Exception: raised by ``work`` while it built its command; nothing was written.
         """
         committed = await self.try_submit(work)
         if isinstance(committed.outcome, RejectedError):
@@ -378,7 +378,7 @@ class Sequencer:
 
         Returns:
             The commands, their bytes, and for each caller the index of its command and its
-            callback. Callers whose command could not be built got the error and are left out.
+            callback. Callers are left out if their command could not be built; they got the error.
         """
         now_ms = max(self._clock_ms(), self.state.now_ms)
         commands: list[AnyCommand] = list(self._charges(now_ms))
@@ -468,7 +468,7 @@ class Sequencer:
         return committed
 
     def _run_after_commit(self) -> None:
-        """Run what can wait until after a commit; runs on the log thread."""
+        """Run the work that can wait until after a commit; runs on the log thread."""
         for work in self.after_commit:
             with suppress(Exception):
                 work()
@@ -488,7 +488,7 @@ def _build(work: Work, now_ms: int) -> tuple[AnyCommand, ...]:
         commands = built if isinstance(built, tuple) else (built,)
     else:
         given = work if isinstance(work, tuple) else (work,)
-        commands = tuple(replace(command, now_ms=now_ms) for command in given)  # type: ignore[type-var]
+        commands = tuple(replace(command, now_ms=now_ms) for command in given)  # type: ignore[misc]
     if not commands:
         raise TypeError("expected at least one command; got an empty tuple")
     return commands
@@ -510,7 +510,7 @@ async def expire_orders(sequencer: Sequencer, clock_ms: Callable[[], int]) -> No
     """Submit an ``Expire`` within a second of an order falling due, until cancelled (decision 50).
 
     Args:
-        sequencer: whose orders.
+        sequencer: commits the command.
         clock_ms: returns the time, Unix milliseconds.
     """
     matcher = sequencer.state.matcher

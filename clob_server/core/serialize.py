@@ -41,12 +41,12 @@ ON_CHAIN: Final = "chain"
 _DIRECT: Final = MatchType.DIRECT.value
 
 
-def order_body(record: OrderRecord, papers: SignatureRecord | None) -> OrderBody:
+def order_body(record: OrderRecord, signature: SignatureRecord | None) -> OrderBody:
     """Return the body of an order.
 
     Args:
         record: the order's record in the engine.
-        papers: what came with it; None where nobody signed.
+        signature: its signature record; None for an order without a signature.
     """
     order = record.order
     collateral = order.size * order.price // 100 if order.collateral is None else order.collateral
@@ -57,18 +57,18 @@ def order_body(record: OrderRecord, papers: SignatureRecord | None) -> OrderBody
         market_id=record.market,
         token_id=order.token,
         maker=order.maker,
-        signer=papers.signer if papers else order.maker,
-        taker=papers.taker if papers else ZERO_ADDRESS,
+        signer=signature.signer if signature else order.maker,
+        taker=signature.taker if signature else ZERO_ADDRESS,
         side=int(order.side),
         maker_amount=str(collateral if buys else order.size),
         taker_amount=str(order.size if buys else collateral),
         filled_amount=str(record.filled_amount),
-        salt=papers.salt if papers else "0",
+        salt=signature.salt if signature else "0",
         expiration=order.expiration_s,
         nonce=str(order.nonce),
         fee_rate_bps=order.fee_rate_bps or 0,
-        signature_type=papers.signature_type if papers else 1,
-        signature=f"0x{papers.signature.hex()}" if papers else NO_SIGNATURE,
+        signature_type=signature.signature_type if signature else 1,
+        signature=f"0x{signature.signature.hex()}" if signature else NO_SIGNATURE,
         status=record.status.value,
         timestamp=record.accepted_ms,
         price=record.price,

@@ -1,4 +1,4 @@
-"""The state of a server: the matcher, the registry, and what the server keeps about orders.
+"""The state of a server: the matcher, the registry, and the server's own data about orders.
 
 It changes by commands alone, in log order. Only the matcher makes events.
 """
@@ -162,6 +162,7 @@ class ServerState:
                 incoming = command.order if kind is Submit else None  # type: ignore[union-attr]
                 self._fills.take(events, incoming, self.num_trades, now_ms)
         if kind is Submit and last is not OrderAdded:
+            order_id = command.order.id  # type: ignore[union-attr]
             self._finished.append(order_id if order_id in self._attachments else None)
         if len(self._finished) > self._finished_max:
             self._forget_finished()
@@ -206,7 +207,7 @@ class ServerState:
             except RejectedError:
                 continue
 
-    # ----- what follows from a command ---------------------------------------------------------
+    # ----- effects of a command ----------------------------------------------------------------
 
     def _follow(self, command: Single, now_ms: int, events: Sequence[Event]) -> None:
         """Count trades and orders, note when markets changed, and keep or drop attachments.

@@ -1,7 +1,7 @@
 """Authenticates, rate-limits and dispatches requests, and sends their replies.
 
-A request whose body has arrived is answered without a task of its own; others are answered through
-ASGI. ``benchmarks/README.md`` has what that saves.
+A request that has arrived with its body is answered without a task of its own; others are answered
+through ASGI. ``benchmarks/README.md`` has the savings.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Router:
             for route in routes
             if route.reads_body and "{" not in route.path
         )
-        """The methods and paths whose requests are handed on with their whole body."""
+        """The methods and paths of requests that are handed on with their whole body."""
         self._orderbook = by_path["/api/markets/{marketId}/orderbook"]["GET"]
         self._body_max = server.settings.body_max_bytes
         others: list[BaseRoute] = [

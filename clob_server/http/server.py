@@ -29,7 +29,7 @@ from clob_server.settlement.operations import Operations
 from clob_server.telemetry.metrics import Metrics
 
 Response: TypeAlias = Reply | Awaitable[Reply] | QueuedCommand
-"""The result of a handler: a reply, an awaitable of one, or a command whose result becomes one."""
+"""The result of a handler: a reply, an awaitable of one, or a command to commit first."""
 
 
 class Server:

@@ -1,7 +1,7 @@
 """Opens markets in the test environment: with their first order, or with their second token.
 
-Nothing opens for an order that would be rejected, and the orders of a batch see what opens for
-those before them (decision 25).
+An order that would be rejected opens no market. The orders of a batch see the markets that open
+for those before them (decision 25).
 """
 
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""Cancels orders: who may cancel, the command, and the order afterwards (decision 26)."""
+"""Cancels orders: checks the authority, commits the command, returns the order (decision 26)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -76,7 +76,7 @@ class OrderCancels:
         self._clock_ms: Final = clock_ms
 
     def check_authority(self, call: ApiRequest, cancel: CancelRequest) -> None:
-        """Check who sent a cancel.
+        """Check the authority of a cancel.
 
         A signature is checked wherever there is one. Without one, the route's rule applies: in
         production the key has to be bound to the maker.

@@ -1,4 +1,4 @@
-"""What the maker of an order has allowed: who may sign, pay and receive.
+"""Permissions that makers have granted: to sign, to pay and to receive.
 
 In a market whose trades settle on a chain, only the permissions of the exchange contract count, as
 its events reported them.
@@ -13,7 +13,7 @@ from clob_server.core.state import ServerState
 
 
 class Permissions:
-    """Checks what makers have allowed.
+    """Checks the permissions of makers.
 
     Args:
         state: has the delegates, and the permissions of the contract.

@@ -1,7 +1,7 @@
 """Places orders: from the body of a request to one command, and from its result to the reply.
 
 Checks run in the order of :data:`clob_server.api.problems.PROBLEMS`: fields, amounts, market and
-token, what the maker did on the chain, signature. The matcher does the rest.
+token, cancels and permissions on the chain, signature. The matcher does the rest.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -21,7 +21,7 @@ class OrderPreview:
 
     Args:
         placement: reads and checks orders.
-        open_market: checks orders whose market would open.
+        open_market: checks orders that would open a market.
         clock_ms: returns the time, Unix milliseconds.
     """
 
@@ -47,12 +47,12 @@ class OrderPreview:
         except ClobError as error:
             return InvalidBody(
                 valid=False,
-                refusal=content_of(error, call.request_id)[0],
+                rejection=content_of(error, call.request_id)[0],
                 explanation=await self._explain(parsed, error),
             )
 
     async def _explain(self, parsed: ParsedOrder | None, error: ClobError) -> str | None:
-        """Return what was signed instead of the order; None if the signature is not the reason."""
+        """Return an explanation of a wrong signature; None if the signature is not the reason."""
         if parsed is None or parsed.signed is None or not isinstance(error, InvalidSignatureError):
             return None
         if isinstance(error, SignerNotAuthorisedError):  # the order was signed
@@ -60,7 +60,7 @@ class OrderPreview:
         return (await asyncio.to_thread(explain, parsed.signed, self._placement.domain)).text
 
     def simulate(self, body: Mapping[str, Any]) -> OutlookBody:
-        """Return the trades that an order would get, whoever signed it and if it was sent before.
+        """Return the trades that an order would get; signature and repetition are ignored.
 
         Raises:
             RejectedError, ApiError: the rejection that the order would get.

@@ -78,15 +78,6 @@ class Connections(ServerState):
         """Whether too many connections are being rejected to reply to another one."""
         return len(self.connections) - self._num_open > REJECTED_MAX
 
-    def sweep(self, now: float) -> None:
-        """End the connections whose deadline has passed.
-
-        Args:
-            now: the time of the loop.
-        """
-        for connection in tuple(self.connections):
-            cast("TrackedConnection", connection).check(now)
-
 
 class TrackedConnection(asyncio.Protocol):
     """A connection that is counted and has a deadline."""
@@ -112,7 +103,8 @@ class TrackedConnection(asyncio.Protocol):
         self.new_request_id: Callable[[], str] = config.new_request_id
         self.deadline: float = NEVER
         self.is_counted: bool = False
-        self._stalled_at = NEVER
+        self.stalled_at: float = NEVER
+        """The time by which a slow client has to read something."""
         self._num_buffered = 0
 
     @property
@@ -122,7 +114,7 @@ class TrackedConnection(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         """End the connection if its deadline has passed."""
-        if self._stalled_at != NEVER or self.transport.is_closing():
+        if self.stalled_at != NEVER or self.transport.is_closing():
             self._check_stall(now)
         elif now >= self.deadline:
             self.deadline = NEVER
@@ -145,13 +137,13 @@ class TrackedConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """Note that the client has read most of the buffer."""
-        self._stalled_at = NEVER
+        self.stalled_at = NEVER
         super().resume_writing()
 
     def _start_stall(self, now: float) -> None:
         """Set the time by which the client has to read something."""
         self._num_buffered = self.transport.get_write_buffer_size()
-        self._stalled_at = now + self.limits.stall_timeout_s
+        self.stalled_at = now + self.limits.stall_timeout_s
 
     def _check_stall(self, now: float) -> None:
         """Abort the connection if the client reads nothing.
@@ -159,9 +151,9 @@ class TrackedConnection(asyncio.Protocol):
         Closing it would wait until the client has read everything.
         """
         num_buffered = self.transport.get_write_buffer_size()
-        if self._stalled_at == NEVER or num_buffered < self._num_buffered:
+        if self.stalled_at == NEVER or num_buffered < self._num_buffered:
             self._start_stall(now)
-        elif now >= self._stalled_at:
+        elif now >= self.stalled_at:
             self.transport.abort()
 
 

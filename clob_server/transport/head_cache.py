@@ -24,7 +24,7 @@ class RequestHead(NamedTuple):
     num_bytes: int
     """The size of the whole request in bytes."""
     scope: dict[str, Any]
-    """The ASGI scope, without what belongs to the connection."""
+    """The ASGI scope, without the fields of the connection."""
 
 
 class HeadCache:

@@ -147,7 +147,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         self.waits_for_body: frozenset[tuple[str, str]] = getattr(
             self.app, "waits_for_body", frozenset()
         )
-        """The methods and paths whose requests are handed on with their whole body."""
+        """The methods and paths of requests that are handed on with their whole body."""
         self.running: RequestResponseCycle | _KnownRequest | None = None
         """The request that is being answered, or was answered last."""
         self.starting: ASGI3Application | None = None
@@ -303,7 +303,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         return False
 
     def _feed_parser(self, data: bytes) -> None:
-        """Parse a piece, and check the size and set the deadline of what is missing."""
+        """Parse a piece; check the size of an incomplete request and set its deadline."""
         before = self.cycle
         try:
             self.parser.feed_data(data)
@@ -410,7 +410,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         cycle.transport = self.transport
 
     def _start_known(self, head: RequestHead, data: bytes) -> bool:
-        """Hand on a request whose head is in the cache; return whether that was possible."""
+        """Hand on a request with a head from the cache; return whether that was possible."""
         if self.at_once is None or self.flow.write_paused:
             return False
         before, cycle = (self.scope, self.cycle, self.running, self.deadline), _KnownRequest()

@@ -31,6 +31,8 @@ CLOSE_S: Final = 0.5
 """Seconds a client has at shutdown to read the rest of its write buffer."""
 EXIT_MARGIN_S: Final = 0.5
 """Seconds after the grace period at which a stuck process is killed."""
+TICK_INTERVAL_S: Final = 0.1
+"""Interval of uvicorn's ticks, seconds."""
 TICK_S: Final = 0.05
 """Interval of checks for open connections at shutdown, seconds."""
 
@@ -95,6 +97,7 @@ class HttpServer(uvicorn.Server):
         config: the result of :func:`config_for`.
         on_listening: called with host and port once connections are accepted.
         on_draining: called first when the shutdown begins.
+        on_lag: called ten times a second with the delay of the event loop in seconds.
     """
 
     config: TransportConfig
@@ -106,11 +109,14 @@ class HttpServer(uvicorn.Server):
         *,
         on_listening: Callable[[str, int], None] | None = None,
         on_draining: Callable[[], None] | None = None,
+        on_lag: Callable[[float], object] | None = None,
     ) -> None:
         super().__init__(config)
         self.server_state = Connections(config)
         self._on_listening = on_listening
         self._on_draining = on_draining
+        self._on_lag = on_lag
+        self._ticked_at = 0.0
         self._has_failed = False
         self._is_signalled = False
         self._close_at = NEVER
@@ -192,8 +198,21 @@ class HttpServer(uvicorn.Server):
         """Check the deadlines of connections; return whether it is time to close them."""
         await super().on_tick(counter)
         now = self._loop.time()
-        self.server_state.sweep(now)
+        if counter and self._on_lag is not None:
+            self._on_lag(max(0.0, now - self._ticked_at - TICK_INTERVAL_S))
+        self._sweep(now)
+        self._ticked_at = self._loop.time()
         return now >= self._close_at
+
+    def _sweep(self, now: float) -> None:
+        """Check the connections that may be slow or have passed their deadlines."""
+        for connection in tuple(self.server_state.connections):
+            if (
+                now >= connection.deadline
+                or connection.stalled_at != NEVER
+                or connection.transport.is_closing()
+            ):
+                connection.check(now)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Close the listener and all connections, and shut down the application."""
@@ -221,7 +240,7 @@ class HttpServer(uvicorn.Server):
         while state.connections and now < answered_by:
             await asyncio.sleep(TICK_S)
             now = self._loop.time()
-            state.sweep(now)
+            self._sweep(now)
             for connection in tuple(state.connections):
                 if now >= close_by and connection.transport.is_closing():
                     connection.transport.abort()

@@ -111,8 +111,8 @@ class Meddler:
     def __repr__(self):
         try:
             self.call(self.book)
-        except BookBusyError as refusal:
-            self.raised = refusal
+        except BookBusyError as rejection:
+            self.raised = rejection
         return "a meddler"
 
 

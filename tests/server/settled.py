@@ -1,4 +1,4 @@
-"""What tests share of markets whose trades settle: how they open, and how trades come to an end."""
+"""Shared by tests of markets that settle: how they open, and how trades end."""
 
 from clob import AddMarket, Funds, SetBalance
 from clob_server.core.commands import BeginSettlement, EndTrades, SendTrades, TradeEnd
@@ -11,14 +11,14 @@ RICH = 10**30
 
 
 def settling(name="m", yes=101, **fields):
-    """Describe a market whose trades settle."""
+    """Return a market that settles."""
     tokens = {"yes": f"{yes}", "no": f"{yes + 1}", "lot_wei": 100}
     chain = {"funds": Funds.ACCOUNTS, "settles": True, "collateral": COLLATERAL}
     return market(name, **(tokens | chain | fields))
 
 
 def opening(*markets, now_ms=1, makers=(ALICE, BOB, CAROL)):
-    """Give the commands by which they open, and everybody has plenty of everything."""
+    """Yield the commands that open markets, with large balances for the makers."""
     markets = markets or (settling(),)
     yield BeginSettlement(base=b"sixteen bytes...", now_ms=now_ms)
     for each in markets:
@@ -29,16 +29,16 @@ def opening(*markets, now_ms=1, makers=(ALICE, BOB, CAROL)):
 
 
 def tx_of(number):
-    """Name the transaction that settles a trade."""
+    """Return the hash of the transaction that settles a trade."""
     return f"0x{number:064x}"
 
 
 def sent(*numbers, operation="settle-1", now_ms):
-    """Give the command by which trades go to the chain."""
+    """Return the command that sends trades."""
     return SendTrades(operation=operation, trades=numbers, now_ms=now_ms)
 
 
 def ended(*numbers, reason="", now_ms):
-    """Give the command by which trades come to an end."""
+    """Return the command that ends trades."""
     ends = tuple(TradeEnd(trade=number, tx=tx_of(number), reason=reason) for number in numbers)
     return EndTrades(ends=ends, now_ms=now_ms)

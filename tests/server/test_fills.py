@@ -1,4 +1,4 @@
-"""Trades of markets that settle: each becomes a fill at once, whatever else its command did."""
+"""Fills: each trade of a market that settles is recorded at once, from the signed orders."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.server.test_exchange import do, kept, opened, put
 
 
 def settling(**limits):
-    """Make an exchange with a market that settles, where makers have enough of everything."""
+    """Return a state with a market that settles, and makers with large balances."""
     exchange = opened(market(funds=Funds.ACCOUNTS, settles=True), market("off"), **limits)
     exchange.apply(BeginSettlement(base=b"\x01" * 16, now_ms=1))
     for wallet in "BS":
@@ -31,7 +31,7 @@ def settling(**limits):
 
 
 def held(exchange):
-    """What waits to be settled: salts of both orders, price and size, by the number."""
+    """Return salts, price and size of the pending trades, by number."""
     return {
         number: (each.fill.resting.salt, each.fill.incoming.salt, each.fill.price, each.fill.size)
         for number, each in exchange.registry.settling.held.items()
@@ -44,7 +44,7 @@ def salted(exchange, make, order_id, *arguments, **fields):
     return exchange.apply(make(order_id, *arguments, now_ms=exchange.now_ms, **fields))
 
 
-def test_nothing_is_held_for_trades_that_settle_nowhere():
+def test_trades_of_a_market_that_does_not_settle_are_not_held():
     exchange = settling()
     put(exchange, sell, "a", 50, 10, market="off", token="off-yes")
     put(exchange, buy, "b", 50, 10, market="off", token="off-yes")
@@ -53,7 +53,7 @@ def test_nothing_is_held_for_trades_that_settle_nowhere():
 
 
 @pytest.mark.parametrize("finished_max", [1, 10_000])
-def test_all_trades_of_one_order_are_held_however_few_orders_stay_readable(finished_max):
+def test_all_trades_of_an_order_are_held_with_any_finished_max(finished_max):
     exchange = settling(finished_max=finished_max)
     for number in range(30):
         salted(exchange, sell, f"a{number}", 50, 10)
@@ -61,20 +61,18 @@ def test_all_trades_of_one_order_are_held_however_few_orders_stay_readable(finis
     assert held(exchange) == {n + 1: (str(n), "99", 50, "10") for n in range(30)}
 
 
-def test_all_trades_of_a_batch_are_held_however_few_orders_stay_readable():
+def test_all_trades_of_a_batch_are_held_with_a_small_finished_max():
     exchange = settling(finished_max=1)
     for number in range(30):
         salted(exchange, sell, f"a{number}", 50, 10)
-    inner = tuple(
-        signed(buy, salt=str(number))(f"b{number}", 60, 100) for number in range(90, 93)
-    )
+    inner = tuple(signed(buy, salt=str(number))(f"b{number}", 60, 100) for number in range(90, 93))
     exchange.apply(Batch(commands=inner, now_ms=exchange.now_ms))
     expected = {n + 1: (str(n), str(90 + n // 10), 50, "10") for n in range(30)}
     assert held(exchange) == expected
     assert len(kept(exchange)) == 1
 
 
-def test_a_replaced_order_settles_as_it_was_signed():
+def test_replaced_order_settles_with_its_signed_amounts():
     exchange = settling()
     salted(exchange, sell, "a7", 60, 10)
     salted(exchange, buy, "b8", 50, 10)
@@ -84,7 +82,7 @@ def test_a_replaced_order_settles_as_it_was_signed():
     assert (found.fill.incoming.maker_amount, found.fill.incoming.taker_amount) == ("10", "6")
 
 
-def test_what_rested_before_a_restart_settles_after_it():
+def test_order_that_rested_before_a_restart_settles_after_it():
     exchange = settling()
     salted(exchange, sell, "a7", 60, 10)
     do(exchange, SetLimits, limits=Limits(finished_max=1))
@@ -98,7 +96,7 @@ def test_what_rested_before_a_restart_settles_after_it():
     assert last.settles == {"m"}
 
 
-def test_a_resolved_market_lets_its_trades_settle():
+def test_trades_of_a_resolved_market_settle():
     exchange = settling()
     salted(exchange, sell, "a7", 60, 10)
     trade, *_ = salted(exchange, buy, "b8", 60, 4)

@@ -1,6 +1,6 @@
-"""Which trades go to the chain when, under which name, and what happens when it does not take them.
+"""The sender: which trades go to the chain, when, under which operation id, and retries.
 
-The chain here does as the test says; ``tests/chain/test_server_settlement.py`` has real ones.
+The chain is a stub here; ``tests/chain/test_server_settlement.py`` uses real ones.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from tests.server.underway import (
     UnderWay,
     done,
     failed,
-    news,
-    refused,
+    rejected,
     stuck,
+    update,
     whole,
 )
 
@@ -35,117 +35,116 @@ SOON_S = 0.02
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Pauses that a test can wait for."""
+    """Short pauses."""
     monkeypatch.setattr(sender, "PAUSE_S", SOON_S)
     monkeypatch.setattr(sender, "HOLD_MAX_S", SOON_S)
     monkeypatch.setattr(sender, "POLL_S", SOON_S)
 
 
-async def test_a_full_batch_goes_at_once_and_the_rest_after_its_time():
+async def test_full_batch_is_sent_at_once_and_the_rest_after_settle_every_s():
     async with UnderWay(settle_every_s=0.3) as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(4)
-        assert await stage.asked(1) == [1, 2, 3]
+        assert await stage.requested(1) == [1, 2, 3]
         assert list(stage.settling.sent) == [1, 2, 3]
         await asyncio.sleep(SOON_S)
-        assert len(stage.chain.asked) == 1
+        assert len(stage.chain.requests) == 1
         stage.now_ms += 300
-        assert await stage.asked(2) == [4]
+        assert await stage.requested(2) == [4]
 
 
-async def test_a_clock_that_steps_back_holds_nothing_up():
+async def test_clock_that_steps_back_delays_no_trade():
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         stage.now_ms += 3_600_000
         await stage.order(SELLER, Side.SELL)
         await stage.order(BUYER, Side.BUY)
         stage.now_ms -= 3_600_000
-        assert await stage.asked(1) == [1]
+        assert await stage.requested(1) == [1]
 
 
-async def test_it_is_noted_before_the_chain_is_asked():
+async def test_operation_is_logged_before_it_is_requested():
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(2)
-        await stage.asked(1)
+        await stage.requested(1)
         noted = [c for frame in logged(stage.log) for c in frame if isinstance(c, SendTrades)]
         [command] = noted
-        assert command.operation == stage.chain.asked[0][0]
+        assert command.operation == stage.chain.requests[0][0]
         assert list(command.trades) == stage.numbers(0)
 
 
-async def test_a_mint_goes_as_one():
+async def test_both_trades_of_a_mint_are_sent_as_one():
     async with UnderWay() as stage:
         await stage.open("p", complementary=True, lot_wei=100)
-        await stage.rise()
+        await stage.start_worker()
         for token, price in (("p-yes", 40), ("p-no", 60)):
             await stage.order(BUYER, Side.BUY, token=token, price=price)
-        assert await stage.asked(1) == [1]
+        assert await stage.requested(1) == [1]
         [held] = stage.settling.held.values()
         assert [half.number for half in held.halves] == [1, 2]
 
 
-def test_trades_wait_until_their_market_is_on_the_chain(impatient):
-    async def story():
-        async with UnderWay() as stage:
-            await stage.open("n")
-            for maker, asset in ((BUYER, "usd"), (SELLER, "n-yes")):
-                await stage.do(SetBalance, wallet=maker, asset=asset, amount=RICH)
-            stage.states["m"] = OnChain.PREPARING
-            await stage.rise()
-            await stage.trade(2)
-            await stage.trade(1, token="n-yes")
-            assert await stage.asked(1) == [3]
-            stage.states["m"] = OnChain.PREPARED
-            assert await stage.asked(2) == [1, 2]
+async def test_trades_wait_until_their_market_is_prepared(impatient):
+    async with UnderWay() as stage:
+        await stage.open("n")
+        for maker, asset in ((BUYER, "usd"), (SELLER, "n-yes")):
+            await stage.do(SetBalance, wallet=maker, asset=asset, amount=RICH)
+        stage.states["m"] = OnChain.PREPARING
+        await stage.start_worker()
+        await stage.trade(2)
+        await stage.trade(1, token="n-yes")
+        assert await stage.requested(1) == [3]
+        stage.states["m"] = OnChain.PREPARED
+        assert await stage.requested(2) == [1, 2]
 
 
-async def test_what_cannot_be_prepared_is_not_sent_and_what_cannot_be_reported_is(impatient):
+async def test_stuck_market_settles_only_if_it_has_an_outcome(impatient):
     async with UnderWay() as stage:
         stage.states["m"] = OnChain.STUCK
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(2)
         await asyncio.sleep(3 * SOON_S)
-        assert not stage.chain.asked
+        assert not stage.chain.requests
         await stage.do(SetOutcome, market="m", outcome="yes")
-        assert await stage.asked(1) == [1, 2]
+        assert await stage.requested(1) == [1, 2]
 
 
 @pytest.mark.parametrize("gone", ["worker", "exchange"])
-async def test_trades_wait_where_nothing_can_be_asked(impatient, gone):
+async def test_trades_wait_without_a_worker_or_an_exchange_contract(impatient, gone):
     async with UnderWay() as stage:
         if gone == "exchange":
             stage.chain.addresses.exchange = ""
-        await stage.rise()
+        await stage.start_worker()
         stage.chain.is_open = gone == "exchange"
         await stage.trade(2)
         await asyncio.sleep(3 * SOON_S)
-        assert not stage.chain.asked
+        assert not stage.chain.requests
         assert stage.settlement.view().pending == 2
         stage.chain.addresses.exchange = "0xE"
-        await stage.rise()
-        assert await stage.asked(1) == [1, 2]
+        await stage.start_worker()
+        assert await stage.requested(1) == [1, 2]
 
 
-async def test_no_more_operations_are_under_way_than_so_many():
+async def test_number_of_running_operations_is_limited():
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(3 * sender.OPERATIONS_MAX + 3)
-        await stage.asked(sender.OPERATIONS_MAX)
+        await stage.requested(sender.OPERATIONS_MAX)
         await asyncio.sleep(SOON_S)
-        assert len(stage.chain.asked) == sender.OPERATIONS_MAX
+        assert len(stage.chain.requests) == sender.OPERATIONS_MAX
         stage.chain.answer(0, done)
-        assert len(await stage.asked(sender.OPERATIONS_MAX + 1)) == 3
+        assert len(await stage.requested(sender.OPERATIONS_MAX + 1)) == 3
 
 
-async def test_what_failed_as_a_whole_goes_again_under_another_name(impatient):
+async def test_failed_trades_are_sent_again_with_a_new_operation_id(impatient):
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(2)
-        await stage.asked(1)
+        await stage.requested(1)
         stage.chain.answer(0, failed)
-        assert await stage.asked(2) == [1, 2]
-        names = [name for name, *_ in stage.chain.asked]
+        assert await stage.requested(2) == [1, 2]
+        names = [name for name, *_ in stage.chain.requests]
         assert len(set(names)) == 2
         assert list(stage.settling.operations) == names[1:]
         assert "settleTx: paused" in stage.settlement.detail
@@ -153,178 +152,178 @@ async def test_what_failed_as_a_whole_goes_again_under_another_name(impatient):
         await stage.until(lambda: not stage.settlement.detail)
 
 
-async def test_a_trade_that_no_transaction_takes_is_alone_in_the_end(impatient):
+async def test_trade_that_always_fails_is_isolated_by_halving(impatient):
     async with UnderWay() as stage:
-        await stage.rise()
-        await stage.hear(whole())
+        await stage.start_worker()
+        await stage.receive(whole())
         await stage.trade(3)
         seen, left = 0, {1, 2, 3}
         while left != {2}:
-            await stage.until(lambda: len(stage.chain.asked) > seen)  # noqa: B023
+            await stage.until(lambda: len(stage.chain.requests) > seen)  # noqa: B023
             numbers = stage.numbers(seen)
             stage.chain.answer(seen, failed if 2 in numbers else done)
             seen += 1
             if 2 not in numbers:
                 left -= set(numbers)
         assert seen <= 6
-        await stage.until(lambda: len(stage.chain.asked) > seen)
+        await stage.until(lambda: len(stage.chain.requests) > seen)
         assert stage.numbers(seen) == [2]
 
 
-async def test_new_trades_go_before_those_that_failed(impatient):
+async def test_unsent_trades_are_sent_before_retries(impatient):
     async with UnderWay(settle_every_s=0.001) as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(1)
-        await stage.asked(1)
+        await stage.requested(1)
         stage.chain.answer(0, failed)
         await stage.trade(1)
         stage.now_ms += 10
-        await stage.until(lambda: len(stage.chain.asked) == 3)
+        await stage.until(lambda: len(stage.chain.requests) == 3)
         assert [stage.numbers(place) for place in (1, 2)] == [[2], [1]]
 
 
-async def test_what_is_refused_is_asked_for_again_under_its_name(impatient):
+async def test_rejected_operation_is_retried_with_the_same_id(impatient):
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(2)
         for place in range(3):
-            assert await stage.asked(place + 1) == [1, 2]
-            stage.chain.answer(place, refused)
-        await stage.asked(4)
-        assert len({name for name, *_ in stage.chain.asked}) == 1
+            assert await stage.requested(place + 1) == [1, 2]
+            stage.chain.answer(place, rejected)
+        await stage.requested(4)
+        assert len({name for name, *_ in stage.chain.requests}) == 1
         assert "no money for gas" in stage.settlement.detail
 
 
-async def test_a_name_that_stands_for_more_trades_is_given_up(impatient):
+async def test_operation_id_that_was_used_for_more_trades_is_replaced(impatient):
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(2)
-        await stage.asked(1)
-        stage.chain.answer(0, lambda name: refused(name, "IDEMPOTENCY_KEY_REUSED"))
-        assert await stage.asked(2) == [1, 2]
-        assert len({name for name, *_ in stage.chain.asked}) == 2
+        await stage.requested(1)
+        stage.chain.answer(0, lambda name: rejected(name, "IDEMPOTENCY_KEY_REUSED"))
+        assert await stage.requested(2) == [1, 2]
+        assert len({name for name, *_ in stage.chain.requests}) == 2
 
 
 @pytest.mark.parametrize("end", [done, failed])
-async def test_what_is_stuck_waits_for_the_operator(impatient, end):
+async def test_stuck_operation_waits_for_the_operator(impatient, end):
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(2)
-        await stage.asked(1)
+        await stage.requested(1)
         stage.chain.answer(0, stuck)
         await asyncio.sleep(3 * SOON_S)
-        name = stage.chain.asked[0][0]
+        name = stage.chain.requests[0][0]
         assert list(stage.settling.operations) == [name]
         stage.settlement.sender.on_operation_end(end(name))
         if end is failed:
-            assert await stage.asked(2) == [1, 2]
+            assert await stage.requested(2) == [1, 2]
         else:
             assert not stage.settlement.detail
 
 
-async def test_a_worker_that_comes_again_is_asked_for_the_same(impatient):
+async def test_new_worker_gets_the_same_operation(impatient):
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(3)
-        await stage.asked(1)
+        await stage.requested(1)
         stage.chain.lose_worker()
         await stage.until(lambda: not stage.settlement.sender._running)
-        await stage.rise()
-        assert await stage.asked(2) == [1, 2, 3]
-        assert stage.chain.asked[0][:2] == stage.chain.asked[1][:2]
+        await stage.start_worker()
+        assert await stage.requested(2) == [1, 2, 3]
+        assert stage.chain.requests[0][:2] == stage.chain.requests[1][:2]
 
 
-async def test_what_is_still_waited_for_is_not_begun_twice(impatient):
+async def test_running_operation_is_not_started_twice(impatient):
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(3)
-        await stage.asked(1)
-        await stage.rise()  # who waits is asked for by the link itself
+        await stage.requested(1)
+        await stage.start_worker()  # the chain client repeats running operations itself
         await asyncio.sleep(SOON_S)
-        assert len(stage.chain.asked) == 1
+        assert len(stage.chain.requests) == 1
 
 
-async def test_a_server_that_comes_again_asks_for_the_same(impatient):
+async def test_restarted_server_requests_the_same_operation(impatient):
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(3)
-        await stage.asked(1)
+        await stage.requested(1)
     async with stage.again() as again:
-        await again.rise()
-        await again.asked(1)
-        assert again.chain.asked[0][:2] == stage.chain.asked[0][:2]
+        await again.start_worker()
+        await again.requested(1)
+        assert again.chain.requests[0][:2] == stage.chain.requests[0][:2]
 
 
-async def test_what_failed_is_not_asked_for_by_its_old_name(impatient, monkeypatch):
+async def test_failed_operation_is_not_requested_again_by_its_old_id(impatient, monkeypatch):
     monkeypatch.setattr(sender, "PAUSE_S", 0.2)
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(3)
-        await stage.asked(1)
+        await stage.requested(1)
         stage.chain.answer(0, failed)
         await stage.until(lambda: not stage.settlement.sender._running)
-        await stage.rise()
-        assert await stage.asked(2) == [1, 2, 3]
-        assert stage.chain.asked[0][0] != stage.chain.asked[1][0]
+        await stage.start_worker()
+        assert await stage.requested(2) == [1, 2, 3]
+        assert stage.chain.requests[0][0] != stage.chain.requests[1][0]
 
 
-async def test_trades_of_which_nothing_is_heard_go_again(impatient, monkeypatch):
+async def test_trades_without_a_result_are_sent_again(impatient, monkeypatch):
     monkeypatch.setattr(sender, "RESEND_AFTER_S", SOON_S)
     async with UnderWay() as stage:
-        await stage.rise()
-        await stage.hear(whole())
+        await stage.start_worker()
+        await stage.receive(whole())
         await stage.trade(3)
-        await stage.asked(1)
+        await stage.requested(1)
         stage.chain.answer(0, done)
-        assert await stage.asked(2) == [1, 2, 3]
+        assert await stage.requested(2) == [1, 2, 3]
         stage.chain.answer(1, done)
-        await stage.hear(news(2, settlements=tuple(map(stage.settled, (1, 2, 3)))))
-        count = len(stage.chain.asked)
+        await stage.receive(update(2, settlements=tuple(map(stage.settled, (1, 2, 3)))))
+        count = len(stage.chain.requests)
         await asyncio.sleep(3 * SOON_S)
-        assert len(stage.chain.asked) == count
+        assert len(stage.chain.requests) == count
 
 
-async def test_an_engine_that_is_full_is_asked_again(impatient):
+async def test_sender_retries_after_a_full_queue(impatient):
     async with UnderWay() as stage:
         await stage.trade(2)
         stage.engine._max_queued = 0
-        await stage.rise()
+        await stage.start_worker()
         await asyncio.sleep(SOON_S)
-        assert not stage.chain.asked
+        assert not stage.chain.requests
         stage.engine._max_queued = 100
-        assert await stage.asked(1) == [1, 2]
+        assert await stage.requested(1) == [1, 2]
 
 
-async def test_both_tokens_go_to_the_worker():
+async def test_worker_watches_both_tokens_of_a_market():
     async with UnderWay() as stage:
-        await stage.rise()
+        await stage.start_worker()
         assert stage.chain.watched == [(None, "", [], ["m-yes", NO], [])]
         await stage.open("n")
         await stage.trade(2)
-        assert stage.chain.looked_at == [["n-yes", "n-no"]]
+        assert stage.chain.watched_tokens == [["n-yes", "n-no"]]
 
 
-async def test_the_first_market_begins_it_all():
+async def test_first_market_that_settles_starts_watching():
     stage = UnderWay()
     stage.is_new = False
     async with stage:
-        await stage.rise()
+        await stage.start_worker()
         assert not stage.chain.watched
         await stage.open("n")
         assert stage.chain.watched == [(None, "", [], ["n-yes", "n-no"], [])]
 
 
-async def test_a_market_that_does_not_settle_costs_nothing_here():
+async def test_market_that_does_not_settle_holds_no_trades():
     async with UnderWay() as stage:
         await stage.open("x", settles=False, funds=Funds.NONE)
-        await stage.rise()
+        await stage.start_worker()
         await stage.trade(3, token="x-yes")
         await stage.do(CancelAll, market="x")
         assert not stage.settling.held
         assert stage.chain.watched[0][3] == [YES, NO]
 
 
-def test_a_transaction_takes_no_more_trades_than_the_contract():
+def test_settle_trades_max_is_limited_by_the_contract():
     assert read_settings({"settle_trades_max": str(FILLS_MAX)}, {}).settle_trades_max == FILLS_MAX
     with pytest.raises(SettingsError):
         read_settings({"settle_trades_max": str(FILLS_MAX + 1)}, {})

@@ -1,4 +1,4 @@
-"""The trades that wait for a chain: how they are sent, and how each comes to an end."""
+"""The settlement ledger: how pending trades are sent and end."""
 
 import pytest
 
@@ -22,14 +22,14 @@ PARTY = PartyBody(
 
 
 def held(number, *more):
-    """Something that waits, by the numbers of its trades."""
+    """Return a pending settlement of some trades."""
     fill = FillBody(trade_id=str(number), price=50, size="1", resting=PARTY, incoming=PARTY)
     halves = tuple(TradeHalf(each, 10 + each, "1", "B", "S") for each in (number, *more))
     return HeldTrade("m", halves, 1_000 + number, fill)
 
 
 def holding(*waiting):
-    """Settlement with what waits."""
+    """Return a ledger with pending trades."""
     settling = SettlementLedger()
     for each in waiting or map(held, range(1, 6)):
         settling.hold(each)
@@ -49,15 +49,15 @@ def unsent(settling, limit=100):
     return [each.number for each in settling.unsent(limit)]
 
 
-def same_again(settling):
-    """Have a settlement made anew from a snapshot, which must be the same."""
+def restored(settling):
+    """Return a ledger restored from a snapshot; check that both are equal."""
     again = SettlementLedger(settling.snapshot())
     assert again.snapshot() == settling.snapshot()
     assert again.sent == settling.sent
     return again
 
 
-def test_a_trade_has_a_number_of_its_own_on_the_chain():
+def test_trade_id_on_the_chain_is_unique_to_the_log():
     settling = SettlementLedger()
     settling.begin(BeginSettlement(base=BASE, now_ms=1))
     settling.begin(BeginSettlement(base=bytes(16), now_ms=1))
@@ -69,21 +69,21 @@ def test_a_trade_has_a_number_of_its_own_on_the_chain():
     assert settling.number_of(number ^ (1 << 128)) is None
 
 
-def test_what_is_sent_waits_for_its_operation_until_each_has_ended():
+def test_sent_trades_belong_to_their_operation_until_they_end():
     settling = holding()
     assert unsent(settling, 2) == [1, 2]
     send(settling, "a", 1, 2, 3)
     assert (settling.operations, unsent(settling)) == ({"a": (1, 2, 3)}, [4, 5])
-    settling = same_again(settling)
+    settling = restored(settling)
     end(settling, 2)
     assert (settling.operations, list(settling.held)) == ({"a": (1, 3)}, [1, 3, 4, 5])
     end(settling, 1, 3)
     assert (settling.operations, settling.sent) == ({}, {})
     assert [each.halves[0].number for each in settling.ended] == [2, 1, 3]
-    same_again(settling)
+    restored(settling)
 
 
-def test_what_goes_with_another_operation_waits_for_that_alone():
+def test_trades_sent_again_belong_to_the_new_operation_only():
     settling = holding()
     send(settling, "a", 1, 2)
     send(settling, "b", 2, 3)
@@ -96,18 +96,18 @@ def test_what_goes_with_another_operation_waits_for_that_alone():
     assert settling.operations == {}
 
 
-def test_an_operation_that_is_sent_more_or_less_often_loses_nothing():
+def test_repeated_send_of_an_operation_adds_its_trades_once():
     settling = holding()
     send(settling, "a", 1, 2, 2, 1, 3)
     assert settling.operations == {"a": (1, 2, 3)}
     send(settling, "a", 3, 4)
     assert settling.operations == {"a": (1, 2, 3, 4)}
-    settling = same_again(settling)
+    settling = restored(settling)
     end(settling, 1, 2, 3, 4)
     assert (settling.operations, settling.sent) == ({}, {})
 
 
-def test_what_waits_for_nothing_is_passed_over():
+def test_unknown_and_ended_trades_are_skipped():
     settling = holding(held(1))
     send(settling, "a", 2)
     end(settling, 2, 9)
@@ -119,36 +119,36 @@ def test_what_waits_for_nothing_is_passed_over():
     assert len(settling.ended) == 1
 
 
-def test_both_trades_of_a_mint_end_as_one():
+def test_both_trades_of_a_mint_end_together():
     settling = holding(held(1, 2), held(3))
     assert unsent(settling) == [1, 3]
     end(settling, 1, reason="no allowance")
     assert list(settling.ended) == [EndedTrade("m", held(1, 2).halves, 1_001, TX, "no allowance")]
 
 
-def test_only_the_last_that_ended_stay_at_hand():
+def test_recently_ended_trades_are_kept():
     settling = holding(*map(held, range(1, ENDED_MAX + 3)))
     end(settling, *range(1, ENDED_MAX + 3))
     assert len(settling.ended) == ENDED_MAX
     assert settling.ended[0].halves[0].number == 3
-    same_again(settling)
+    restored(settling)
 
 
 @pytest.mark.parametrize("kind", ["delegate", "gasless", "payer", "payee"])
-def test_what_the_chain_says_is_remembered(kind):
+def test_block_wallets_permissions_and_cancels_are_kept(kind):
     settling = SettlementLedger()
-    told = FollowChain(
+    command = FollowChain(
         block=5, hash="0x5", wallets=("W", "V"), permissions=((kind, "M", "D", True),),
         cancelled=("0xa",), now_ms=1,
     )  # fmt: skip
-    settling.follow(told)
+    settling.follow(command)
     assert (settling.block, settling.block_hash) == (5, "0x5")
     assert settling.allows(kind, "M", "D")
     assert not settling.allows(kind, "D", "M")
-    settling = same_again(settling)
-    taken_back = ((kind, "M", "D", False), (kind, "M", "E", False))
-    settling.follow(FollowChain(block=4, hash="0x4", permissions=taken_back, now_ms=1))
+    settling = restored(settling)
+    revoked = ((kind, "M", "D", False), (kind, "M", "E", False))
+    settling.follow(FollowChain(block=4, hash="0x4", permissions=revoked, now_ms=1))
     assert not settling.allows(kind, "M", "D")
     assert (settling.block, list(settling.wallets)) == (4, ["W", "V"])
     assert list(settling.cancelled) == ["0xa"]
-    same_again(settling)
+    restored(settling)

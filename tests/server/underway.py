@@ -1,4 +1,4 @@
-"""Trades under way: a real engine whose trades settle, and a chain that does as the test says."""
+"""A sequencer with trades that settle, and a stub of the chain."""
 
 import asyncio
 import itertools
@@ -35,66 +35,66 @@ TX = f"0x{'ab' * 32}"
 
 
 class Chain:
-    """What the coordinator sees of a link. Nothing comes to its end unless the test says so."""
+    """Stub of the chain client. Operations end when the test answers them."""
 
     def __init__(self):
         self.is_open, self.stage = False, Reach.READY
         self.detail = ""
         self.addresses = SimpleNamespace(exchange="0xE")
         self.worker = self
-        self.watched, self.looked_at = [], []
-        self.asked = []
-        """What was asked for: the name, the trades, and where the answer goes."""
+        self.watched, self.watched_tokens = [], []
+        self.requests = []
+        """Requested operations: id, body and future of the answer."""
 
     def start_watching(self, *arguments):
         self.watched.append(arguments)
 
     def watch_tokens(self, tokens):
-        self.looked_at.append(tokens)
+        self.watched_tokens.append(tokens)
 
     async def run_operation(self, name, body, now_ms):
         answer = asyncio.get_running_loop().create_future()
-        self.asked.append((name, body, answer))
+        self.requests.append((name, body, answer))
         return await answer
 
     def answer(self, place, end):
-        """Answer what was asked for."""
-        name, _, answer = self.asked[place]
+        """Answer an operation."""
+        name, _, answer = self.requests[place]
         answer.set_result(end(name))
 
     def lose_worker(self):
-        """Answer nothing any more."""
-        for _, _, answer in self.asked:
+        """Fail all open operations."""
+        for _, _, answer in self.requests:
             if not answer.done():
                 answer.set_exception(ApiError("CHAIN_UNAVAILABLE", "the worker died"))
 
 
 def done(name):
-    """It is in a block."""
+    """Return the end of an operation whose transaction is in a block."""
     return OperationDone(id=name, kind="settle", answer=msgspec.Raw(b"{}"))
 
 
 def failed(name, undone=True):
-    """Its transaction was reverted."""
+    """Return the end of an operation whose transaction was reverted."""
     more = {"code": "OPERATION_FAILED", "detail": "settleTx: paused", "hashes": {}}
     return OperationFailed(id=name, kind="settle", undone=undone, **more)
 
 
 def stuck(name):
-    """It waits for an operator."""
+    """Return the end of an operation that waits for an operator."""
     return failed(name, undone=False)
 
 
-def refused(name, code="CHAIN_UNAVAILABLE"):
-    """It was not taken up."""
+def rejected(name, code="CHAIN_UNAVAILABLE"):
+    """Return the end of an operation that was rejected."""
     return OperationRejected(id=name, code=code, detail="no money for gas")
 
 
 class UnderWay:
-    """An engine that works, and what settles its trades.
+    """A running sequencer, and the settlement of its trades.
 
     Args:
-        exchange: what it begins with; None has a market, and a buyer and a seller who are rich.
+        exchange: initial state; None has a market, and a buyer and a seller with large balances.
         log: its log; None is a new one.
     """
 
@@ -135,13 +135,13 @@ class UnderWay:
         self.engine.stop()
         await self._work
 
-    async def rise(self):
-        """Have a worker come."""
+    async def start_worker(self):
+        """Start a chain worker."""
         await self.settlement.on_worker_ready()
         self.chain.is_open = True
 
     async def open(self, name, **fields):
-        """Open a market whose trades settle."""
+        """Open a market that settles."""
         terms = {"funds": Funds.ACCOUNTS, "settles": True, "collateral": USD} | fields
         await self.engine.submit(
             lambda now_ms: (
@@ -151,13 +151,13 @@ class UnderWay:
         )
 
     async def do(self, kind, **fields):
-        """Have a command done."""
+        """Submit a command."""
         return await self.engine.submit(lambda now_ms: kind(**fields, now_ms=now_ms))
 
     async def order(
         self, maker, side, *, price=50, size=100, signer=None, order_hash=None, **fields
     ):
-        """Place an order, and give its id."""
+        """Place an order and return its id."""
         name = f"o{next(self._names)}"
         fields = {"token": YES} | fields
         order = Order(id=name, maker=maker, side=side, price=price, size=size, **fields)
@@ -173,82 +173,84 @@ class UnderWay:
         return name
 
     async def trade(self, count=1, **fields):
-        """Have so many trades made, in one batch: none is sent before the others are there."""
+        """Make trades in one batch, so that none is sent before all exist."""
         pairs = [(SELLER, Side.SELL), (BUYER, Side.BUY)] * count
         await asyncio.gather(*(self.order(*each, **fields) for each in pairs))
 
     async def until(self, holds):
-        """Wait until something holds."""
+        """Wait until a condition is true."""
         async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 await asyncio.sleep(0.001)
 
-    async def asked(self, count):
-        """Wait until the chain was asked so often, and give the numbers of the last time."""
-        await self.until(lambda: len(self.chain.asked) >= count)
-        assert len(self.chain.asked) == count
+    async def requested(self, count):
+        """Wait for a number of requested operations; return the trades of the last."""
+        await self.until(lambda: len(self.chain.requests) >= count)
+        assert len(self.chain.requests) == count
         return self.numbers(count - 1)
 
     def numbers(self, place):
-        """Give the trades that the chain was asked for."""
-        return [self.settling.number_of(int(f.trade_id)) for f in self.chain.asked[place][1].fills]
+        """Return the trades of a requested operation."""
+        return [
+            self.settling.number_of(int(f.trade_id)) for f in self.chain.requests[place][1].fills
+        ]
 
-    async def hear(self, news, *more):
-        """Hear news to the end."""
-        inbox, block = self.settlement.inbox, (more or (news,))[-1].block
-        for each in (news, *more):
+    async def receive(self, update, *more):
+        """Receive updates and wait until they are applied."""
+        inbox, block = self.settlement.inbox, (more or (update,))[-1].block
+        for each in (update, *more):
             inbox.receive(each)
         await self.until(lambda: self.settling.block == block and not inbox.is_applying)
 
     def settled(self, number, error=None, responsible=()):
-        """Write what the chain says of a trade."""
+        """Return the result of a trade."""
         trade_id = str(self.settling.trade_id(number))
         return SettlementResult(trade_id=trade_id, tx=TX, error=error, responsible=responsible)
 
     def balance(self, wallet, asset):
-        """What the engine has for an account."""
+        """Return a balance of the engine."""
         return self.exchange.matcher.balance(wallet, asset).balance
 
     def again(self):
-        """The same from its log, as after a crash."""
+        """Return a copy recovered from the log, as after a crash."""
         exchange, *_ = recover(self.log)
         assert exchange.snapshot() == self.exchange.snapshot()
         return UnderWay(exchange, self.log)
 
 
-def news(block, **fields):
-    """Write news."""
+def update(block, **fields):
+    """Return an update."""
     return ChainUpdate(block=block, hash=f"0x{block:064x}", **fields)
 
 
 def holding(wallet, asset, amount):
-    """Write what a wallet holds."""
+    """Return the balance of a wallet."""
     return WalletHolding(wallet=wallet, asset=asset, amount=str(amount))
 
 
 def whole(block=1, **fields):
-    """Write the first news, of wallets that are as rich as the engine has them."""
+    """Return the first update, with the initial balances."""
     rich = [(BUYER, USD), (SELLER, YES), (BUYER, NO), (SELLER, NO)]
     holdings = tuple(holding(*account, RICH) for account in rich)
     fields = {"wallets": (BUYER, SELLER), "holdings": holdings} | fields
-    return news(block, whole=True, **fields)
+    return update(block, whole=True, **fields)
 
 
 def rests(stage, order_id):
-    """Say if an order rests."""
+    """Return whether an order rests."""
     with suppress(UnknownOrderError):
         return stage.exchange.matcher.order(order_id).remaining > 0
     return False
 
 
-async def begun(stage, count):
-    """Have the worker come, and trades made and sent."""
-    await stage.rise()
-    await stage.hear(whole())
+async def start_trading(stage, count):
+    """Start a worker, make trades and wait until they are sent."""
+    await stage.start_worker()
+    await stage.receive(whole())
     await stage.trade(count)
     await stage.until(lambda: len(stage.settling.sent) == count)
 
 
-def played(story):
-    """Have a story told to its end, which must come."""
+def run(story):
+    """Run a coroutine with a timeout."""
     asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))

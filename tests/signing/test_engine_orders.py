@@ -67,8 +67,8 @@ def changed(**fields):
     return msgspec.structs.replace(order(), **fields)
 
 
-def refusal(signed, error, path, **how):
-    """Expect a refusal of exactly this class and path; give its message."""
+def rejection(signed, error, path, **how):
+    """Expect a rejection of exactly this class and path; give its message."""
     with pytest.raises(error) as caught:
         to_order(signed, id="a", **how)
     assert (type(caught.value), caught.value.path) == (error, path)
@@ -136,8 +136,8 @@ def test_the_maker_is_checksummed():
     upper = f"0x{address_of(ALICE)[2:].upper()}"
     for maker in (address_of(ALICE).lower(), upper, address_of(ALICE)):
         assert to_order(changed(maker=maker), id="a").maker == address_of(ALICE)
-    refusal(changed(maker="0xA11CE"), InvalidAddressError, "maker")
-    refusal(changed(taker=address_of(ALICE).swapcase()), InvalidAddressError, "taker")
+    rejection(changed(maker="0xA11CE"), InvalidAddressError, "maker")
+    rejection(changed(taker=address_of(ALICE).swapcase()), InvalidAddressError, "taker")
 
 
 def test_the_collateral_is_the_signed_amount():
@@ -146,15 +146,15 @@ def test_the_collateral_is_the_signed_amount():
         made = to_order(changed(maker_amount=amount), id="a")
         assert (made.price, made.collateral) == (50, amount)
     assert to_order(changed(maker_amount=tokens(50) - 1), id="a", settles=True).price == 49
-    told = refusal(changed(maker_amount=tokens(50) - 1), InvalidAmountError, "makerAmount",
+    told = rejection(changed(maker_amount=tokens(50) - 1), InvalidAmountError, "makerAmount",
                    strict=True)  # fmt: skip
     assert f"{tokens(50)} for {tokens(100)} (50 cents)" in told
 
 
 def test_amounts_and_sides_are_rejected_as_by_price_and_size():
-    refusal(changed(side=2), InvalidSideError, "side")
-    refusal(changed(taker_amount=0), InvalidAmountError, "takerAmount")
-    refusal(changed(maker_amount=tokens(100)), PriceOutOfRangeError, "makerAmount")
+    rejection(changed(side=2), InvalidSideError, "side")
+    rejection(changed(taker_amount=0), InvalidAmountError, "takerAmount")
+    rejection(changed(maker_amount=tokens(100)), PriceOutOfRangeError, "makerAmount")
 
 
 @pytest.mark.parametrize("operators", [(), [OPERATOR], {OPERATOR: 1}, frozenset({OPERATOR})])
@@ -165,10 +165,10 @@ def test_decision_19_taker(operators):
         if operators:
             assert to_order(changed(taker=taker), id="a", operators=operators)
         else:
-            told = refusal(changed(taker=taker), TakerNotSupportedError, "taker")
+            told = rejection(changed(taker=taker), TakerNotSupportedError, "taker")
             assert OPERATOR in told
     stranger = changed(taker=address_of(BOB))
-    refusal(stranger, TakerNotSupportedError, "taker", operators=operators)
+    rejection(stranger, TakerNotSupportedError, "taker", operators=operators)
 
 
 def test_decision_20_fee_rate():
@@ -176,7 +176,7 @@ def test_decision_20_fee_rate():
     for rate in (0, 1, 1_000):
         assert to_order(changed(fee_rate_bps=rate), id="a").fee_rate_bps == rate
     for rate in (1_001, -1, BIG):
-        told = refusal(changed(fee_rate_bps=rate), InvalidFeeRateError, "feeRateBps")
+        told = rejection(changed(fee_rate_bps=rate), InvalidFeeRateError, "feeRateBps")
         assert "0 to 1000" in told
 
 

@@ -136,12 +136,12 @@ def test_a_known_digest_skips_hashing(backend, monkeypatch):
     made = signed()
     digest = order_hash(made, DOMAIN)
 
-    def refused(*_):
+    def rejected(*_):
         raise AssertionError("hashed")
 
     for module in {backend, secp, _secp_py}:
-        monkeypatch.setattr(module, "digest_of", refused)
-        monkeypatch.setattr(module, "hash_struct", refused)
+        monkeypatch.setattr(module, "digest_of", rejected)
+        monkeypatch.setattr(module, "hash_struct", rejected)
     verify(made, DOMAIN, digest=digest)
     assert verify_batch([made], DOMAIN, digests=[digest]) == b"\0"
     with pytest.raises(InvalidSignatureError):

@@ -135,9 +135,9 @@ def test_invalid_fields_are_rejected_as_documented(backend, message):
     for name, values in WRONG[kind].items():
         address = name in ("maker", "delegate")
         for value in values:
-            refusal = InvalidAddressError if address and value is not None else InvalidFieldError
+            rejection = InvalidAddressError if address and value is not None else InvalidFieldError
             found = outcome(kind.from_json, signed(message).to_json() | {name: value})
-            assert found[:3] == (refusal, refusal.code, name), value
+            assert found[:3] == (rejection, rejection.code, name), value
 
 
 UNFIT = {

@@ -101,9 +101,9 @@ def test_a_changed_field_of_a_mutable_class_is_hashed(backend):
     made.nonce = 8
     assert order_hash(made, DOMAIN) != before
     made.nonce = "8"
-    with pytest.raises(RejectedError) as refused:
+    with pytest.raises(RejectedError) as rejected:
         order_hash(made, DOMAIN)
-    assert refused.value.path == "nonce"
+    assert rejected.value.path == "nonce"
 
 
 def test_a_signer_that_is_not_an_address_is_rejected(backend):

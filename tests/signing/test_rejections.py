@@ -67,9 +67,9 @@ def test_a_contract_wallet_is_named(backend):
     assert error.verdict is Verdict.CONTRACT_WALLET
     assert f"only the contract wallet {ALICE} can verify this signature" in str(error)
     assert (error.expected, error.digest) == (ALICE, order_hash(order, DOMAIN))
-    refused_by_it = raised(order, profile="ctf", contracts=RecordingHook(False))
-    assert refused_by_it.verdict is Verdict.CONTRACT_WALLET
-    assert "is not called" not in str(refused_by_it)
+    rejected_by_it = raised(order, profile="ctf", contracts=RecordingHook(False))
+    assert rejected_by_it.verdict is Verdict.CONTRACT_WALLET
+    assert "is not called" not in str(rejected_by_it)
 
 
 def test_the_low_s_signature_in_a_rejection_is_accepted(backend):

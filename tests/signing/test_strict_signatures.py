@@ -77,7 +77,7 @@ NO_TEXT = (
 )
 
 
-def refused(signature):
+def rejected(signature):
     """Give the verdict on a signature of the order, which all ways in must agree on."""
     order = replace(ORDER, signature=signature)
     (verdict,) = verify_batch([order], DOMAIN)
@@ -104,19 +104,19 @@ def test_the_base_signature_is_valid(backend):
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_what_is_not_0x_and_130_hex_digits_is_malformed(backend, name):
-    assert refused(MALFORMED[name]) is Verdict.MALFORMED
+    assert rejected(MALFORMED[name]) is Verdict.MALFORMED
 
 
 @pytest.mark.parametrize("signature", NO_TEXT, ids=lambda value: type(value).__name__)
 def test_signatures_of_other_types_are_malformed(backend, signature):
-    assert refused(signature) is Verdict.MALFORMED
+    assert rejected(signature) is Verdict.MALFORMED
 
 
 def test_only_four_values_of_v_are_accepted(backend):
     for v in range(256):
         signature = joined(R, S, v)
         if v not in (0, 1, 27, 28):
-            assert refused(signature) is Verdict.INVALID_V
+            assert rejected(signature) is Verdict.INVALID_V
             continue
         right = v in (V, V - 27)
         assert (recover(DIGEST, signature) == ALICE) is right
@@ -126,9 +126,9 @@ def test_only_four_values_of_v_are_accepted(backend):
 
 @pytest.mark.parametrize("bad", [0, CURVE, CURVE + 1, 2**256 - 1])
 def test_r_and_s_of_0_or_beyond_n_are_rejected(backend, bad):
-    assert refused(joined(bad, S, V)) is Verdict.INVALID_R_OR_S
-    assert refused(joined(R, bad, V)) is Verdict.INVALID_R_OR_S
-    assert refused(joined(bad, bad, V)) is Verdict.INVALID_R_OR_S
+    assert rejected(joined(bad, S, V)) is Verdict.INVALID_R_OR_S
+    assert rejected(joined(R, bad, V)) is Verdict.INVALID_R_OR_S
+    assert rejected(joined(bad, bad, V)) is Verdict.INVALID_R_OR_S
 
 
 def test_s_is_low_up_to_half_the_order_of_the_curve(backend):
@@ -138,7 +138,7 @@ def test_s_is_low_up_to_half_the_order_of_the_curve(backend):
             signature = joined(R, s, v)
             assert recover(DIGEST, signature) == Account._recover_hash(DIGEST, signature=signature)
     for s in (half + 1, half + 2, 2**255, CURVE - 1):
-        assert refused(joined(R, s, V)) is Verdict.HIGH_S
+        assert rejected(joined(R, s, V)) is Verdict.HIGH_S
 
 
 def test_r_must_be_the_x_of_a_point(backend):
@@ -146,8 +146,8 @@ def test_r_must_be_the_x_of_a_point(backend):
         found = outcome(recover, DIGEST, joined(r, S, 27))
         assert isinstance(found, str) is on_curve(r), r
         if not isinstance(found, str):
-            assert refused(joined(r, S, 27)) is Verdict.NOT_RECOVERABLE
-    assert refused(joined(OFF_CURVE, S, 28)) is Verdict.NOT_RECOVERABLE
+            assert rejected(joined(r, S, 27)) is Verdict.NOT_RECOVERABLE
+    assert rejected(joined(OFF_CURVE, S, 28)) is Verdict.NOT_RECOVERABLE
 
 
 def nobodys(digest):
@@ -162,7 +162,7 @@ def nobodys(digest):
 
 
 def test_a_key_at_infinity_is_not_recoverable(backend):
-    assert refused(nobodys(DIGEST)) is Verdict.NOT_RECOVERABLE
+    assert rejected(nobodys(DIGEST)) is Verdict.NOT_RECOVERABLE
 
 
 def test_one_recoverable_digest_of_two_is_a_wrong_signer(backend):
@@ -179,11 +179,11 @@ def test_one_recoverable_digest_of_two_is_a_wrong_signer(backend):
 
 
 def test_checks_run_in_the_order_of_the_verdicts(backend):
-    assert refused(joined(0, CURVE - 1, 29)) is Verdict.INVALID_V
-    assert refused(joined(0, CURVE - 1, V)) is Verdict.INVALID_R_OR_S
-    assert refused(joined(OFF_CURVE, CURVE - 1, V)) is Verdict.HIGH_S
-    assert refused("0x" + "f" * 130) is Verdict.INVALID_V
-    assert refused("0x" + "0" * 130) is Verdict.INVALID_R_OR_S
+    assert rejected(joined(0, CURVE - 1, 29)) is Verdict.INVALID_V
+    assert rejected(joined(0, CURVE - 1, V)) is Verdict.INVALID_R_OR_S
+    assert rejected(joined(OFF_CURVE, CURVE - 1, V)) is Verdict.HIGH_S
+    assert rejected("0x" + "f" * 130) is Verdict.INVALID_V
+    assert rejected("0x" + "0" * 130) is Verdict.INVALID_R_OR_S
 
 
 @pytest.mark.parametrize("v", [0, 1, 27, 28])
@@ -217,7 +217,7 @@ def test_any_text_recovers_an_address_or_is_rejected(backend):
             (verdict,) = verify_batch([replace(ORDER, signature=signature)], DOMAIN)
             assert verdict == Verdict.WRONG_SIGNER
         else:
-            refused(signature)
+            rejected(signature)
 
     whatever()
 
@@ -236,7 +236,7 @@ def test_random_r_and_s_recover_an_address_or_are_rejected(backend):
         if isinstance(found, str):
             assert found == Account._recover_hash(DIGEST, signature=signature)
         else:
-            refused(signature)
+            rejected(signature)
     assert seen == {str, tuple}
 
 

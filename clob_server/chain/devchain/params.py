@@ -19,13 +19,13 @@ NEWEST: Final = ("latest", "safe", "finalized")
 """Names of the newest block; the chain has no reorganisations."""
 NAMES: Final = (*NEWEST, "earliest", "pending")
 """All block names."""
-_QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
+_HEX_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _DATA: Final = re.compile(r"0x([0-9a-fA-F]{2})*")
 
 
 def whole_number(given: object, name: str) -> int:
     """Parse a number: hex or a JSON number."""
-    if isinstance(given, str) and _QUANTITY.fullmatch(given):
+    if isinstance(given, str) and _HEX_NUMBER.fullmatch(given):
         return int(given, 16)
     if type(given) is int and 0 <= given < NUMBER_END:
         return given

@@ -15,7 +15,7 @@ from clob_server.api.problems import CONTENT_TYPE, PROBLEMS, ProblemBody
 from clob_server.auth.policy import ROUTE_RULES
 from clob_server.chain import messages, operation_bodies
 from clob_server.http import admin_schemas
-from clob_server.http.openapi import admin, gasless, markets, meta, orders
+from clob_server.http.openapi import admin, gasless, markets, orders
 from clob_server.http.openapi.common import (
     EVERYWHERE,
     REF,
@@ -31,7 +31,7 @@ from clob_server.http.openapi.common import (
 from clob_server.http.server import Route
 
 DESCRIBED: Final[Mapping[str, RouteDoc]] = {
-    **meta.DESCRIBED,
+    **markets.SERVER_DESCRIBED,
     **markets.DESCRIBED,
     **orders.DESCRIBED,
     **gasless.DESCRIBED,

@@ -1,8 +1,16 @@
-"""Descriptions of the market routes."""
+"""Descriptions of the routes of markets, and of the server itself."""
 
-from typing import Final
+from typing import Any, Final
 
-from clob_server.api.schemas import MarketBody, OrderbookBody, TradeBody, TradesBody
+from clob_server.api.schemas import (
+    HealthBody,
+    MarketBody,
+    OrderbookBody,
+    ReadyBody,
+    RootBody,
+    TradeBody,
+    TradesBody,
+)
 from clob_server.http.openapi.common import TEXT, TOKEN_TEXT, FieldDoc, RouteDoc, refer
 
 TAG: Final = "Markets"
@@ -57,6 +65,36 @@ DESCRIBED: Final = {
         ),
         codes=("INVALID_FIELD", "UNKNOWN_MARKET", "TOKEN_NOT_IN_MARKET", "RECOVERING"),
         refers=(TradeBody, TradesBody),
+    ),
+}
+"""Descriptions by route name."""
+
+
+SERVER_TAG: Final = "Server"
+UNCHANGED: Final = {304: "Unchanged."}
+
+SERVER_DESCRIBED: Final = {
+    "root": RouteDoc(SERVER_TAG, "Get version, environment and endpoints", RootBody),
+    "health": RouteDoc(SERVER_TAG, "Check liveness", HealthBody),
+    "ready": RouteDoc(
+        SERVER_TAG,
+        "Check readiness for orders",
+        ReadyBody,
+        others={503: "The server is stopping; the body is the same."},
+    ),
+    "metrics": RouteDoc(SERVER_TAG, "Get metrics for Prometheus", "text/plain"),
+    "openapi": RouteDoc(SERVER_TAG, "Get this document", dict[str, Any], others=UNCHANGED),
+    "asyncapi": RouteDoc(
+        TAG, "Get the AsyncAPI 3.0 document of the WebSocket", dict[str, Any], others=UNCHANGED
+    ),
+    "docs": RouteDoc(SERVER_TAG, "Show this document as a page", "text/html", others=UNCHANGED),
+    "admin_page": RouteDoc(SERVER_TAG, "Show the dashboard", "text/html", others=UNCHANGED),
+    "web_file": RouteDoc(
+        SERVER_TAG,
+        "Get a file of the pages",
+        "*/*",
+        codes=("NOT_FOUND",),
+        others=UNCHANGED,
     ),
 }
 """Descriptions by route name."""

@@ -184,7 +184,7 @@ def test_timeout_is_unreachable(server, is_near):
     done.set()
 
 
-def test_refused_connection_is_unreachable(is_near):
+def test_closed_port_is_unreachable(is_near):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]

@@ -51,10 +51,10 @@ def run(driver, sent, cancels=(), policy=0):
         if order is None:
             driver.cancel(ts_ns, 0, OWN_ID + number)
             continue
-        refusal, _, own = driver.submit(
+        rejection, _, own = driver.submit(
             ts_ns, 0, OWN_ID + number, Kind.LIMIT, *order, policy << SELF_TRADE_SHIFT
         )
-        assert not refusal
+        assert not rejection
         own_fills += own
     return own_fills + driver.advance(NEVER, Stop.NO)
 

@@ -45,25 +45,25 @@ def read(path, form, draw):
 @pytest.mark.parametrize("form", TEXTS)
 def test_mutated_text_is_read_or_rejected(tmp_path, form, seeds):
     name, text, beside = mutants.texts(tmp_path)[form]
-    refused = 0
+    rejected = 0
     for seed in seeds:
         draw = random.Random(seed)
         (tmp_path / name).write_bytes(mutants.changed(text, draw))
         for other, its_text in beside.items():
             (tmp_path / other).write_bytes(mutants.changed(its_text, draw))
         with naming(f"{form}, seed {seed}"):
-            refused += read(tmp_path / name, form, draw)
-    assert 0 < refused < len(seeds)
+            rejected += read(tmp_path / name, form, draw)
+    assert 0 < rejected < len(seeds)
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=["some", "many"])
 @pytest.mark.parametrize("form", mutants.ARRAYS)
 def test_mutated_arrays_are_read_or_rejected(tmp_path, form, seeds):
     path = tmp_path / "flow.npz"
-    refused = 0
+    rejected = 0
     for seed in seeds:
         draw = random.Random(seed)
         mutants.ARRAYS[form](path, draw)
         with naming(f"{form}, seed {seed}"):
-            refused += read(path, form, draw)
-    assert 0 < refused < len(seeds)
+            rejected += read(path, form, draw)
+    assert 0 < rejected < len(seeds)

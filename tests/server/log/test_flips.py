@@ -148,15 +148,15 @@ def test_rejection_leaves_the_folder_unchanged(left, tmp_path):
     if not wal.exists() or wal.stat().st_size < 9_000:
         pytest.skip("not here: nothing is left in the write-ahead log")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    refused = 0
+    rejected = 0
     for bit in range(500 * 8, wal.stat().st_size * 8, 9_973 * 8):
         flip(wal, bit)
         if reaction(left, folder) == "rejected":
-            refused += 1
+            rejected += 1
             flip(wal, bit)
             assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
         folder = copy_folder(left, folder)
-    assert refused
+    assert rejected
     assert reaction(left, folder) == "harmless"
 
 
