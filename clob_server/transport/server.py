@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import uvicorn
 from uvicorn.server import logger
@@ -24,6 +24,7 @@ from clob_server.transport import (
     TransportConfig,
     TransportLimits,
 )
+from clob_server.transport.connections import TrackedConnection
 
 FAILED: Final = 1
 """Exit code if the application could not start, failed, or did not shut down."""
@@ -206,7 +207,8 @@ class HttpServer(uvicorn.Server):
 
     def _sweep(self, now: float) -> None:
         """Check the connections that may be slow or have passed their deadlines."""
-        for connection in tuple(self.server_state.connections):
+        connections = cast("set[TrackedConnection]", self.server_state.connections)
+        for connection in tuple(connections):
             if (
                 now >= connection.deadline
                 or connection.stalled_at != NEVER

@@ -11,7 +11,7 @@ from tests.replay.readers.level_follower import follow_levels
 pytestmark = pytest.mark.long
 
 NAME = "kalshi_market_data_KXHIGHNY-25DEC14.csv"
-LOCKED = "28 and NO bid 72 add up to 100"
+LOCKED = r"must add up to 99 or less, got 28 \+ 72"
 """The only line of the file with crossed bids."""
 
 

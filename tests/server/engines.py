@@ -1,4 +1,4 @@
-"""What tests of the engine share: a slow log, and short ways to ask and to compare."""
+"""Helpers for tests of the sequencer: a slow log, submitting and comparing."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ PATIENCE_S = 30
 
 
 class SlowLog:
-    """A log each of whose commits begins, and then waits until it is let through."""
+    """A log whose commits wait for a release of `through`."""
 
     def __init__(self, log):
         self._log = log
@@ -33,7 +33,7 @@ class SlowLog:
         return self._log.append(*arguments, **named)
 
     async def begins(self):
-        """Wait until the next commit is on its way."""
+        """Wait until the next commit has begun."""
         assert await asyncio.to_thread(self.begun.acquire, timeout=PATIENCE_S)
 
     def __getattr__(self, name):
@@ -41,13 +41,13 @@ class SlowLog:
 
 
 def engine_over(log, **options):
-    """An engine over an exchange that has seen nothing yet, with a clock that stands still."""
+    """Return a sequencer over a new state, with a constant clock."""
     return Sequencer(log, ServerState(), lambda: NOW_MS, **options)
 
 
 @contextlib.asynccontextmanager
 async def working(engine):
-    """Let an engine work, with a market to trade in, and have it end."""
+    """Run a sequencer with one market; stop it at the end."""
     task = asyncio.create_task(engine.run())
     try:
         await engine.submit(lambda now_ms: AddMarket(market=market(), now_ms=now_ms))
@@ -58,7 +58,7 @@ async def working(engine):
 
 
 def played(story):
-    """Have a story told to its end, which must come."""
+    """Run a coroutine to its end, with a timeout."""
     asyncio.run(asyncio.wait_for(story, 2 * PATIENCE_S))
 
 
@@ -82,29 +82,29 @@ def signed(make, **fields):
     return with_record
 
 
-def ask(engine, make, *arguments, **fields):
-    """Ask in a task of its own."""
+def submit(engine, make, *arguments, **fields):
+    """Submit a command in a new task; return the task."""
     return asyncio.create_task(engine.submit(lambda now: make(*arguments, now_ms=now, **fields)))
 
 
-async def asked(*tasks):
-    """Let tasks that were just made come to where they wait."""
+async def queued(*tasks):
+    """Run new tasks until they wait in the queue."""
     await asyncio.sleep(0)
     assert not any(task.done() for task in tasks)
 
 
 def data_of(log):
-    """The journal that a log holds, as bytes."""
+    """Return the journal of a log, as bytes."""
     return b"".join(journal_of(log, log.origin, log.tail.seq))
 
 
 def logged(log):
-    """The commands in a log, frame by frame."""
+    """Return the commands of a log, frame by frame."""
     return [commands_of(frame) for frame in log.read()]
 
 
 def assert_as_logged(engine, log):
-    """An exchange that is given what is in the log ends where the engine's did, in every way."""
+    """Assert that replay, recovery and audit of the log equal the state of the sequencer."""
     again = ServerState()
     again.replay(command for frame in logged(log) for command in frame)
     assert again.snapshot() == engine.state.snapshot()
@@ -112,8 +112,8 @@ def assert_as_logged(engine, log):
     assert exchange.snapshot() == engine.state.snapshot()
     assert (hashed, count) == (engine.event_hash, engine.seq)
     found, matcher = audit(log), Matcher()
-    for told in (found, verify(data_of(log), matcher)):
-        assert told.last_seq == told.commands == log.tail.seq == engine.seq
-        assert told.event_hash == engine.event_hash
-        assert told.state_hash == engine.state.matcher.state_hash()
+    for report in (found, verify(data_of(log), matcher)):
+        assert report.last_seq == report.commands == log.tail.seq == engine.seq
+        assert report.event_hash == engine.event_hash
+        assert report.state_hash == engine.state.matcher.state_hash()
     assert matcher.snapshot() == engine.state.matcher.snapshot()

@@ -14,7 +14,7 @@ from clob.signing import SignedOrder, sign
 from clob_server.chain.eth.accounts import DEPLOYER, WALLETS
 from clob_server.core.ids import Ids
 from clob_server.core.state import ServerState
-from clob_server.demo import MARK, bots, make_anew
+from clob_server.demo import MARK, bots, reset_folder
 from clob_server.demo.bots import CONDITION, MARKET, NO, YES, Bots, opening
 from clob_server.http.openapi import common
 from clob_server.http.openapi.orders import SIGNED_EXAMPLE
@@ -124,42 +124,42 @@ def test_the_examples_of_the_documentation_are_of_the_market():
 @pytest.mark.parametrize("name", ["notes.txt", "log.db", "tip"])
 def test_a_folder_that_the_demo_has_not_made_is_left_alone(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(SettingsError, match=f"would empty .*{MARK}|would empty .*{name}"):
-        make_anew(tmp_path)
+    with pytest.raises(SettingsError, match=f"has other contents: .*({MARK}|{name})"):
+        reset_folder(tmp_path)
     assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
-    make_anew(tmp_path)
+    reset_folder(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(SettingsError, match=r"notes\.txt"):
-        make_anew(tmp_path)
+        reset_folder(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {MARK, "notes.txt"}
 
 
 def test_what_a_chain_has_left_goes_and_nothing_else(tmp_path):
-    make_anew(tmp_path)
+    reset_folder(tmp_path)
     for name in ("chain/outbox.db", "chain/outbox.db-wal", "devchain/chain.db"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    make_anew(tmp_path)
+    reset_folder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [MARK]
     for name in ("chain/notes.txt", "devchain/more/chain.db", "mine/outbox.db"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
         with pytest.raises(SettingsError, match=name.partition("/")[0]):
-            make_anew(tmp_path)
+            reset_folder(tmp_path)
         assert (tmp_path / name).exists()
         shutil.rmtree(tmp_path / name.partition("/")[0])
 
 
 def test_a_folder_that_a_demo_has_is_left_alone(tmp_path):
-    make_anew(tmp_path)
+    reset_folder(tmp_path)
     log = SqliteLog(tmp_path)
     with pytest.raises(LogLockedError):
-        make_anew(tmp_path)
+        reset_folder(tmp_path)
     log.close()
-    make_anew(tmp_path)
+    reset_folder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [MARK]
 
 
@@ -203,7 +203,7 @@ def test_the_bots_do_the_same_again():
     first, second = venue(), venue()
     for service in (first, second):
         assert sum(1 for _ in run_bots(service, 5, 300)) == 300
-    assert first.exchange.matcher.state_hash() == second.exchange.matcher.state_hash()
+    assert first.state.matcher.state_hash() == second.state.matcher.state_hash()
 
 
 def test_the_bots_fill_a_book_again_that_somebody_else_has_emptied():

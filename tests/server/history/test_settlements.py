@@ -150,7 +150,7 @@ def test_both_trades_of_a_mint_have_one_transaction(tmp_path):
 
 
 def test_old_statuses_are_found_in_history_also_after_a_restart(tmp_path, mode, monkeypatch):
-    monkeypatch.setattr(history, "Fates", partial(SettlementStatuses, kept=3))
+    monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=3))
     count = KEPT + 15
 
     async def main():
@@ -181,7 +181,7 @@ def test_old_statuses_are_found_in_history_also_after_a_restart(tmp_path, mode, 
 
 def test_status_does_not_go_back_while_history_is_behind(tmp_path, monkeypatch):
     """A status is answered from memory, or the request fails with RECOVERING."""
-    monkeypatch.setattr(history, "Fates", partial(SettlementStatuses, kept=2))
+    monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=2))
     monkeypatch.setattr(history.History.wait_for, "__defaults__", (0.2,))
 
     async def main():
@@ -209,7 +209,7 @@ def test_status_does_not_go_back_while_history_is_behind(tmp_path, monkeypatch):
 
 
 def test_recent_statuses_stay_available_after_history_prunes_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "Fates", partial(SettlementStatuses, kept=1))
+    monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=1))
     day = [DAY_MS]
 
     async def main():
@@ -235,7 +235,7 @@ def test_recent_statuses_stay_available_after_history_prunes_them(tmp_path, monk
 
 def test_page_that_changed_while_it_was_built_is_not_cached(tmp_path, monkeypatch):
     """A query waits for the history of an old trade; meanwhile a recent trade settles."""
-    monkeypatch.setattr(history, "Fates", partial(SettlementStatuses, kept=1))
+    monkeypatch.setattr(history, "SettlementStatuses", partial(SettlementStatuses, kept=1))
 
     async def main():
         async with running_service(tmp_path) as server:

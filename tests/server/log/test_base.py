@@ -120,12 +120,12 @@ def test_append_after_a_wrong_command_is_rejected(log, after):
     ("commands", "hashes", "words"),
     [
         ([], {}, "at least one command"),
-        ([b""], {}, "not kind 0"),
-        ([b"\0"], {}, "not kind 0"),
-        ([raws(1)[0], b"\x7f"], {}, "not kind 127"),
-        (raws(1), {"event_hash": b"short"}, "event_hash must have 32 bytes, not 5"),
-        (raws(1), {"state_hash": bytes(33)}, "state_hash must have 32 bytes, not 33"),
-        (raws(1), {"event_hash": b""}, "event_hash must have 32 bytes, not 0"),
+        ([b""], {}, "got kind 0"),
+        ([b"\0"], {}, "got kind 0"),
+        ([raws(1)[0], b"\x7f"], {}, "got kind 127"),
+        (raws(1), {"event_hash": b"short"}, "event_hash must have 32 bytes; got 5"),
+        (raws(1), {"state_hash": bytes(33)}, "state_hash must have 32 bytes; got 33"),
+        (raws(1), {"event_hash": b""}, "event_hash must have 32 bytes; got 0"),
     ],
 )
 def test_invalid_frame_is_rejected_without_effect(log, commands, hashes, words):

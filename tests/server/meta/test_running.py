@@ -93,13 +93,13 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--port", "many"), "--port must be a number, not 'many'"),
-        (("--port", "65536"), "--port must be from 0 to 65535, not '65536'"),
+        (("--port", "many"), "--port must be a number; got 'many'"),
+        (("--port", "65536"), "--port must be from 0 to 65535; got '65536'"),
         (("--ws-heartbeat-s", "0"), "--ws-heartbeat-s must be from 1 to "),
         (("--grace-s", "nan"), "--grace-s must be from 0.001 to "),
-        (("--rate-limits", "yes"), "--rate-limits must be on or off, not 'yes'"),
+        (("--rate-limits", "yes"), "--rate-limits must be on or off; got 'yes'"),
         (("--environment", "production"), "missing: --eip712-name, --eip712-version, --chain-id, "),
-        (("--jwt-secret", "short"), "--jwt-secret must have 32 bytes or more"),
+        (("--jwt-secret", "short"), "--jwt-secret must have at least 32 bytes"),
         (("--headers-max-bytes", "1"), "headers_max_bytes must be at least 1024; got 1"),
         (("--trusted-proxies", "anybody"), "'anybody' does not appear to be an IPv4 or IPv6"),
     ],

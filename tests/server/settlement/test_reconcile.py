@@ -5,7 +5,7 @@ import pytest
 from clob import Side
 from clob_server.chain.events import NonceRaised, Permission
 from clob_server.settlement import reconcile
-from tests.server.underway import (
+from tests.server.settlement.underway import (
     BUYER,
     NO,
     PAYEE,

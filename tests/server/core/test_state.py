@@ -1,4 +1,4 @@
-"""The exchange: matcher and registry in one sequence, and what the two of them count together."""
+"""ServerState: matcher and registry in one sequence, shared counts and signature records."""
 
 import msgspec
 import pytest
@@ -32,7 +32,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def opened(*markets, **limits):
-    """Make an exchange with these markets, or with one called ``m``."""
+    """Return a state with these markets, or with one named ``m``."""
     exchange = ServerState()
     if limits:
         exchange.apply(SetLimits(limits=Limits(**limits), now_ms=1))
@@ -60,13 +60,13 @@ def kept(exchange):
 # ----- counts --------------------------------------------------------------------------------
 
 
-def test_a_new_exchange_has_counted_nothing():
+def test_new_state_has_zero_counts():
     exchange = ServerState()
     counts = (exchange.now_ms, exchange.num_orders, exchange.num_trades, exchange.changed_ms)
     assert counts == (0, 0, 0, {})
 
 
-def test_orders_are_counted_whether_they_are_refused_or_not():
+def test_rejected_orders_are_counted_too():
     exchange = opened()
     put(exchange, sell, "a", 50, 10)
     outcome_of(exchange, sell("a", 50, 10, now_ms=2))
@@ -80,7 +80,7 @@ def test_orders_are_counted_whether_they_are_refused_or_not():
     assert exchange.num_orders == 8
 
 
-def test_trades_are_counted_in_a_batch_too():
+def test_trades_of_a_batch_are_counted():
     exchange = opened()
     for name in "abc":
         put(exchange, sell, name, 50, 10)
@@ -91,7 +91,7 @@ def test_trades_are_counted_in_a_batch_too():
     assert exchange.changed_ms == {"m": 9}
 
 
-def test_each_market_has_the_time_of_its_last_event():
+def test_changed_ms_is_the_time_of_the_last_event_of_a_market():
     exchange = opened(market("m"), market("n"), market("o"))
     put(exchange, sell, "a", 50, 10, now_ms=5)
     put(exchange, sell, "b", 50, 10, now_ms=6, market="n", token="n-yes")
@@ -103,7 +103,7 @@ def test_each_market_has_the_time_of_its_last_event():
     assert exchange.changed_ms == {"m": 9, "n": 9}
 
 
-def test_the_time_is_the_latest_of_both():
+def test_time_is_the_latest_of_matcher_and_registry():
     exchange = opened()
     assert exchange.now_ms == 1
     exchange.apply(SetBudgets(budgets=Budgets(), now_ms=9))
@@ -112,11 +112,11 @@ def test_the_time_is_the_latest_of_both():
     assert exchange.now_ms == 11
 
 
-# ----- the events of the matcher -------------------------------------------------------------
+# ----- events of the matcher -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("atomic", [False, True])
-def test_a_batch_has_the_events_that_the_matcher_gives(atomic):
+def test_batch_returns_the_events_of_the_matcher(atomic):
     exchange, matcher = opened(), Matcher()
     matcher.apply(AddMarket(market=market(), now_ms=1))
     inner = (sell("a", 50, 10), sell("b", 50, 10), buy("c", 50, 15), Cancel(order_id="b"))
@@ -131,10 +131,10 @@ def test_a_batch_has_the_events_that_the_matcher_gives(atomic):
     assert exchange.matcher.snapshot() == matcher.snapshot()
 
 
-def test_a_batch_that_is_none_is_refused_as_the_matcher_does():
+def test_invalid_batch_is_rejected_as_by_the_matcher():
     exchange = opened()
     for commands in ([sell("a", 50, 10)], None):
-        with rejected(exchange.matcher, InvalidCommandError, "a batch needs a tuple"):
+        with rejected(exchange.matcher, InvalidCommandError, "commands must be a tuple"):
             exchange.apply(Batch(commands=commands, now_ms=2))
     assert exchange.num_orders == 0
 
@@ -142,7 +142,7 @@ def test_a_batch_that_is_none_is_refused_as_the_matcher_does():
 # ----- signature records ---------------------------------------------------------------------
 
 
-def test_the_signature_record_of_an_accepted_order_is_kept():
+def test_signature_record_of_an_accepted_order_is_kept():
     exchange = opened()
     exchange.apply(signed(sell, salt="9")("a", 50, 10, now_ms=2))
     exchange.apply(sell("b", 50, 10, now_ms=2))
@@ -151,7 +151,7 @@ def test_the_signature_record_of_an_accepted_order_is_kept():
     assert exchange.signature("c") is None
 
 
-def test_the_signature_record_of_a_rejected_order_is_dropped():
+def test_signature_record_of_a_rejected_order_is_dropped():
     exchange = opened()
     with pytest.raises(InvalidCommandError):
         exchange.apply(Submit(order=None, attachment=attachment(), now_ms=2))
@@ -159,7 +159,7 @@ def test_the_signature_record_of_a_rejected_order_is_dropped():
     assert not kept(exchange)
 
 
-def test_a_rejected_order_with_the_id_of_another_leaves_the_record_of_that_one():
+def test_rejected_duplicate_order_keeps_the_record_of_the_original():
     exchange = opened()
     put(exchange, sell, "a", 50, 10)
     again = signed(sell, salt="another")("a", 50, 10, now_ms=2)
@@ -167,7 +167,7 @@ def test_a_rejected_order_with_the_id_of_another_leaves_the_record_of_that_one()
     assert exchange.signature("a") == record()
 
 
-def test_in_a_batch_each_order_has_its_own_signature_record():
+def test_each_order_of_a_batch_has_its_own_signature_record():
     exchange = opened()
     inner = tuple(
         signed(sell, salt=f"{number}")(name, price, 1)
@@ -189,7 +189,7 @@ def replaced(exchange):
 
 
 def traded(exchange):
-    """Finish a resting order by a trade, and one that came in by the same."""
+    """Finish a resting and an incoming order by one trade."""
     put(exchange, sell, "r", 60, 10)
     put(exchange, buy, "other", 60, 10)
 
@@ -201,7 +201,7 @@ def cancelled(exchange):
 
 
 def killed(exchange):
-    """Finish an order that finds nothing."""
+    """Finish an IOC order without a trade."""
     put(exchange, buy, "r", 60, 10, time_in_force=TimeInForce.IOC)
 
 
@@ -215,7 +215,7 @@ ENDS = [replaced, traded, cancelled, killed, expired]
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
-def test_a_signature_record_is_kept_exactly_as_long_as_the_order_can_be_read(end):
+def test_signature_record_is_kept_while_the_order_is_readable(end):
     exchange = opened(finished_max=3)
     end(exchange)
     for number in range(5):
@@ -234,7 +234,7 @@ def is_readable(matcher, order_id):
     return True
 
 
-def test_a_replacement_that_rests_finishes_nothing():
+def test_resting_replacement_drops_no_signature_records():
     exchange = opened(finished_max=1)
     for name in "abc":
         put(exchange, sell, name, 60, 10)
@@ -246,7 +246,7 @@ def test_a_replacement_that_rests_finishes_nothing():
     assert kept(exchange) == {"a", "c"}
 
 
-def test_a_lower_limit_of_finished_orders_drops_signature_records_at_once():
+def test_lower_finished_limit_drops_signature_records_immediately():
     exchange = opened(finished_max=10)
     for name in "abcd":
         put(exchange, sell, name, 60, 10)
@@ -256,7 +256,7 @@ def test_a_lower_limit_of_finished_orders_drops_signature_records_at_once():
     assert kept(exchange) == {"b", "d"}
 
 
-def test_a_refused_replacement_or_limit_finishes_nothing():
+def test_rejected_replacement_or_limit_drops_no_signature_records():
     exchange = opened(finished_max=1)
     for name in "ac":
         put(exchange, sell, name, 60, 10)
@@ -271,7 +271,7 @@ def test_a_refused_replacement_or_limit_finishes_nothing():
 
 
 def busy():
-    """Make an exchange that has something of everything."""
+    """Return a state with an entry of every kind."""
     exchange = opened(finished_max=3)
     for number, make in enumerate((sell, buy, sell, sell, buy, sell)):
         put(exchange, make, f"o{number}", 60, 10)
@@ -280,7 +280,7 @@ def busy():
     return exchange
 
 
-def test_a_snapshot_leads_to_the_same_exchange():
+def test_snapshot_restores_the_state():
     exchange = busy()
     again = ServerState.restore(exchange.snapshot())
     assert again.snapshot() == exchange.snapshot()
@@ -295,7 +295,7 @@ def test_a_snapshot_leads_to_the_same_exchange():
     assert again.snapshot() == exchange.snapshot()
 
 
-def test_a_market_of_any_name_and_an_order_of_any_id_are_in_a_snapshot():
+def test_snapshot_supports_any_market_name_and_order_id():
     exchange = opened(market("\ud800", yes="y", no="n"), finished_max=2)
     for order_id in ("\udfff", 7):
         exchange.apply(sell(order_id, 50, 10, market="\ud800", token="y", now_ms=2))
@@ -306,7 +306,7 @@ def test_a_market_of_any_name_and_an_order_of_any_id_are_in_a_snapshot():
     assert again.snapshot() == exchange.snapshot()
 
 
-def test_a_snapshot_that_was_cut_or_extended_is_refused():
+def test_truncated_or_extended_snapshot_is_rejected():
     state = busy().snapshot()
     for length in range(len(state)):
         with pytest.raises(InvalidSnapshotError):
@@ -328,14 +328,14 @@ def test_a_snapshot_that_was_cut_or_extended_is_refused():
         (8, [(b"\xff", b"")], "not a snapshot of a server"),
     ],
 )
-def test_an_invalid_snapshot_is_rejected(place, value, words):
+def test_invalid_snapshot_is_rejected(place, value, words):
     parts = msgspec.msgpack.decode(busy().snapshot())
     parts[place] = value
     with pytest.raises(InvalidSnapshotError, match=words):
         ServerState.restore(msgspec.msgpack.encode(parts))
 
 
-def test_a_snapshot_of_a_newer_version_with_more_in_it_names_its_version():
+def test_newer_snapshot_is_rejected_with_its_version():
     parts = msgspec.msgpack.decode(busy().snapshot())
     parts[0] = 3
     with pytest.raises(InvalidSnapshotError, match="has version 3; this version reads 2"):

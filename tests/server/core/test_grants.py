@@ -1,4 +1,4 @@
-"""The faucet's allowance: 500 units a wallet in any 24 hours, and nothing given twice."""
+"""Faucet allowance: 500 units per wallet in any 24 hours, each operation granted once."""
 
 import msgspec
 import pytest
@@ -17,24 +17,24 @@ def grant(operation, now_ms=NOW_MS, user="U", amount=100):
     return Grant(operation=operation, user=user, amount=amount, now_ms=now_ms)
 
 
-def told(*commands):
+def registry_after(*commands):
     registry = Registry()
     for command in commands:
         registry.apply(command)
     return registry
 
 
-def test_a_wallet_is_granted_500_units_and_no_more():
-    registry = told(*(grant(f"{number}") for number in range(5)))
+def test_grant_above_500_units_is_rejected():
+    registry = registry_after(*(grant(f"{number}") for number in range(5)))
     before = registry.snapshot()
-    with pytest.raises(FaucetLimitError, match=r"500 units in 24 hours.* U has been given 500"):
+    with pytest.raises(FaucetLimitError, match=r"500 units in 24 hours; U got 500"):
         registry.apply(grant("5"))
     assert registry.snapshot() == before
     registry.apply(grant("6", user="V"))
 
 
-def test_the_refusal_says_when_so_much_is_free_again():
-    registry = told(*(grant(f"{number}", NOW_MS + number) for number in range(5)))
+def test_rejection_has_the_time_when_the_amount_is_available():
+    registry = registry_after(*(grant(f"{number}", NOW_MS + number) for number in range(5)))
     for amount, frees_ms in ((1, 0), (100, 0), (101, 1), (500, 4)):
         with pytest.raises(FaucetLimitError) as caught:
             registry.apply(grant("x", NOW_MS + 9, amount=amount))
@@ -47,21 +47,21 @@ def test_the_refusal_says_when_so_much_is_free_again():
     assert [each.operation for each in registry.grants] == ["1", "2", "3", "4", "y"]
 
 
-def test_the_same_operation_is_granted_once():
-    registry = told(*[grant("a", amount=300)] * 3)
+def test_repeated_operation_is_granted_once():
+    registry = registry_after(*[grant("a", amount=300)] * 3)
     assert len(list(registry.grants)) == 1
     registry.apply(grant("b", amount=200))
 
 
-def test_an_operation_that_comes_again_after_a_day_counts_again():
-    registry = told(grant("a", amount=500), grant("a", NOW_MS + DAY_MS, amount=500))
+def test_operation_repeated_after_a_day_counts_again():
+    registry = registry_after(grant("a", amount=500), grant("a", NOW_MS + DAY_MS, amount=500))
     with pytest.raises(FaucetLimitError):
         registry.apply(grant("b", NOW_MS + DAY_MS, amount=1))
 
 
-def test_what_is_given_back_can_be_granted_again():
-    registry = told(grant("a", amount=500), GiveBack(operation="a", now_ms=NOW_MS))
-    assert registry.snapshot() == told(GiveBack(operation="z", now_ms=NOW_MS)).snapshot()
+def test_returned_grant_is_available_again():
+    registry = registry_after(grant("a", amount=500), GiveBack(operation="a", now_ms=NOW_MS))
+    assert registry.snapshot() == registry_after(GiveBack(operation="z", now_ms=NOW_MS)).snapshot()
     registry.apply(grant("b", amount=500))
     assert "b" in registry.grants
     assert "a" not in registry.grants
@@ -79,7 +79,7 @@ moves = st.lists(
 
 
 @given(moves)
-def test_whatever_is_asked_no_wallet_has_more_than_500_within_any_24_hours(moves):
+def test_random_grants_never_exceed_500_units_in_24_hours(moves):
     registry, now_ms = Registry(), NOW_MS
     kept: dict[str, tuple[str, int, int]] = {}
     for number, (name, user, amount, later_ms) in enumerate(moves):

@@ -15,7 +15,7 @@ from clob_server.settings import SettingsError
 from clob_server.settlement import sender
 from clob_server.settlement.markets import OnChain
 from tests.server.engines import logged
-from tests.server.underway import (
+from tests.server.settlement.underway import (
     BUYER,
     NO,
     RICH,

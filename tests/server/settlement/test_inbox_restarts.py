@@ -4,7 +4,7 @@ import asyncio
 
 from clob_server.core.commands import FollowChain
 from tests.server.engines import logged
-from tests.server.underway import (
+from tests.server.settlement.underway import (
     BUYER,
     SELLER,
     USD,

@@ -1,4 +1,4 @@
-"""The server's own commands as bytes: they come back as they were, and damage is refused."""
+"""Encoding of server commands: they round-trip, and damaged bytes are rejected."""
 
 from typing import Literal, get_args, get_origin
 
@@ -166,7 +166,7 @@ GOLDEN = [
         ),
     ),
 ]
-"""One of each kind, and its bytes: a log outlives the version that wrote it."""
+"""A command of each kind and its bytes, which later versions must read."""
 
 COMMANDS = [command for command, _ in GOLDEN]
 
@@ -175,7 +175,7 @@ def named(command):
     return type(command).__name__
 
 
-def test_a_signature_record_has_the_bytes_it_always_had():
+def test_signature_record_encoding_is_stable():
     record = SignatureRecord(
         signer=MAKER,
         salt="115792089237316195423570985008687907853269984665640564039457584007913129639935",
@@ -196,28 +196,28 @@ def test_a_signature_record_has_the_bytes_it_always_had():
 
 
 @pytest.mark.parametrize(("command", "golden"), GOLDEN, ids=[named(each) for each in COMMANDS])
-def test_a_command_has_the_bytes_it_always_had(command, golden):
+def test_command_encoding_is_stable(command, golden):
     assert encode(command).hex() == golden
     assert decode_own(bytes.fromhex(golden)) == command
 
 
-def test_there_are_bytes_of_each_kind():
+def test_golden_bytes_cover_every_kind():
     assert {type(command) for command in COMMANDS} == SERVER
     kinds = [kind.KIND for kind in get_args(ServerCommand)]
     assert kinds == list(range(129, 129 + len(kinds)))
 
 
-def test_a_command_of_the_engine_is_written_as_the_engine_writes_it():
+def test_engine_commands_use_the_encoding_of_the_engine():
     assert encode(Expire(now_ms=7)) == encode_engines(Expire(now_ms=7))
     assert Expire in ENGINE
     assert not ENGINE & SERVER
 
 
-# ----- whatever is in it ---------------------------------------------------------------------
+# ----- any content ---------------------------------------------------------------------------
 
 
 def drawn(kind):
-    """A strategy for values of a type that a field may have."""
+    """Return a strategy for values of a field type."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = msgspec.structs.fields(kind)
         return st.builds(kind, **{field.name: drawn(field.type) for field in fields})
@@ -244,7 +244,7 @@ any_command = st.one_of(*(drawn(kind) for kind in get_args(ServerCommand)))
 
 
 @given(any_command)
-def test_a_command_comes_back_as_it_was(command):
+def test_command_round_trips(command):
     again = decode_own(encode(command))
     assert again == command
     assert type(again) is type(command)
@@ -253,7 +253,7 @@ def test_a_command_comes_back_as_it_was(command):
 
 
 @given(any_command, st.data())
-def test_a_command_that_was_cut_or_extended_is_refused(command, data):
+def test_truncated_or_extended_command_is_rejected(command, data):
     raw = encode(command)
     cut = raw[: data.draw(st.integers(0, len(raw) - 1))]
     longer = raw + data.draw(st.binary(min_size=1, max_size=9))
@@ -263,7 +263,7 @@ def test_a_command_that_was_cut_or_extended_is_refused(command, data):
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
-def test_each_kind_is_refused_wherever_it_is_cut(command):
+def test_every_truncation_of_each_kind_is_rejected(command):
     raw = encode(command)
     for length in range(len(raw)):
         with pytest.raises(LogDamagedError):
@@ -272,7 +272,7 @@ def test_each_kind_is_refused_wherever_it_is_cut(command):
 
 @given(st.binary(max_size=200))
 @example(msgspec.msgpack.encode([1, "?"]).replace(b"?", b"\xff"))
-def test_bytes_are_a_command_or_refused(tail):
+def test_arbitrary_bytes_decode_or_are_rejected(tail):
     for kind in range(128, 256):
         try:
             command = decode_own(bytes((kind,)) + tail)
@@ -282,29 +282,29 @@ def test_bytes_are_a_command_or_refused(tail):
 
 
 @pytest.mark.parametrize("kind", [*range(128), *range(143, 256)])
-def test_a_kind_that_is_not_known_is_refused(kind):
+def test_unknown_kind_is_rejected(kind):
     raw = bytes((kind,)) + encode(COMMANDS[0])[1:]
-    with pytest.raises(LogDamagedError, match=f"of kind {kind}, which is not known here"):
+    with pytest.raises(LogDamagedError, match=f"unknown command kind {kind}$"):
         decode_own(raw)
 
 
-def test_no_bytes_at_all_are_refused():
+def test_empty_bytes_are_rejected():
     with pytest.raises(LogDamagedError):
         decode_own(b"")
 
 
-# ----- what is not written -------------------------------------------------------------------
+# ----- invalid fields ------------------------------------------------------------------------
 
 
 def packed(command, change):
-    """The bytes of a command whose fields, as a list, were changed."""
+    """Return the bytes of a command after a change to its list of fields."""
     fields = msgspec.msgpack.decode(encode(command)[1:])
     change(fields)
     return encode(command)[:1] + msgspec.msgpack.encode(fields)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
-def test_fields_too_many_or_too_few_or_of_another_type_are_refused(command):
+def test_wrong_number_or_type_of_fields_is_rejected(command):
     def wrong(fields):
         fields[0] = "now"
 
@@ -316,26 +316,26 @@ def test_fields_too_many_or_too_few_or_of_another_type_are_refused(command):
             decode_own(packed(command, change))
 
 
-def test_a_field_that_a_newer_version_added_has_its_default_in_an_older_log():
+def test_missing_new_field_decodes_to_its_default():
     command = DescribeMarket(now_ms=NOW_MS, market="rain", question="?", description="old")
     older = decode_own(packed(command, lambda fields: fields.pop()))
     assert older == msgspec.structs.replace(command, description="")
 
 
 @pytest.mark.parametrize("command", [COMMANDS[1], COMMANDS[6]], ids=named)
-def test_a_field_too_many_within_a_command_is_refused(command):
+def test_extra_nested_field_is_rejected(command):
     with pytest.raises(LogDamagedError):
         decode_own(packed(command, lambda fields: fields[1].append(1)))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=named)
-def test_what_could_not_be_read_again_is_not_written(command):
+def test_undecodable_field_values_are_not_encoded(command):
     for name in command.__struct_fields__:
         with pytest.raises(TypeError):
             encode(msgspec.structs.replace(command, **{name: 1.5}))
 
 
 @pytest.mark.parametrize("what", [None, 7, b"\x80", Budgets(), KEY, Expire, ()])
-def test_what_is_no_command_is_not_written(what):
-    with pytest.raises(TypeError, match="a command is asked for, not "):
+def test_encode_rejects_values_that_are_not_commands(what):
+    with pytest.raises(TypeError, match="expected a command; got "):
         encode(what)

@@ -46,7 +46,7 @@ from clob_server.log import MemoryLog
 from tests.matcher_model.flow import EVERYTHING, Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
 from tests.server.engines import attachment
-from tests.server.test_registry import key
+from tests.server.core.test_registry import key
 
 # Seeds, and not choices one by one, as in the matcher's own machine.
 randoms = st.randoms(use_true_random=True)

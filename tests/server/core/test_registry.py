@@ -1,4 +1,4 @@
-"""The registry: what each command of the server does, and that a refusal changes nothing."""
+"""Registry: effects of each server command; a rejected command changes nothing."""
 
 import contextlib
 
@@ -41,7 +41,7 @@ CONDITION = Condition(
 
 
 def key(name="k", **fields):
-    """Describe a key whose hash is made of its name."""
+    """Return a key whose hash is derived from its name."""
     described = {"hash": name.encode().ljust(32, b"."), "name": f"key {name}", "scopes": ("read",)}
     described |= {"environment": "test", "makers": (), "created_ms": NOW_MS}
     return ApiKey(id=name, **(described | fields))
@@ -51,8 +51,8 @@ def delegate(nonce, *, allowed=True, maker="M", to="D"):
     return SetDelegate(maker=maker, delegate=to, allowed=allowed, nonce=str(nonce), now_ms=NOW_MS)
 
 
-def told(*commands):
-    """Make a registry that was told these."""
+def registry_after(*commands):
+    """Return a registry after these commands."""
     registry = Registry()
     for command in commands:
         registry.apply(command)
@@ -60,8 +60,8 @@ def told(*commands):
 
 
 @contextlib.contextmanager
-def refused(registry, error, words):
-    """Expect a refusal of this class whose message has the words; nothing may change."""
+def assert_rejected(registry, error, words):
+    """Expect a rejection of this class whose message has the words and no change of the state."""
     before = registry.snapshot()
     with pytest.raises(RejectedError, match=words) as caught:
         yield
@@ -72,42 +72,42 @@ def refused(registry, error, words):
 # ----- keys ----------------------------------------------------------------------------------
 
 
-def test_a_key_is_found_by_its_id():
-    registry = told(AddKey(key=key("a"), now_ms=1), AddKey(key=key("b"), now_ms=1))
+def test_keys_are_stored_by_id():
+    registry = registry_after(AddKey(key=key("a"), now_ms=1), AddKey(key=key("b"), now_ms=1))
     assert registry.keys == {"a": key("a"), "b": key("b")}
 
 
-def test_a_key_of_the_same_id_is_refused():
-    registry = told(AddKey(key=key("a"), now_ms=1))
-    with refused(registry, KeyExistsError, "there is a key 'a' already"):
+def test_duplicate_key_id_is_rejected():
+    registry = registry_after(AddKey(key=key("a"), now_ms=1))
+    with assert_rejected(registry, KeyExistsError, "key 'a' already exists"):
         registry.apply(AddKey(key=key("a", hash=bytes(32)), now_ms=2))
 
 
-def test_a_deactivated_key_says_since_when_and_keeps_its_id():
-    registry = told(AddKey(key=key("a"), now_ms=1), DeactivateKey(key_id="a", now_ms=7))
+def test_deactivated_key_keeps_its_id_and_deactivation_time():
+    registry = registry_after(AddKey(key=key("a"), now_ms=1), DeactivateKey(key_id="a", now_ms=7))
     gone = key("a", deactivated_ms=7)
     assert registry.keys == {"a": gone}
-    with refused(registry, KeyExistsError, "'a'"):
+    with assert_rejected(registry, KeyExistsError, "'a'"):
         registry.apply(AddKey(key=key("a"), now_ms=8))
 
 
-def test_a_key_is_deactivated_once():
-    registry = told(AddKey(key=key("a"), now_ms=1), DeactivateKey(key_id="a", now_ms=7))
-    with refused(registry, KeyInactiveError, "key 'a' was deactivated at 7 ms"):
+def test_second_deactivation_is_rejected():
+    registry = registry_after(AddKey(key=key("a"), now_ms=1), DeactivateKey(key_id="a", now_ms=7))
+    with assert_rejected(registry, KeyInactiveError, "key 'a' was deactivated at 7 ms"):
         registry.apply(DeactivateKey(key_id="a", now_ms=8))
 
 
-def test_a_key_that_is_not_there_is_not_deactivated():
-    registry = told()
-    with refused(registry, UnknownKeyError, "there is no key 'x"):
+def test_deactivating_an_unknown_key_is_rejected():
+    registry = registry_after()
+    with assert_rejected(registry, UnknownKeyError, "no key 'x"):
         registry.apply(DeactivateKey(key_id="x" * 1_000, now_ms=1))
 
 
 # ----- delegates -----------------------------------------------------------------------------
 
 
-def test_a_maker_allows_delegates_and_takes_it_back():
-    registry = told(delegate(0), delegate(5, to="E"), delegate(6, maker="N"))
+def test_delegates_are_added_and_revoked():
+    registry = registry_after(delegate(0), delegate(5, to="E"), delegate(6, maker="N"))
     assert registry.delegates == {("M", "D"), ("M", "E"), ("N", "D")}
     registry.apply(delegate(6, allowed=False))
     assert registry.delegates == {("M", "E"), ("N", "D")}
@@ -119,19 +119,19 @@ def test_a_maker_allows_delegates_and_takes_it_back():
 
 @pytest.mark.parametrize("nonce", [0, 4, 5])
 @pytest.mark.parametrize("allowed", [True, False])
-def test_a_nonce_that_does_not_rise_is_refused(nonce, allowed):
-    registry = told(delegate(5))
-    with refused(registry, DelegateNonceError, f"at least 6 for maker M, not {nonce}"):
+def test_nonce_that_does_not_increase_is_rejected(nonce, allowed):
+    registry = registry_after(delegate(5))
+    with assert_rejected(registry, DelegateNonceError, f"at least 6 for maker M; got {nonce}"):
         registry.apply(delegate(nonce, allowed=allowed))
 
 
-def test_a_nonce_has_256_bits():
-    registry = told(delegate(2**256 - 2), delegate(2**256 - 1, allowed=False))
+def test_nonce_has_256_bits():
+    registry = registry_after(delegate(2**256 - 2), delegate(2**256 - 1, allowed=False))
     assert registry.delegate_nonce("M") == 2**256
     assert not registry.delegates
     again = Registry.restore(registry.snapshot())
     for each in (registry, again):
-        with refused(each, DelegateNonceError, f"at least {2**256}"):
+        with assert_rejected(each, DelegateNonceError, f"at least {2**256}"):
             each.apply(delegate(2**256 - 1))
 
 
@@ -139,17 +139,17 @@ def test_a_nonce_has_256_bits():
     "nonce",
     ["", "-1", "+1", " 1", "1_0", "1.0", "0x1", "\u0661", "\u00b2", 2**256, 10**78, "9" * 10_000],
 )
-def test_what_is_no_number_of_256_bits_is_refused(nonce):
-    registry = told(delegate(5))
-    with refused(registry, InvalidCommandError, "nonce must be digits, at most 11579208.*, not "):
+def test_invalid_nonce_is_rejected(nonce):
+    registry = registry_after(delegate(5))
+    with assert_rejected(registry, InvalidCommandError, "nonce must be decimal digits, at most 11579208.*; got "):
         registry.apply(delegate(nonce))
 
 
 # ----- markets and budgets -------------------------------------------------------------------
 
 
-def test_what_is_said_of_a_market_and_its_outcome_are_kept_apart():
-    registry = told(
+def test_market_description_and_outcome_are_independent():
+    registry = registry_after(
         DescribeMarket(market="m", question="Rain?", description="By noon.", now_ms=1),
         SetOutcome(market="m", outcome="yes", now_ms=2),
         SetOutcome(market="n", outcome="no", now_ms=2),
@@ -160,17 +160,17 @@ def test_what_is_said_of_a_market_and_its_outcome_are_kept_apart():
     assert registry.words == {"m": MarketText("Snow?", "", "yes"), "n": MarketText(outcome="yes")}
 
 
-def test_budgets_are_as_last_set():
-    assert told().budgets == Budgets()
+def test_last_budgets_apply():
+    assert registry_after().budgets == Budgets()
     for budgets in (Budgets(anonymous_per_minute=1), Budgets(cancels_per_minute=0)):
-        assert told(SetBudgets(budgets=budgets, now_ms=1)).budgets == budgets
+        assert registry_after(SetBudgets(budgets=budgets, now_ms=1)).budgets == budgets
 
 
 # ----- time ----------------------------------------------------------------------------------
 
 
-def test_the_time_is_the_latest_of_a_command_that_was_not_refused():
-    registry = told(SetBudgets(budgets=Budgets(), now_ms=5), delegate(1))
+def test_time_is_that_of_the_latest_accepted_command():
+    registry = registry_after(SetBudgets(budgets=Budgets(), now_ms=5), delegate(1))
     assert registry.now_ms == NOW_MS
     registry.apply(SetBudgets(budgets=Budgets(), now_ms=6))
     with contextlib.suppress(RejectedError):
@@ -178,11 +178,11 @@ def test_the_time_is_the_latest_of_a_command_that_was_not_refused():
     assert registry.now_ms == NOW_MS
 
 
-def test_a_market_has_one_condition_for_good():
-    registry = told(BindMarket(market="m", condition=CONDITION, now_ms=1))
+def test_second_condition_of_a_market_is_rejected():
+    registry = registry_after(BindMarket(market="m", condition=CONDITION, now_ms=1))
     assert registry.conditions == {"m": CONDITION}
     other = msgspec.structs.replace(CONDITION, no="3")
-    with refused(registry, MarketBoundError, "market 'm' has a condition, which stays"):
+    with assert_rejected(registry, MarketBoundError, "market 'm' already has a condition"):
         registry.apply(BindMarket(market="m", condition=other, now_ms=2))
 
 
@@ -190,8 +190,8 @@ def test_a_market_has_one_condition_for_good():
 
 
 def full():
-    """Make a registry that has something of everything."""
-    registry = told(
+    """Return a registry with an entry of every kind."""
+    registry = registry_after(
         AddKey(key=key("b", orders_per_minute=0), now_ms=1),
         AddKey(key=key("a", makers=("M", "N")), now_ms=1),
         DeactivateKey(key_id="b", now_ms=2),
@@ -214,7 +214,7 @@ def full():
     return registry
 
 
-def test_a_snapshot_leads_to_the_same_registry():
+def test_snapshot_restores_the_registry():
     registry = full()
     again = Registry.restore(registry.snapshot())
     for name, value in vars(registry).items():
@@ -226,7 +226,7 @@ def test_a_snapshot_leads_to_the_same_registry():
     assert again.snapshot() == registry.snapshot()
 
 
-def test_what_is_done_after_a_restore_is_as_if_it_had_never_stopped():
+def test_restored_registry_applies_commands_as_the_original():
     registry = full()
     again = Registry.restore(registry.snapshot())
     for each in (registry, again):
@@ -237,10 +237,10 @@ def test_what_is_done_after_a_restore_is_as_if_it_had_never_stopped():
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-1], lambda raw: raw + b"\x00", lambda _: b""])
-def test_what_is_no_snapshot_is_refused(damage):
+def test_damaged_snapshot_is_rejected(damage):
     with pytest.raises(msgspec.MsgspecError):
         Registry.restore(damage(full().snapshot()))
 
 
-def test_every_kind_of_command_has_a_handler():
+def test_every_server_command_has_a_handler():
     assert set(Registry()._handlers) == SERVER - {OrderCharge}

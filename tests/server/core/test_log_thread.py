@@ -1,4 +1,4 @@
-"""The thread of the log: in sequence, whatever is raised goes to the one who waits."""
+"""LogThread: calls run in sequence, and errors are raised to the caller that waits."""
 
 import asyncio
 import threading
@@ -9,10 +9,10 @@ from clob_server.core.sequencer import LogThread
 
 
 class Unheard(BaseException):
-    """What no program expects."""
+    """An error outside the hierarchy of Exception."""
 
 
-async def test_it_does_one_thing_after_the_other_in_one_thread():
+async def test_calls_run_in_sequence_in_one_thread():
     worker, done, threads = LogThread("log"), [], set()
 
     def work(number):
@@ -36,7 +36,7 @@ async def test_it_does_one_thing_after_the_other_in_one_thread():
 
 
 @pytest.mark.parametrize("raised", [KeyError("x"), Unheard("y")])
-async def test_what_is_raised_is_for_the_one_who_waits(raised):
+async def test_error_is_raised_to_the_caller_that_waits(raised):
     def fails():
         raise raised
 
@@ -48,7 +48,7 @@ async def test_what_is_raised_is_for_the_one_who_waits(raised):
     worker.close()
 
 
-async def test_who_has_gone_disturbs_nobody_and_what_he_wanted_is_done():
+async def test_call_runs_after_its_caller_was_cancelled():
     worker, gate, done = LogThread("log"), threading.Event(), []
     first = asyncio.ensure_future(worker.run(gate.wait))
     second = asyncio.ensure_future(worker.run(lambda: done.append(2)))
@@ -61,7 +61,7 @@ async def test_who_has_gone_disturbs_nobody_and_what_he_wanted_is_done():
     worker.close()
 
 
-def test_closing_does_what_was_handed_over_also_when_nobody_can_hear_of_it():
+def test_close_runs_queued_calls_after_the_event_loop_ended():
     worker, gate, done = LogThread("log"), threading.Event(), []
 
     async def leaves():

@@ -9,7 +9,7 @@ from clob_server.chain.events import NonceRaised, Permission, SettlementResult
 from clob_server.core.commands import EndTrades, FollowChain
 from clob_server.settlement import inbox, reconcile
 from tests.server.engines import assert_as_logged, logged
-from tests.server.underway import (
+from tests.server.settlement.underway import (
     BUYER,
     NO,
     PAYEE,

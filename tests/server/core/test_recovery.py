@@ -1,4 +1,4 @@
-"""From a log to the state that it leads to, whatever was kept of it."""
+"""Recovery of the state from a log, with and without a snapshot."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ from tests.server.engines import attachment
 
 
 def with_own(commands):
-    """Put commands of the server between those of the engine: some are rejected; sign some orders."""
+    """Insert server commands between engine commands, some invalid; sign some orders."""
     for number, command in enumerate(commands):
         order = getattr(command, "order", None)
         if order is not None and number % 3:
@@ -42,13 +42,13 @@ PER_FRAME = 4
 
 
 class Recorder:
-    """An exchange, and the event hash over what came of its engine's commands."""
+    """A server state, and the event hash over the outcomes of its engine commands."""
 
     def __init__(self):
         self.exchange, self.event_hash = ServerState(), ZERO_HASH
 
-    def tell(self, commands):
-        """Do commands, refused ones included."""
+    def apply_all(self, commands):
+        """Apply commands, including rejected ones."""
         for command in commands:
             outcome = outcome_of(self.exchange, command)
             if type(command) in ENGINE:
@@ -56,15 +56,15 @@ class Recorder:
 
 
 def live(log, recorder, commands, per_frame=PER_FRAME):
-    """Log commands and do them, a frame after the other, with the hashes of the journal."""
+    """Log and apply commands frame by frame, with the hashes of the journal."""
     for start in range(0, len(commands), per_frame):
         part = commands[start : start + per_frame]
         log.append(list(map(encode, part)), log.tail.seq, event_hash=recorder.event_hash)
-        recorder.tell(part)
+        recorder.apply_all(part)
 
 
-def told(log, commands=STORY):
-    """Log commands from the beginning; give the recorder that did them."""
+def write_log(log, commands=STORY):
+    """Log commands from the beginning; return the recorder that applied them."""
     recorder = Recorder()
     live(log, recorder, commands)
     return recorder
@@ -79,7 +79,7 @@ def assert_recovers(log, recorder, count):
 
 
 def data_of(log, after=0, previous=ZERO_HASH):
-    """The journal that a log holds after some command, as bytes."""
+    """Return the journal of a log after a command, as bytes."""
     pieces = []
     for frame in log.read(after):
         pieces.append(
@@ -89,29 +89,29 @@ def data_of(log, after=0, previous=ZERO_HASH):
     return b"".join(pieces)
 
 
-# ----- what is recovered ---------------------------------------------------------------------
+# ----- recovered -----------------------------------------------------------------------------
 
 
-def test_an_empty_log_leads_to_the_beginning(log):
+def test_empty_log_recovers_the_initial_state(log):
     exchange, hashed, count = recover(log)
     assert exchange.snapshot() == ServerState().snapshot()
     assert (hashed, count) == (ZERO_HASH, 0)
 
 
 @pytest.mark.parametrize("count", range(1, len(STORY) + 1))
-def test_frames_alone_lead_to_the_state(count):
+def test_frames_without_a_snapshot_recover_the_state(count):
     log = MemoryLog()
-    assert_recovers(log, told(log, STORY[:count]), count)
+    assert_recovers(log, write_log(log, STORY[:count]), count)
 
 
-def test_frames_in_a_folder_lead_to_the_state_too(log):
-    assert_recovers(log, told(log), len(STORY))
+def test_frames_of_either_log_recover_the_state(log):
+    assert_recovers(log, write_log(log), len(STORY))
 
 
 @pytest.mark.parametrize("covered", range(0, len(STORY), PER_FRAME))
 @pytest.mark.parametrize("drops", [False, True])
-def test_a_snapshot_and_the_frames_since_lead_to_the_state(log, covered, drops):
-    recorder = told(log, STORY[:covered])
+def test_snapshot_and_later_frames_recover_the_state(log, covered, drops):
+    recorder = write_log(log, STORY[:covered])
     taken = take_snapshot(log, recorder.exchange, recorder.event_hash)
     assert (taken.seq, taken.chain_hash) == (log.tail.seq, log.tail.chain_hash)
     if drops:
@@ -121,8 +121,8 @@ def test_a_snapshot_and_the_frames_since_lead_to_the_state(log, covered, drops):
 
 
 @pytest.mark.parametrize("drops", [False, True])
-def test_a_snapshot_alone_leads_to_the_state(log, drops):
-    recorder = told(log)
+def test_snapshot_alone_recovers_the_state(log, drops):
+    recorder = write_log(log)
     taken = take_snapshot(log, recorder.exchange, recorder.event_hash)
     assert log.get_snapshot() == taken
     if drops:
@@ -130,20 +130,20 @@ def test_a_snapshot_alone_leads_to_the_state(log, drops):
     assert_recovers(log, recorder, 0)
 
 
-def test_a_snapshot_from_which_nothing_was_dropped_is_used_and_not_done_again(log):
-    recorder = told(log, STORY[:8])
+def test_frames_before_a_snapshot_are_not_replayed(log):
+    recorder = write_log(log, STORY[:8])
     other = Recorder()
-    other.tell(STORY[:8])
+    other.apply_all(STORY[:8])
     other.exchange.apply(SetBudgets(budgets=Budgets(key_per_minute=99), now_ms=0))
     take_snapshot(log, other.exchange, other.event_hash)
     live(log, recorder, STORY[8:])
-    other.tell(STORY[8:])
+    other.apply_all(STORY[8:])
     assert_recovers(log, other, len(STORY) - 8)
 
 
-def test_a_folder_that_was_closed_leads_to_the_state(tmp_path):
+def test_reopened_folder_recovers_the_state(tmp_path):
     log = SqliteLog(tmp_path)
-    recorder = told(log, STORY[:8])
+    recorder = write_log(log, STORY[:8])
     take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.drop(8)
     live(log, recorder, STORY[8:])
@@ -154,8 +154,8 @@ def test_a_folder_that_was_closed_leads_to_the_state(tmp_path):
 
 
 @pytest.mark.parametrize("covered", [None, 12, len(STORY)])
-def test_an_engine_goes_on_from_there_and_the_whole_verifies(log, covered):
-    recorder = told(log, STORY[:12])
+def test_journal_verifies_after_recovery_and_more_commands(log, covered):
+    recorder = write_log(log, STORY[:12])
     if covered == 12:
         take_snapshot(log, recorder.exchange, recorder.event_hash)
     live(log, recorder, STORY[12:])
@@ -185,8 +185,8 @@ def test_an_engine_goes_on_from_there_and_the_whole_verifies(log, covered):
     assert (exchange.matcher.state_hash(), hashed) == (found.state_hash, found.event_hash)
 
 
-def test_what_was_dropped_leaves_a_journal_that_verifies_from_the_snapshot_on(log):
-    recorder = told(log, STORY[:12])
+def test_journal_verifies_from_the_snapshot_after_frames_are_dropped(log):
+    recorder = write_log(log, STORY[:12])
     taken = take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.drop(12)
     live(log, recorder, STORY[12:])
@@ -204,31 +204,31 @@ def test_what_was_dropped_leaves_a_journal_that_verifies_from_the_snapshot_on(lo
 AN_EVENT = encode_event(OrderRemoved(1, "m", "m-yes", "s", RemovalReason.CANCELLED, 1))
 
 
-# ----- what is refused -----------------------------------------------------------------------
+# ----- rejected ------------------------------------------------------------------------------
 
 
-def test_a_log_that_begins_with_another_event_hash_is_damaged(log):
+def test_log_with_another_first_event_hash_is_rejected(log):
     log.append([encode(STORY[0])], 0, event_hash=b"\1" * 32)
-    with pytest.raises(LogDamagedError, match="before command 1 the event hash was 0101"):
+    with pytest.raises(LogDamagedError, match="event hash before command 1: expected 0000.*; the frame has 0101"):
         recover(log)
 
 
-def test_a_log_that_states_no_event_hash_is_refused(log):
+def test_log_without_an_event_hash_is_rejected(log):
     log.append([encode(STORY[0])], 0)
-    with pytest.raises(LogDamagedError, match="frame from command 1 states no event hash"):
+    with pytest.raises(LogDamagedError, match="frame from command 1 has no event hash"):
         recover(log)
 
 
-def test_a_snapshot_with_another_event_hash_is_damaged(log):
-    recorder = told(log, STORY[:8])
+def test_snapshot_with_another_event_hash_is_rejected(log):
+    recorder = write_log(log, STORY[:8])
     take_snapshot(log, recorder.exchange, b"\1" * 32)
     live(log, recorder, STORY[8:])
-    with pytest.raises(LogDamagedError, match="before command 9 the event hash was"):
+    with pytest.raises(LogDamagedError, match="event hash before command 9: expected 0101.*; the frame has "):
         recover(log)
 
 
-def test_a_snapshot_that_is_none_is_refused(log):
-    recorder = told(log, STORY[:8])
+def test_undecodable_snapshot_is_rejected(log):
+    recorder = write_log(log, STORY[:8])
     take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.put_snapshot(msgspec.structs.replace(log.get_snapshot(), state=b"no state"))
     with pytest.raises(InvalidSnapshotError):
@@ -236,7 +236,7 @@ def test_a_snapshot_that_is_none_is_refused(log):
 
 
 @pytest.mark.parametrize("where", [0, 1, 2])
-def test_a_command_of_the_embedders_own_is_not_known_here(log, where):
+def test_unknown_command_kind_is_rejected(log, where):
     commands = [[encode(Expire(now_ms=1))], [encode(Expire(now_ms=2))], [encode(Expire(now_ms=3))]]
     commands[where].append(b"\xffwhatever")
     matcher, hashed = Matcher(), ZERO_HASH
@@ -244,12 +244,12 @@ def test_a_command_of_the_embedders_own_is_not_known_here(log, where):
         log.append(raws, log.tail.seq, event_hash=hashed)
         hashed = event_hash(hashed, matcher.apply(Expire(now_ms=now_ms)))
     for look in (recover, audit):
-        with pytest.raises(LogDamagedError, match="is of kind 255, which is not known here"):
+        with pytest.raises(LogDamagedError, match="unknown command kind 255"):
             look(log)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x00", b"\x07\xff", encode(Expire()) + b"\x00", AN_EVENT])
-def test_what_is_no_command_of_the_engine_is_refused_and_said_where(log, raw):
+def test_invalid_engine_command_is_rejected_with_its_position(log, raw):
     log.append([encode(Expire()), encode(SetBudgets(budgets=Budgets())), encode(Expire())], 0)
     (frame,) = log.read()
     assert len(commands_of(frame)) == 3
@@ -259,9 +259,9 @@ def test_what_is_no_command_of_the_engine_is_refused_and_said_where(log, raw):
 
 
 def with_a_snapshot_at_its_end(folder, commands):
-    """Make a log in a folder, with a snapshot after the last command."""
+    """Write a log to a folder, with a snapshot after the last command."""
     log = SqliteLog(folder)
-    recorder = told(log, commands)
+    recorder = write_log(log, commands)
     take_snapshot(log, recorder.exchange, recorder.event_hash)
     log.close()
     return recorder
@@ -275,10 +275,10 @@ def opened_and_recovered(folder, **options):
 
 @pytest.fixture
 def restored(tmp_path):
-    """A folder whose database is restored from a backup, and a snapshot from later still there."""
+    """A folder whose database is restored from a backup older than its snapshot."""
     folder, older = tmp_path / "log", tmp_path / "older"
     with contextlib.closing(SqliteLog(folder)) as log:
-        recorder = told(log, STORY[:8])
+        recorder = write_log(log, STORY[:8])
         take_snapshot(log, recorder.exchange, recorder.event_hash)
     shutil.copytree(folder, older)
     with contextlib.closing(SqliteLog(folder)) as log:
@@ -289,14 +289,14 @@ def restored(tmp_path):
     return folder
 
 
-def test_a_snapshot_of_what_the_log_has_lost_is_refused(restored):
-    with pytest.raises(LogDamagedError, match=r"ends with command 8, before snapshot-0+12"):
+def test_snapshot_newer_than_the_log_is_rejected(restored):
+    with pytest.raises(LogDamagedError, match=r"ends with command 8, but there is snapshot-0+12"):
         opened_and_recovered(restored)
 
 
-def test_a_snapshot_of_what_the_log_has_lost_goes_where_the_loss_is_accepted(restored):
+def test_snapshot_newer_than_the_log_is_discarded_with_accept_tail(restored):
     expected = Recorder()
-    expected.tell(STORY[:8])
+    expected.apply_all(STORY[:8])
     with contextlib.closing(SqliteLog(restored, accept_tail=True)) as log:
         assert_recovers(log, expected, 0)
         live(log, expected, STORY[8:20], 3)
@@ -306,7 +306,7 @@ def test_a_snapshot_of_what_the_log_has_lost_goes_where_the_loss_is_accepted(res
     assert hashed == expected.event_hash
 
 
-def test_a_snapshot_of_another_history_is_refused(tmp_path):
+def test_snapshot_of_another_log_is_rejected(tmp_path):
     folder, other = tmp_path / "log", tmp_path / "other"
     with_a_snapshot_at_its_end(folder, STORY[:8])
     with_a_snapshot_at_its_end(other, STORY[8:16])
@@ -316,17 +316,17 @@ def test_a_snapshot_of_another_history_is_refused(tmp_path):
         opened_and_recovered(folder)
 
 
-def test_a_snapshot_within_a_frame_is_refused():
+def test_snapshot_inside_a_frame_is_rejected():
     class Loose(MemoryLog):
-        """A log that keeps whatever snapshot it is given."""
+        """A log that stores any snapshot."""
 
         def put_snapshot(self, snapshot):
             self._snapshot = snapshot
 
     log = Loose()
-    told(log, STORY[:8])
+    write_log(log, STORY[:8])
     recorder = Recorder()
-    recorder.tell(STORY[:6])
+    recorder.apply_all(STORY[:6])
     log.put_snapshot(
         Snapshot(
             seq=6,

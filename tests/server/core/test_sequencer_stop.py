@@ -1,4 +1,4 @@
-"""How the engine ends: it drains when it is stopped, and nobody waits for ever when it fails."""
+"""Sequencer shutdown: it drains when stopped, and every pending submit ends when it fails."""
 
 import asyncio
 import contextlib
@@ -15,27 +15,27 @@ from tests.matchers import market, sell
 from tests.server.engines import (
     NOW_MS,
     SlowLog,
-    ask,
-    asked,
     assert_as_logged,
     engine_over,
     logged,
+    queued,
+    submit,
     working,
 )
 
 # ----- the end -------------------------------------------------------------------------------
 
 
-async def test_stopping_does_what_waits_and_takes_nothing_more(log):
+async def test_stop_drains_the_queue_and_rejects_new_commands(log):
     slow = SlowLog(log)
     engine = engine_over(slow)
     slow.through.release()
     async with working(engine) as run:
         await slow.begins()
-        first = ask(engine, sell, "first", 50, 1)
+        first = submit(engine, sell, "first", 50, 1)
         await slow.begins()
-        others = [ask(engine, sell, number, 50, 1) for number in range(3)]
-        await asked(first, *others)
+        others = [submit(engine, sell, number, 50, 1) for number in range(3)]
+        await queued(first, *others)
         engine.stop()
         with pytest.raises(SequencerStoppedError, match="accepts no new commands"):
             await engine.submit(lambda now: sell("x", 50, 1, now_ms=now))
@@ -47,7 +47,7 @@ async def test_stopping_does_what_waits_and_takes_nothing_more(log):
     assert_as_logged(engine, log)
 
 
-async def test_an_engine_that_was_asked_nothing_stops(log):
+async def test_idle_sequencer_stops(log):
     for stops_first in (True, False):
         engine = engine_over(log)
         if stops_first:
@@ -61,10 +61,10 @@ async def test_an_engine_that_was_asked_nothing_stops(log):
     assert log.tail.seq == 0
 
 
-async def test_what_was_asked_before_it_began_to_work_is_done(log):
+async def test_commands_submitted_before_run_are_applied(log):
     engine = engine_over(log)
-    tasks = [ask(engine, AddMarket, market=market()), ask(engine, sell, "s", 50, 1)]
-    await asked(*tasks)
+    tasks = [submit(engine, AddMarket, market=market()), submit(engine, sell, "s", 50, 1)]
+    await queued(*tasks)
     engine.stop()
     await engine.run()
     assert [type(event) for event in (await tasks[1]).outcome] == [OrderAdded]
@@ -74,7 +74,7 @@ async def test_what_was_asked_before_it_began_to_work_is_done(log):
 
 
 class FullFolder(Folder):
-    """A folder on a disk that is full from some moment on."""
+    """A folder on a disk that is full once `full` is set."""
 
     full = False
 
@@ -85,7 +85,7 @@ class FullFolder(Folder):
 
 
 async def outcomes(*tasks):
-    """Wait for all, and give what each raised or returned; nobody may wait for ever."""
+    """Return the result or the error of each task, all within 5 seconds."""
     async with asyncio.timeout(5):
         return await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -94,42 +94,41 @@ def kinds(found):
     return [type(each) for each in found]
 
 
-async def test_a_log_that_fails_fails_all_who_wait(tmp_path):
+async def test_log_failure_fails_all_pending_submits(tmp_path):
     files = FullFolder(tmp_path)
     log = SqliteLog(tmp_path, files=files)
-    slow, heard = SlowLog(log), []
+    slow, published = SlowLog(log), []
     engine = engine_over(slow)
     run = asyncio.create_task(engine.run())
     slow.through.release()
-    await ask(engine, AddMarket, market=market())
+    await submit(engine, AddMarket, market=market())
     await slow.begins()
-    engine.subscribe(heard.extend)
-    batch = [ask(engine, sell, number, 50, 1) for number in range(3)]
+    engine.subscribe(published.extend)
+    batch = [submit(engine, sell, number, 50, 1) for number in range(3)]
     await slow.begins()
-    waiting = [ask(engine, sell, number, 50, 1) for number in range(3, 6)]
-    await asked(*batch, *waiting)
+    waiting = [submit(engine, sell, number, 50, 1) for number in range(3, 6)]
+    await queued(*batch, *waiting)
     batch[1].cancel()
     files.full = True
     state = engine.state.snapshot()
     slow.through.release()
     found = kinds(await outcomes(*batch, *waiting, run))
-    # Those of the batch cannot know whether it is durable; those who waited know that they
-    # were never asked.
+    # Whether the batch is durable is unknown; the queued commands were never logged.
     assert found[:3] == [LogFailedError, asyncio.CancelledError, LogFailedError]
     assert found[3:] == [SequencerStoppedError] * 3 + [LogFailedError]
     with pytest.raises(SequencerStoppedError):
         await engine.submit(lambda now: sell("x", 50, 1, now_ms=now))
     assert engine.state.snapshot() == state
-    assert not heard
+    assert not published
     log.close()
 
 
-async def test_a_log_that_fails_while_the_engine_drains_fails_all_who_wait(tmp_path):
+async def test_log_failure_while_draining_fails_all_pending_submits(tmp_path):
     files = FullFolder(tmp_path)
     log = SqliteLog(tmp_path, files=files)
     engine = engine_over(log)
-    tasks = [ask(engine, Expire) for _ in range(3)]
-    await asked(*tasks)
+    tasks = [submit(engine, Expire) for _ in range(3)]
+    await queued(*tasks)
     engine.stop()
     files.full = True
     found = kinds(await outcomes(*tasks, engine.run()))
@@ -137,52 +136,52 @@ async def test_a_log_that_fails_while_the_engine_drains_fails_all_who_wait(tmp_p
     log.close()
 
 
-async def test_after_a_failure_a_new_engine_reads_what_is_durable(tmp_path):
+async def test_log_is_readable_after_a_failure(tmp_path):
     files = FullFolder(tmp_path)
     log = SqliteLog(tmp_path, files=files)
     engine = engine_over(log)
     run = asyncio.create_task(engine.run())
-    await ask(engine, AddMarket, market=market())
+    await submit(engine, AddMarket, market=market())
     files.full = True
-    await outcomes(ask(engine, sell, "s", 50, 1), run)
+    await outcomes(submit(engine, sell, "s", 50, 1), run)
     log.close()
     again = SqliteLog(tmp_path)
-    # Whether the one that failed is there is left open; what was answered is.
+    # The failed command may be durable or not; the acknowledged one must be.
     assert logged(again)[0] == [AddMarket(market=market(), now_ms=NOW_MS)]
     assert again.tail.seq in (1, 2)
     again.close()
 
 
-async def test_an_engine_goes_on_only_with_a_log_that_ends_where_it_does(log):
+async def test_append_by_another_writer_stops_the_sequencer(log):
     engine = engine_over(log)
     run = asyncio.create_task(engine.run())
-    await ask(engine, AddMarket, market=market())
-    log.append([b"\x80"], log.tail.seq)  # behind the back of the engine
-    found = kinds(await outcomes(ask(engine, sell, "s", 50, 1), run))
+    await submit(engine, AddMarket, market=market())
+    log.append([b"\x80"], log.tail.seq)  # by another writer
+    found = kinds(await outcomes(submit(engine, sell, "s", 50, 1), run))
     assert found == [FencedError] * 2
     assert log.tail.seq == 2
 
 
-async def test_a_clock_that_fails_leaves_nobody_waiting(log):
+async def test_failing_clock_fails_all_pending_submits(log):
     def clock_ms():
         raise OSError("no clock")
 
     engine = Sequencer(log, ServerState(), clock_ms)
     run = asyncio.create_task(engine.run())
-    tasks = [ask(engine, Expire) for _ in range(2)]
+    tasks = [submit(engine, Expire) for _ in range(2)]
     found = kinds(await outcomes(*tasks, run))
     assert found == [OSError] * 3
     assert log.tail.seq == 0
 
 
-async def test_a_make_that_is_no_ordinary_failure_leaves_nobody_waiting(log):
+async def test_cancelled_error_from_make_fails_all_pending_submits(log):
     def make(_):
         raise asyncio.CancelledError
 
     engine = engine_over(log)
     run = asyncio.create_task(engine.run())
-    tasks = [ask(engine, Expire), asyncio.create_task(engine.submit(make)), ask(engine, Expire)]
-    await asked(*tasks)
+    tasks = [submit(engine, Expire), asyncio.create_task(engine.submit(make)), submit(engine, Expire)]
+    await queued(*tasks)
     await asyncio.wait(tasks, timeout=5)
     engine.stop()
     with contextlib.suppress(asyncio.CancelledError):
@@ -190,36 +189,36 @@ async def test_a_make_that_is_no_ordinary_failure_leaves_nobody_waiting(log):
     assert all(task.done() for task in tasks)
 
 
-async def test_a_listener_that_raises_leaves_nobody_waiting(log):
+async def test_failing_subscriber_fails_all_pending_submits(log):
     slow = SlowLog(log)
     engine = engine_over(slow)
 
-    def hear(_):
-        raise KeyError("it must not")
+    def subscriber(_):
+        raise KeyError("subscriber failed")
 
-    engine.subscribe(hear)
+    engine.subscribe(subscriber)
     run = asyncio.create_task(engine.run())
-    first = ask(engine, Expire)
+    first = submit(engine, Expire)
     await slow.begins()
-    later = ask(engine, Expire)
-    await asked(first, later)
+    later = submit(engine, Expire)
+    await queued(first, later)
     slow.through.release()
     found = kinds(await outcomes(first, later, run))
     assert found == [KeyError, SequencerStoppedError, KeyError]
 
 
-async def test_an_engine_that_is_cancelled_leaves_nobody_waiting(log):
+async def test_cancelled_sequencer_fails_all_pending_submits(log):
     slow = SlowLog(log)
     engine = engine_over(slow)
     run = asyncio.create_task(engine.run())
-    first = ask(engine, Expire)
+    first = submit(engine, Expire)
     await slow.begins()
-    later = ask(engine, Expire)
-    await asked(first, later)
+    later = submit(engine, Expire)
+    await queued(first, later)
     slow.through.release()
     run.cancel()
     found = await outcomes(first, later, run)
     expected = [OutcomeUnknownError, SequencerStoppedError, asyncio.CancelledError]
     assert kinds(found) == expected
-    # The commit was on its way, and its thread is over when the engine is.
+    # The commit was in progress, and the log thread ends before the sequencer does.
     assert log.tail.seq == 1

@@ -103,7 +103,7 @@ def test_an_order_that_was_placed_is_not_valid_again(shop, http, place, alice):
 def test_a_signature_for_another_chain_is_explained(http, place, alice):
     order = SignedOrder.from_json(alice.signed(place))
     for domain, words in [
-        (Domain("clob", "1", 1, EXCHANGE), "is of nothing that was tried"),
+        (Domain("clob", "1", 1, EXCHANGE), "matches none of the known mistakes"),
         (next(iter(KNOWN_DOMAINS)), "here it must be for"),
     ]:
         body = {**sign(order, domain, alice.key).to_json(), "marketId": place.id}

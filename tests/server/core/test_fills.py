@@ -17,7 +17,7 @@ from clob_server.core.commands import BeginSettlement, EndTrades, TradeEnd
 from clob_server.core.state import ServerState
 from tests.matchers import buy, market, sell
 from tests.server.engines import signed
-from tests.server.test_exchange import do, kept, opened, put
+from tests.server.core.test_state import do, kept, opened, put
 
 
 def settling(**limits):
