@@ -26,6 +26,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import msgspec
+
 from benchmarks.bench_matcher import commands, matcher_for
 from benchmarks.measure import Pair, Row, at_most, check_equal, frozen_gc
 from benchmarks.workload import cache_dir, load

@@ -157,9 +157,7 @@ def _run(arguments: argparse.Namespace) -> int:
     streams = [files] if arguments.merge else [[file] for file in files]
     try:
         if len(streams) > 1 and (arguments.out or arguments.report):
-            raise UnusableError(
-                "--out and --report need one stream: pass one FILE, or --merge"
-            )
+            raise UnusableError("--out and --report need one stream: pass one FILE, or --merge")
         check_outputs(arguments.out, arguments.report, files)
         trader = load_strategy(arguments.strategy) if arguments.strategy else None
     except UnusableError as error:

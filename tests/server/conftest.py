@@ -1,4 +1,4 @@
-"""The fixture that runs a test over both kinds of log."""
+"""The `log` fixture, which runs a test with both kinds of log."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from clob_server.log import MemoryLog, SqliteLog
 
 @pytest.fixture(params=["memory", "sqlite"])
 def log(request, tmp_path):
-    """A log of either kind, empty."""
+    """An empty log of either kind."""
     made = MemoryLog() if request.param == "memory" else SqliteLog(tmp_path / "log")
     yield made
     made.close()

@@ -1,7 +1,7 @@
-"""A server that is killed while it works, again and again in one folder, and what must hold after.
+"""Load on a server that is killed repeatedly, and the checks after each crash.
 
-:class:`Load` asks for signed orders, cancels and nonces, and listens, until nobody answers. What it
-was told is compared by :class:`Witness` with the log, which is done again by exchanges of its own.
+:class:`Load` sends signed orders, cancels and nonces and reads the stream until the server is gone.
+:class:`Witness` replays the log and compares it with the responses and messages.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ MAKERS = [(key, address_of(key)) for key in KEYS]
 
 
 def prepared(folder):
-    """Make a folder whose server lets go of finished orders soon, and allows all that is asked."""
+    """Create a folder whose server prunes finished orders early and has large budgets."""
 
     async def story():
         with closing(SqliteLog(folder)) as log:
@@ -65,7 +65,7 @@ def prepared(folder):
 
 
 def signed_order(rng, nonces):
-    """Sign an order at random; with the compiled library, since there are thousands."""
+    """Sign a random order, with the compiled library for speed."""
     key, maker = rng.choice(MAKERS)
     market = rng.choice(list(MARKETS))
     order = SignedOrder.from_price_size(

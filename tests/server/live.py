@@ -1,4 +1,4 @@
-"""A real server for tests: a process on a free port of loopback, and a client that speaks to it."""
+"""A server process on a free loopback port for tests, with an HTTP client."""
 
 import contextlib
 import os
@@ -14,22 +14,22 @@ KEEP = ("CLOB_PURE_PYTHON", "CLOB_REQUIRE_ALL")
 
 
 class Ended:
-    """Something with a ``process`` that is ended in one way or the other."""
+    """Base of objects with a ``process`` that tests kill or stop."""
 
     def kill(self):
-        """End it as a crash would."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait(END_S)
 
     def stop(self):
-        """End it as an operator would, and give its exit code."""
+        """Stop the process with SIGTERM; return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(END_S)
 
 
 class Live(Ended):
-    """A server that runs."""
+    """A running server."""
 
     def __init__(self, process, url, folder):
         self.process = process
@@ -40,7 +40,7 @@ class Live(Ended):
 
 
 def environment():
-    """The environment without the settings of whoever runs the tests."""
+    """Return the environment without settings of the server."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -49,7 +49,7 @@ def environment():
 
 
 def started(folder, **settings):
-    """Start a server on a folder, and wait until it listens; it has a chain if one is named."""
+    """Start a server on a folder and wait until it listens; without a chain by default."""
     common = {"port": 0, "data_dir": folder, "drain_s": 0, "log_level": "warning", "chain": "none"}
     settings = common | settings
     options = []
@@ -67,12 +67,12 @@ def started(folder, **settings):
     line = process.stdout.readline()
     if not line.startswith("listening on "):
         process.kill()
-        raise AssertionError(f"the server ended with {process.wait(END_S)} and said {line!r}")
+        raise AssertionError(f"the server ended with {process.wait(END_S)} and printed {line!r}")
     return Live(process, line.split()[-1], folder)
 
 
 def text_of(value):
-    """Write a setting as the command line has it."""
+    """Return a setting in the format of the command line."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -80,7 +80,7 @@ def text_of(value):
 
 @contextlib.contextmanager
 def live_server(folder, **settings):
-    """A server for as long as the block takes."""
+    """Run a server within the block."""
     live = started(folder, **settings)
     try:
         yield live

@@ -1,7 +1,7 @@
-"""What a server acknowledged is there after a crash, and what it showed happened.
+"""A server killed under load keeps every acknowledged command, and shows only logged events.
 
-The processes are real, the orders signed, the death is ``kill -9``: of the server under load, while
-it starts, while snapshots are taken, and of its follower. It is the same folder all along.
+The processes are real, the orders are signed, and ``kill -9`` hits the server under load, during
+its start, during snapshots, and its follower. All servers use the same folder in turn.
 """
 
 import os
@@ -32,7 +32,7 @@ ENDINGS = ("kill", "kill", "follower first", "kill", "while it starts", "term")
 
 
 def check_served(live, witness, load):
-    """A server that came up again serves what the one before it acknowledged."""
+    """Assert that a restarted server serves everything acknowledged before the crash."""
     http = live.http
     for market in witness.traded:
         answer = http.get(f"/api/markets/{market}/trades", params={"limit": 100})
@@ -57,10 +57,10 @@ def check_served(live, witness, load):
 
 
 def check_book(http, witness, market, token):
-    """The book is the one that the log leads to."""
+    """Assert that the served book equals the book replayed from the log."""
     answer = http.get(f"/api/markets/{market}/orderbook", params={"tokenId": token})
     if answer.status_code == 422:
-        return  # nobody has named the second token yet
+        return  # no order has used the second token yet
     depth = witness.exchange.matcher.depth(market, token)
     for levels, shown in ((depth.bids, "bids"), (depth.asks, "asks")):
         told = [(each["price"], each["size"]) for each in answer.json()[shown]]
@@ -68,12 +68,12 @@ def check_book(http, witness, market, token):
 
 
 def cycle(folder, witness, load, number):
-    """Let a server work, and end it; then compare."""
+    """Run a server under load and end it; then compare it with its log."""
     rng = random.Random(f"crash {number}")
     ending = ENDINGS[number % len(ENDINGS)]
     if ending == "while it starts":
         process = begun(folder)
-        time.sleep(rng.uniform(0.05, 0.8))  # anywhere on its way: no verdict depends on it
+        time.sleep(rng.uniform(0.05, 0.8))  # at any point of the start: no assertion depends on it
         process.kill()
         process.wait()
         witness.look()
@@ -101,7 +101,7 @@ def cycle(folder, witness, load, number):
 
 
 def crashes(tmp_path, cycles):
-    """Go through so many lives of a server, and look at all of it in the end."""
+    """Run and crash servers on one folder, then check everything."""
     folder = tmp_path / "data"
     prepared(folder)
     witness = Witness(folder, tmp_path / "aside")
@@ -127,14 +127,14 @@ def crashes(tmp_path, cycles):
     return witness
 
 
-def test_nothing_acknowledged_is_lost_in_a_few_crashes(tmp_path):
+def test_acknowledged_commands_survive_a_few_crashes(tmp_path):
     witness = crashes(tmp_path, 4)
     assert len(witness.placed) >= 30
     assert witness.traded
 
 
 @pytest.mark.long
-def test_nothing_acknowledged_is_lost_in_many_crashes(tmp_path):
+def test_acknowledged_commands_survive_many_crashes(tmp_path):
     witness = crashes(tmp_path, CYCLES)
     orders, trades = rows_of(tmp_path / "data")
     assert len(witness.placed) > 8 * CYCLES
@@ -142,7 +142,7 @@ def test_nothing_acknowledged_is_lost_in_many_crashes(tmp_path):
     assert len(trades) > CYCLES
 
 
-def test_a_second_server_on_a_folder_is_refused(tmp_path):
+def test_second_server_on_a_folder_is_rejected(tmp_path):
     live = started(tmp_path, log_level="error")
     with killing(live):
         second = subprocess.run(

@@ -1,4 +1,4 @@
-"""A chain in the process of the tests, asked as a server would ask it, with a clock of its own."""
+"""A development chain in the process of the tests, with a settable clock."""
 
 import itertools
 from contextlib import closing
@@ -16,12 +16,12 @@ from tests.chain.nodes import NodeError
 BEGIN_S = 1_800_000_000
 
 
-class Asked:
-    """A chain in this process; ``ask`` is that of a node.
+class LocalChain:
+    """A chain in this process, with the interface of a node and a settable clock.
 
     Args:
-        folder: where it is kept.
-        chain_id: its id.
+        folder: data folder of the chain.
+        chain_id: chain id of EIP-155.
     """
 
     def __init__(self, folder, chain_id=31337):
@@ -31,32 +31,32 @@ class Asked:
         self._ids = itertools.count(1)
 
     def post(self, body):
-        """Send a body as it is, and give what the answer holds."""
+        """Send a body; return the decoded response."""
         answered = answer(
             self.chain, body if isinstance(body, bytes) else msgspec.json.encode(body)
         )
         return msgspec.json.decode(answered) if answered else None
 
     def ask(self, method, *params):
-        """Ask for one thing, and give what is answered."""
+        """Send one request; return its result."""
         number = next(self._ids)
-        asked = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        told = self.post(asked)
-        assert told["id"] == number
-        if "error" in told:
-            raise NodeError(told["error"])
-        return told["result"]
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        response = self.post(request)
+        assert response["id"] == number
+        if "error" in response:
+            raise NodeError(response["error"])
+        return response["result"]
 
-    def refused(self, method, *params):
-        """Ask for what is refused, and give the error."""
+    def rejected(self, method, *params):
+        """Send a request that must fail; return the error."""
         with pytest.raises(NodeError) as caught:
             self.ask(method, *params)
         return caught.value.args[0]
 
 
 @pytest.fixture
-def asked(tmp_path):
+def rpc(tmp_path):
     """A fresh chain in this process."""
-    chain = Asked(tmp_path / "chain")
+    chain = LocalChain(tmp_path / "chain")
     with closing(chain.store):
         yield chain

@@ -1,4 +1,4 @@
-"""Signed transactions of every type, with nonces counted here, so that both nodes get the same."""
+"""Signed transactions of every type, with nonces counted here so that both nodes get the same."""
 
 from eth_account import Account
 from eth_utils import to_checksum_address

@@ -1,4 +1,4 @@
-"""The same signed transactions on anvil: gas, status, logs, balances and blocks are the same."""
+"""Gas, status, logs, balances and blocks equal those of anvil for the same transactions."""
 
 import random  # noqa: TID251 - only seeded
 
@@ -136,7 +136,7 @@ def deployed(both, sender, code):
     return both.send(sender.sign(data=code))["contractAddress"]
 
 
-def test_contracts_and_every_type_of_transaction(both):
+def test_contracts_and_every_transaction_type(both):
     sender = Sender(0)
     dollar = deployed(both, sender, artifact("TestDollar").creation)
     assert dollar == create_address(sender.address, 0).lower()
@@ -169,7 +169,7 @@ def deployed_big(both, sender):
     return both.send(sender.sign(data=code, gas=5_000_000))["contractAddress"]
 
 
-def test_failures_are_mined_and_cost_the_same(both):
+def test_failed_transactions_cost_the_same(both):
     sender = Sender(1)
     dollar = deployed(both, sender, artifact("TestDollar").creation)
     transfer = calldata("transfer(address,uint256)", ACCOUNTS[4].address, 1)
@@ -180,7 +180,7 @@ def test_failures_are_mined_and_cost_the_same(both):
     assert both.send(sender.sign(data=creation_of(bytes.fromhex("ef00"))))["status"] == "0x0"
 
 
-def test_ether_and_the_price_of_data(both):
+def test_ether_transfers_and_data_gas(both):
     sender = Sender(2)
     for fees in (LEGACY, LISTED, DYNAMIC):
         both.send(sender.sign(ACCOUNTS[5].address, value=12345, fees=fees))
@@ -192,7 +192,7 @@ def test_ether_and_the_price_of_data(both):
         both.same("eth_getTransactionCount", address, "latest")
 
 
-def test_what_contracts_do_to_each_other(both):
+def test_calls_between_contracts(both):
     sender = Sender(3)
     deep = deployed(both, sender, creation_of(SELF_CALLING))
     both.send(sender.sign(deep, gas=20_000_000))
@@ -206,12 +206,12 @@ def test_what_contracts_do_to_each_other(both):
         both.send(sender.sign(f"0x{place:040x}", bytes(range(128)), gas=200_000))
 
 
-def test_the_curve_that_is_loaded_late(both):
+def test_lazily_loaded_curve_precompile(both):
     both.same("eth_call", {"to": f"0x{11:040x}", "data": f"0x{bytes(256).hex()}"}, "latest")
     both.same("eth_call", {"to": f"0x{16:040x}", "data": f"0x{bytes(64).hex()}"}, "latest")
 
 
-def test_an_account_gets_code(both):
+def test_account_delegates_to_code(both):
     sender, target = Sender(6), deployed(both, Sender(7), creation_of(WRITING))
     made = {"chainId": 31337, "address": target, "nonce": 1}
     signed = Account.sign_authorization(made, sender.key)

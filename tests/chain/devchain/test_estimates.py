@@ -1,4 +1,4 @@
-"""What is estimated is enough, and not much more than was used."""
+"""Gas estimates are sufficient and close to the gas used."""
 
 from contextlib import closing
 
@@ -6,7 +6,7 @@ import pytest
 
 from clob_server.chain.contracts import artifact
 from clob_server.chain.eth.accounts import ACCOUNTS
-from tests.chain.devchain.conftest import Asked
+from tests.chain.devchain.conftest import LocalChain
 from tests.chain.devchain.senders import Sender, creation_of
 from tests.chain.people import calldata
 
@@ -23,101 +23,101 @@ BURNING = "fe"
 """Takes all the gas it gets."""
 
 
-def deployed(asked, sender, runtime):
+def deployed(rpc, sender, runtime):
     """Make a contract with this code, and give its address."""
     raw = sender.sign(data=creation_of(bytes.fromhex(runtime)))
-    hashed = asked.ask("eth_sendRawTransaction", raw)
-    return asked.ask("eth_getTransactionReceipt", hashed)["contractAddress"]
+    hashed = rpc.ask("eth_sendRawTransaction", raw)
+    return rpc.ask("eth_getTransactionReceipt", hashed)["contractAddress"]
 
 
-def estimated(asked, sender, to, data=b"", value=0):
+def estimated(rpc, sender, to, data=b"", value=0):
     """Estimate a transaction, send it with exactly so much gas, and give both figures."""
     wanted = {"from": sender.address, "data": f"0x{data.hex()}", "value": hex(value)}
     if to:
         wanted["to"] = to
-    gas = int(asked.ask("eth_estimateGas", wanted), 16)
-    hashed = asked.ask("eth_sendRawTransaction", sender.sign(to, data, value, gas=gas))
-    receipt = asked.ask("eth_getTransactionReceipt", hashed)
+    gas = int(rpc.ask("eth_estimateGas", wanted), 16)
+    hashed = rpc.ask("eth_sendRawTransaction", sender.sign(to, data, value, gas=gas))
+    receipt = rpc.ask("eth_getTransactionReceipt", hashed)
     assert receipt["status"] == "0x1"
     return gas, int(receipt["gasUsed"], 16)
 
 
-def test_ether(asked):
-    assert estimated(asked, Sender(), ACCOUNTS[4].address, value=5) == (21_000, 21_000)
-    gas, used = estimated(asked, Sender(4), ACCOUNTS[5].address, bytes(2000))
+def test_estimate_of_an_ether_transfer(rpc):
+    assert estimated(rpc, Sender(), ACCOUNTS[4].address, value=5) == (21_000, 21_000)
+    gas, used = estimated(rpc, Sender(4), ACCOUNTS[5].address, bytes(2000))
     assert gas == used == 21_000 + 10 * 2000
 
 
-def test_a_creation_and_calls_of_it(asked):
+def test_estimate_of_a_creation_and_of_calls(rpc):
     sender = Sender()
-    gas, used = estimated(asked, sender, "", artifact("TestDollar").creation)
+    gas, used = estimated(rpc, sender, "", artifact("TestDollar").creation)
     assert gas == used + SPARE
-    receipt = asked.ask("eth_getBlockByNumber", "latest", True)["transactions"][0]
-    dollar = asked.ask("eth_getTransactionReceipt", receipt["hash"])["contractAddress"]
+    receipt = rpc.ask("eth_getBlockByNumber", "latest", True)["transactions"][0]
+    dollar = rpc.ask("eth_getTransactionReceipt", receipt["hash"])["contractAddress"]
     data = calldata("mint(address,uint256)", sender.address, 5)
-    gas, used = estimated(asked, sender, dollar, data)
+    gas, used = estimated(rpc, sender, dollar, data)
     assert gas == used + SPARE
     # What gives gas back at its end needs more than it uses in the end.
     for amount in (5, 0):
         data = calldata("approve(address,uint256)", ACCOUNTS[4].address, amount)
-        gas, used = estimated(asked, sender, dollar, data)
+        gas, used = estimated(rpc, sender, dollar, data)
     assert used + SPARE < gas < used * 5 // 4 + SPARE
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_calls_of_calls_hold_some_back(asked, depth):
+def test_estimate_of_nested_calls(rpc, depth):
     sender = Sender()
-    place = deployed(asked, sender, WRITING)
+    place = deployed(rpc, sender, WRITING)
     for _ in range(depth):
-        place = deployed(asked, sender, NESTED.format(target="73" + place[2:]))
-    gas, used = estimated(asked, sender, place)
+        place = deployed(rpc, sender, NESTED.format(target="73" + place[2:]))
+    gas, used = estimated(rpc, sender, place)
     assert used < gas < (used + SPARE) * 1.02**depth + 10
-    written = asked.ask("eth_getStorageAt", place, "0x0", "latest")
+    written = rpc.ask("eth_getStorageAt", place, "0x0", "latest")
     assert int(written, 16) == 0  # the call below did not fail
 
 
 @pytest.mark.parametrize("below", [WRITING, BURNING])
-def test_a_call_that_may_fail(asked, below):
+def test_estimate_of_a_call_that_may_fail(rpc, below):
     sender = Sender()
-    place = deployed(asked, sender, below)
-    estimated(asked, sender, deployed(asked, sender, NESTED.format(target="73" + place[2:])))
+    place = deployed(rpc, sender, below)
+    estimated(rpc, sender, deployed(rpc, sender, NESTED.format(target="73" + place[2:])))
 
 
-def test_a_call_with_a_limit_of_its_own(asked):
+def test_estimate_of_a_call_with_a_gas_limit(rpc):
     sender = Sender()
-    place = deployed(asked, sender, WRITING)
+    place = deployed(rpc, sender, WRITING)
     gas, used = estimated(
-        asked, sender, deployed(asked, sender, CAPPED.format(target="73" + place[2:]))
+        rpc, sender, deployed(rpc, sender, CAPPED.format(target="73" + place[2:]))
     )
     assert gas < used * 1.2
 
 
-def test_a_contract_that_looks_at_what_is_left(asked):
+def test_estimate_of_a_contract_that_reads_the_remaining_gas(rpc):
     sender = Sender()
-    gas, used = estimated(asked, sender, deployed(asked, sender, HUNGRY))
+    gas, used = estimated(rpc, sender, deployed(rpc, sender, HUNGRY))
     assert used < 22_000
     assert 121_000 <= gas < 124_000
 
 
-def test_what_the_sender_can_pay_limits_it(asked):
+def test_balance_of_the_sender_limits_the_estimate(rpc):
     poor = "0x" + "55" * 20
-    wanted = {"from": poor, "to": deployed(asked, Sender(), WRITING), "gasPrice": "0x1"}
-    assert asked.refused("eth_estimateGas", wanted)["message"].startswith("intrinsic gas too low")
+    wanted = {"from": poor, "to": deployed(rpc, Sender(), WRITING), "gasPrice": "0x1"}
+    assert rpc.rejected("eth_estimateGas", wanted)["message"].startswith("intrinsic gas too low")
     wanted = {**wanted, "from": ACCOUNTS[5].address, "gas": hex(25_000)}
-    assert asked.refused("eth_estimateGas", wanted)["message"] == (
+    assert rpc.rejected("eth_estimateGas", wanted)["message"] == (
         "gas required exceeds allowance (25000)"
     )
 
 
-def test_questions_in_between_change_no_block_and_no_answer(asked, tmp_path):
-    quiet = Asked(tmp_path / "quiet")
+def test_read_requests_change_no_block_and_no_result(rpc, tmp_path):
+    quiet = LocalChain(tmp_path / "quiet")
     with closing(quiet.store):
-        for chain in (asked, quiet):
-            dollar = minted(chain, questions=chain is asked)
-        newest = asked.ask("eth_getBlockByNumber", "latest", True)
+        for chain in (rpc, quiet):
+            dollar = minted(chain, questions=chain is rpc)
+        newest = rpc.ask("eth_getBlockByNumber", "latest", True)
         assert newest == quiet.ask("eth_getBlockByNumber", "latest", True)
         call = {"to": dollar, "data": f"0x{calldata('totalSupply()').hex()}"}
-        assert asked.ask("eth_call", call) == quiet.ask("eth_call", call)
+        assert rpc.ask("eth_call", call) == quiet.ask("eth_call", call)
 
 
 def minted(chain, questions):
@@ -129,28 +129,29 @@ def minted(chain, questions):
     for amount in range(1, 8):
         data = calldata("mint(address,uint256)", ACCOUNTS[amount].address, amount)
         if questions:
-            ask_much(chain, {"from": sender.address, "to": dollar, "data": f"0x{data.hex()}"})
+            wanted = {"from": sender.address, "to": dollar, "data": f"0x{data.hex()}"}
+            send_read_requests(chain, wanted)
         chain.ask("eth_sendRawTransaction", sender.sign(dollar, data))
     return dollar
 
 
-def ask_much(chain, wanted):
+def send_read_requests(chain, wanted):
     """Ask for the same thing several times, of which some fail."""
     for at in ("latest", "pending", "0x1", "latest"):
         chain.ask("eth_call", wanted, at)
         used = chain.ask("eth_estimateGas", wanted, at)
         assert used == chain.ask("eth_estimateGas", wanted, at)
-        chain.refused("eth_call", {**wanted, "from": ACCOUNTS[5].address}, at)
-        chain.refused("eth_call", {**wanted, "gas": hex(25_000)}, at)
+        chain.rejected("eth_call", {**wanted, "from": ACCOUNTS[5].address}, at)
+        chain.rejected("eth_call", {**wanted, "gas": hex(25_000)}, at)
         chain.ask("eth_getBalance", wanted["from"], at)
 
 
-def test_nothing_is_changed(asked):
-    place = deployed(asked, Sender(), WRITING)
-    root = asked.ask("eth_getBlockByNumber", "latest", False)["stateRoot"]
+def test_estimate_changes_no_state(rpc):
+    place = deployed(rpc, Sender(), WRITING)
+    root = rpc.ask("eth_getBlockByNumber", "latest", False)["stateRoot"]
     for _ in range(2):
-        asked.ask("eth_estimateGas", {"to": place})
-        asked.ask("eth_call", {"to": place})
-    assert asked.ask("eth_getStorageAt", place, "0x0", "latest") == f"0x{0:064x}"
-    asked.ask("evm_mine")
-    assert asked.ask("eth_getBlockByNumber", "latest", False)["stateRoot"] == root
+        rpc.ask("eth_estimateGas", {"to": place})
+        rpc.ask("eth_call", {"to": place})
+    assert rpc.ask("eth_getStorageAt", place, "0x0", "latest") == f"0x{0:064x}"
+    rpc.ask("evm_mine")
+    assert rpc.ask("eth_getBlockByNumber", "latest", False)["stateRoot"] == root

@@ -1,4 +1,4 @@
-"""The HTTP front end: who is let in, from where, and with how much."""
+"""The HTTP front end: hosts, origins, methods and limits."""
 
 import http.client
 
@@ -32,19 +32,19 @@ def front(tmp_path_factory):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost:8545", "[::1]:8545"])
-def test_it_answers_under_the_names_of_loopback(front, host):
+def test_loopback_host_names_are_accepted(front, host):
     status, _, body = sent(front, Host=host)
     assert status == 200
     assert b"0x7a69" in body
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "10.0.0.1"])
-def test_it_answers_under_no_other_name(front, host):
+def test_other_host_names_are_rejected(front, host):
     assert sent(front, Host=host)[0] == 403
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:8000"])
-def test_a_page_of_this_machine_may_read_it(front, origin):
+def test_loopback_origins_are_allowed(front, origin):
     status, headers, _ = sent(front, Origin=origin)
     assert (status, headers["access-control-allow-origin"]) == (200, origin)
     status, headers, body = sent(front, "OPTIONS", None, Origin=origin)
@@ -52,7 +52,7 @@ def test_a_page_of_this_machine_may_read_it(front, origin):
     assert headers["access-control-allow-headers"] == "content-type"
 
 
-def test_the_page_of_a_wallet_may_read_it(front):
+def test_wallet_extension_origin_is_allowed(front):
     assert sent(front, Origin="chrome-extension://nkbihfbeogaeaoehlefnkodbefgpgknn")[0] == 200
 
 
@@ -60,7 +60,7 @@ def test_the_page_of_a_wallet_may_read_it(front):
     "origin", ["https://evil.example", "null", "http://localhost.evil.example"]
 )
 @pytest.mark.parametrize("method", ["POST", "OPTIONS"])
-def test_the_page_of_another_site_does_nothing(front, origin, method):
+def test_other_origins_are_rejected(front, origin, method):
     before = front.ask("eth_blockNumber")
     status, headers, _ = sent(front, method, ASK.replace("eth_chainId", "evm_mine"), Origin=origin)
     assert status == 403
@@ -69,22 +69,22 @@ def test_the_page_of_another_site_does_nothing(front, origin, method):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_only_post_asks(front, method):
+def test_only_post_is_accepted(front, method):
     status, headers, _ = sent(front, method)
     assert (status, headers["allow"]) == (405, "POST, OPTIONS")
 
 
-def test_a_body_that_is_too_long(front):
+def test_too_long_body_is_rejected(front):
     assert sent(front, body=ASK + " " * BODY_MAX_BYTES)[0] == 413
     assert sent(front, body=ASK + " " * (BODY_MAX_BYTES - len(ASK)))[0] == 200
 
 
-def test_a_notification_gets_an_empty_answer(front):
+def test_notification_gets_an_empty_response(front):
     status, _, body = sent(front, body=ASK.replace('"id":1,', ""))
     assert (status, body) == (204, b"")
 
 
-def test_many_requests_over_one_connection(front):
+def test_requests_share_one_connection(front):
     with httpx.Client() as client:
         for _ in range(20):
             answer = client.post(front.url, content=ASK, headers={"content-type": "text/plain"})

@@ -1,4 +1,4 @@
-"""What each method gives, on a chain with a contract and some transactions."""
+"""Results of each method, on a chain with a contract and transactions."""
 
 import re
 from pathlib import Path
@@ -19,19 +19,19 @@ REVERTING = bytes.fromhex("5f5ffd")
 
 
 @pytest.fixture
-def dollar(asked):
+def dollar(rpc):
     """A test dollar, of which account 3 has mint; its address and its owner."""
     sender = Sender()
-    hashed = asked.ask("eth_sendRawTransaction", sender.sign(data=artifact("TestDollar").creation))
-    return asked.ask("eth_getTransactionReceipt", hashed)["contractAddress"], sender
+    hashed = rpc.ask("eth_sendRawTransaction", sender.sign(data=artifact("TestDollar").creation))
+    return rpc.ask("eth_getTransactionReceipt", hashed)["contractAddress"], sender
 
 
-def mint(asked, dollar, to, amount):
+def mint(rpc, dollar, to, amount):
     """Mint, and give the receipt."""
     place, sender = dollar
     data = calldata("mint(address,uint256)", to, amount)
-    hashed = asked.ask("eth_sendRawTransaction", sender.sign(place, data))
-    return asked.ask("eth_getTransactionReceipt", hashed)
+    hashed = rpc.ask("eth_sendRawTransaction", sender.sign(place, data))
+    return rpc.ask("eth_getTransactionReceipt", hashed)
 
 
 def padded(address):
@@ -39,63 +39,63 @@ def padded(address):
     return f"0x{address[2:].lower():0>64}"
 
 
-def test_who_it_is(asked):
-    assert asked.ask("eth_chainId") == "0x7a69"
-    assert asked.ask("net_version") == "31337"
-    assert asked.ask("web3_clientVersion").startswith("clob-devchain/")
-    assert asked.ask("eth_accounts") == []
-    assert asked.ask("eth_syncing") is False
-    assert asked.ask("net_listening") is True
-    assert asked.ask("web3_sha3", "0x") == f"0x{keccak(b'').hex()}"
+def test_client_and_chain_id(rpc):
+    assert rpc.ask("eth_chainId") == "0x7a69"
+    assert rpc.ask("net_version") == "31337"
+    assert rpc.ask("web3_clientVersion").startswith("clob-devchain/")
+    assert rpc.ask("eth_accounts") == []
+    assert rpc.ask("eth_syncing") is False
+    assert rpc.ask("net_listening") is True
+    assert rpc.ask("web3_sha3", "0x") == f"0x{keccak(b'').hex()}"
 
 
-def test_the_ten_accounts_begin_with_ether(asked):
+def test_ten_accounts_start_with_ether(rpc):
     for each in ACCOUNTS:
-        assert int(asked.ask("eth_getBalance", each.address, "latest"), 16) == GENESIS_WEI
-        assert asked.ask("eth_getTransactionCount", each.address, "pending") == "0x0"
+        assert int(rpc.ask("eth_getBalance", each.address, "latest"), 16) == GENESIS_WEI
+        assert rpc.ask("eth_getTransactionCount", each.address, "pending") == "0x0"
 
 
-def test_blocks_by_number_name_and_hash(asked, dollar):
-    newest = asked.ask("eth_getBlockByNumber", "latest", False)
+def test_blocks_by_number_name_and_hash(rpc, dollar):
+    newest = rpc.ask("eth_getBlockByNumber", "latest", False)
     assert newest["number"] == "0x1"
     for name in ("safe", "finalized", "0x1", 1):
-        assert asked.ask("eth_getBlockByNumber", name, False) == newest
-    assert asked.ask("eth_getBlockByHash", newest["hash"], False) == newest
-    whole = asked.ask("eth_getBlockByHash", newest["hash"], True)
+        assert rpc.ask("eth_getBlockByNumber", name, False) == newest
+    assert rpc.ask("eth_getBlockByHash", newest["hash"], False) == newest
+    whole = rpc.ask("eth_getBlockByHash", newest["hash"], True)
     [sent] = whole["transactions"]
     assert [sent["hash"]] == newest["transactions"]
     assert sent["blockHash"] == newest["hash"]
-    assert asked.ask("eth_getBlockByNumber", "earliest", True)["transactions"] == []
-    assert asked.ask("eth_getBlockByNumber", "pending", False)["number"] == "0x2"
-    assert asked.ask("eth_getBlockByNumber", "0x2", False) is None
-    assert asked.ask("eth_getBlockByHash", "0x" + "11" * 32, False) is None
-    assert newest["parentHash"] == asked.ask("eth_getBlockByNumber", "earliest", False)["hash"]
+    assert rpc.ask("eth_getBlockByNumber", "earliest", True)["transactions"] == []
+    assert rpc.ask("eth_getBlockByNumber", "pending", False)["number"] == "0x2"
+    assert rpc.ask("eth_getBlockByNumber", "0x2", False) is None
+    assert rpc.ask("eth_getBlockByHash", "0x" + "11" * 32, False) is None
+    assert newest["parentHash"] == rpc.ask("eth_getBlockByNumber", "earliest", False)["hash"]
 
 
-def test_what_was_is_still_known(asked, dollar):
-    mint(asked, dollar, ACCOUNTS[4].address, 5)
-    mint(asked, dollar, ACCOUNTS[4].address, 6)
+def test_state_of_earlier_blocks_is_available(rpc, dollar):
+    mint(rpc, dollar, ACCOUNTS[4].address, 5)
+    mint(rpc, dollar, ACCOUNTS[4].address, 6)
     place, sender = dollar
     data = calldata("balanceOf(address)", ACCOUNTS[4].address)
     call = {"to": place, "data": f"0x{data.hex()}"}
-    at = {number: asked.ask("eth_call", call, hex(number)) for number in range(4)}
+    at = {number: rpc.ask("eth_call", call, hex(number)) for number in range(4)}
     assert [int(at[number], 16) for number in (1, 2, 3)] == [0, 5, 11]
     assert at[0] == "0x"
-    second = asked.ask("eth_getBlockByNumber", "0x2", False)["hash"]
-    assert asked.ask("eth_call", call, {"blockHash": second}) == at[2]
-    assert asked.ask("eth_call", call, {"blockNumber": "0x2"}) == at[2]
-    assert asked.ask("eth_getTransactionCount", sender.address, "0x2") == "0x2"
-    assert asked.ask("eth_getCode", place, "0x0") == "0x"
-    assert int(asked.ask("eth_getBalance", sender.address, "0x0"), 16) == GENESIS_WEI
-    assert "unknown block 9" in asked.refused("eth_call", call, "0x9")["message"]
+    second = rpc.ask("eth_getBlockByNumber", "0x2", False)["hash"]
+    assert rpc.ask("eth_call", call, {"blockHash": second}) == at[2]
+    assert rpc.ask("eth_call", call, {"blockNumber": "0x2"}) == at[2]
+    assert rpc.ask("eth_getTransactionCount", sender.address, "0x2") == "0x2"
+    assert rpc.ask("eth_getCode", place, "0x0") == "0x"
+    assert int(rpc.ask("eth_getBalance", sender.address, "0x0"), 16) == GENESIS_WEI
+    assert "unknown block 9" in rpc.rejected("eth_call", call, "0x9")["message"]
 
 
-def test_a_call_that_reverts_says_why(asked, dollar):
+def test_reverted_call_has_its_reason(rpc, dollar):
     place, _ = dollar
     data = calldata("transfer(address,uint256)", ACCOUNTS[4].address, 1)
     call = {"to": place, "data": f"0x{data.hex()}", "from": ACCOUNTS[5].address}
     for method in ("eth_call", "eth_estimateGas"):
-        error = asked.refused(method, call)
+        error = rpc.rejected(method, call)
         assert error["code"] == 3
         assert error["message"] == "execution reverted"
         assert error["data"].startswith(
@@ -104,37 +104,37 @@ def test_a_call_that_reverts_says_why(asked, dollar):
     text = "08c379a0" + f"{32:064x}{5:064x}" + b"sorry".hex().ljust(64, "0")
     # It copies the text from behind its own code to the memory, and reverts with it.
     code = bytes.fromhex("6064600a5f3960645ffd") + bytes.fromhex(text)
-    error = asked.refused("eth_call", {"data": f"0x{code.hex()}"})
+    error = rpc.rejected("eth_call", {"data": f"0x{code.hex()}"})
     assert error["message"] == "execution reverted: sorry"
 
 
-def test_a_call_may_send_ether_that_the_caller_has(asked):
+def test_call_value_is_limited_by_the_balance(rpc):
     call = {"from": ACCOUNTS[3].address, "to": ACCOUNTS[4].address, "value": hex(5)}
-    assert asked.ask("eth_call", call) == "0x"
-    assert asked.ask("eth_estimateGas", call) == hex(21_000)
+    assert rpc.ask("eth_call", call) == "0x"
+    assert rpc.ask("eth_estimateGas", call) == hex(21_000)
     poor = {**call, "from": "0x" + "55" * 20}
-    assert "insufficient funds" in asked.refused("eth_call", poor)["message"]
-    assert int(asked.ask("eth_getBalance", ACCOUNTS[4].address, "latest"), 16) == GENESIS_WEI
+    assert "insufficient funds" in rpc.rejected("eth_call", poor)["message"]
+    assert int(rpc.ask("eth_getBalance", ACCOUNTS[4].address, "latest"), 16) == GENESIS_WEI
 
 
-def test_receipts_and_transactions_by_hash(asked, dollar):
-    receipt = mint(asked, dollar, ACCOUNTS[4].address, 5)
-    sent = asked.ask("eth_getTransactionByHash", receipt["transactionHash"])
+def test_receipts_and_transactions_by_hash(rpc, dollar):
+    receipt = mint(rpc, dollar, ACCOUNTS[4].address, 5)
+    sent = rpc.ask("eth_getTransactionByHash", receipt["transactionHash"])
     assert sent["blockNumber"] == receipt["blockNumber"] == "0x2"
     assert sent["to"] == receipt["to"] == dollar[0]
-    base_fee = int(asked.ask("eth_getBlockByNumber", "0x2", False)["baseFeePerGas"], 16)
+    base_fee = int(rpc.ask("eth_getBlockByNumber", "0x2", False)["baseFeePerGas"], 16)
     assert int(receipt["effectiveGasPrice"], 16) == base_fee + TIP_WEI
-    assert asked.ask("eth_getTransactionReceipt", "0x" + "11" * 32) is None
-    assert asked.ask("eth_getTransactionByHash", "0x" + "11" * 32) is None
+    assert rpc.ask("eth_getTransactionReceipt", "0x" + "11" * 32) is None
+    assert rpc.ask("eth_getTransactionByHash", "0x" + "11" * 32) is None
 
 
-def test_logs_by_block_address_and_topics(asked, dollar):
+def test_logs_by_block_address_and_topics(rpc, dollar):
     people = [each.address for each in ACCOUNTS[4:7]]
     for amount, person in enumerate(people, 1):
-        mint(asked, dollar, person, amount)
+        mint(rpc, dollar, person, amount)
 
     def found(**wanted):
-        logs = asked.ask("eth_getLogs", {"fromBlock": "earliest", **wanted})
+        logs = rpc.ask("eth_getLogs", {"fromBlock": "earliest", **wanted})
         return [int(log["data"], 16) for log in logs]
 
     to = [padded(person) for person in people]
@@ -146,65 +146,65 @@ def test_logs_by_block_address_and_topics(asked, dollar):
     assert found(topics=[None, None, None, None]) == [1, 2, 3]
     assert found(fromBlock="0x3", toBlock="0x3") == [2]
     assert found(fromBlock="0x99") == found(fromBlock="0x3", toBlock="0x2") == []
-    [log] = asked.ask("eth_getLogs", {})
+    [log] = rpc.ask("eth_getLogs", {})
     assert log["blockNumber"] == "0x4"
-    assert asked.ask("eth_getLogs", {"blockHash": log["blockHash"]}) == [log]
+    assert rpc.ask("eth_getLogs", {"blockHash": log["blockHash"]}) == [log]
     wrong = {"blockHash": log["blockHash"], "fromBlock": "0x0"}
-    assert asked.refused("eth_getLogs", wrong)["code"] == -32602
-    assert asked.refused("eth_getLogs", {"topics": [None] * 5})["code"] == -32602
-    assert asked.refused("eth_getLogs", {"blockHash": "0x" + "00" * 32})["code"] == -32000
+    assert rpc.rejected("eth_getLogs", wrong)["code"] == -32602
+    assert rpc.rejected("eth_getLogs", {"topics": [None] * 5})["code"] == -32602
+    assert rpc.rejected("eth_getLogs", {"blockHash": "0x" + "00" * 32})["code"] == -32000
 
 
-def test_more_logs_than_an_answer_holds(asked, dollar, monkeypatch):
+def test_too_many_logs_are_rejected(rpc, dollar, monkeypatch):
     monkeypatch.setattr("clob_server.chain.devchain.logs.LOGS_MAX", 2)
     for amount in (1, 2, 3):
-        mint(asked, dollar, ACCOUNTS[4].address, amount)
-    assert asked.refused("eth_getLogs", {"fromBlock": "0x0"})["code"] == -32005
-    assert len(asked.ask("eth_getLogs", {"fromBlock": "0x3"})) == 2
+        mint(rpc, dollar, ACCOUNTS[4].address, amount)
+    assert rpc.rejected("eth_getLogs", {"fromBlock": "0x0"})["code"] == -32005
+    assert len(rpc.ask("eth_getLogs", {"fromBlock": "0x3"})) == 2
 
 
-def test_fees(asked, dollar):
-    base_fee = int(asked.ask("eth_getBlockByNumber", "pending", False)["baseFeePerGas"], 16)
-    assert int(asked.ask("eth_gasPrice"), 16) == base_fee + TIP_WEI
-    assert int(asked.ask("eth_maxPriorityFeePerGas"), 16) == TIP_WEI
-    result = asked.ask("eth_feeHistory", "0x5", "latest", [0, 50, 100])
+def test_fees(rpc, dollar):
+    base_fee = int(rpc.ask("eth_getBlockByNumber", "pending", False)["baseFeePerGas"], 16)
+    assert int(rpc.ask("eth_gasPrice"), 16) == base_fee + TIP_WEI
+    assert int(rpc.ask("eth_maxPriorityFeePerGas"), 16) == TIP_WEI
+    result = rpc.ask("eth_feeHistory", "0x5", "latest", [0, 50, 100])
     assert result["oldestBlock"] == "0x0"
     assert len(result["baseFeePerGas"]) == 3
     assert result["gasUsedRatio"][0] == 0 < result["gasUsedRatio"][1] < 1
     assert result["reward"] == [["0x0"] * 3, [hex(TIP_WEI)] * 3]
-    assert "reward" not in asked.ask("eth_feeHistory", 1, "0x0")
+    assert "reward" not in rpc.ask("eth_feeHistory", 1, "0x0")
 
 
-def test_the_clock_of_the_chain(asked):
+def test_clock_of_the_chain(rpc):
     def newest_s():
-        return int(asked.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+        return int(rpc.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
-    asked.ask("evm_mine")
-    asked.ask("evm_mine")
+    rpc.ask("evm_mine")
+    rpc.ask("evm_mine")
     assert newest_s() == BEGIN_S + 2  # the clock stands still, and blocks still follow each other
-    asked.now_s += 100
-    asked.ask("evm_mine")
+    rpc.now_s += 100
+    rpc.ask("evm_mine")
     assert newest_s() == BEGIN_S + 100
-    assert asked.ask("evm_increaseTime", 1000) == 1000
-    asked.ask("evm_mine")
+    assert rpc.ask("evm_increaseTime", 1000) == 1000
+    rpc.ask("evm_mine")
     assert newest_s() == BEGIN_S + 1100
-    assert asked.refused("evm_setNextBlockTimestamp", BEGIN_S)["code"] == -32602
-    asked.ask("evm_setNextBlockTimestamp", BEGIN_S + 5000)
-    asked.ask("evm_mine")
+    assert rpc.rejected("evm_setNextBlockTimestamp", BEGIN_S)["code"] == -32602
+    rpc.ask("evm_setNextBlockTimestamp", BEGIN_S + 5000)
+    rpc.ask("evm_mine")
     assert newest_s() == BEGIN_S + 5000
-    asked.now_s += 7
-    asked.ask("evm_mine")
+    rpc.now_s += 7
+    rpc.ask("evm_mine")
     assert newest_s() == BEGIN_S + 5007
-    asked.ask("evm_mine", hex(BEGIN_S + 6000))
+    rpc.ask("evm_mine", hex(BEGIN_S + 6000))
     assert newest_s() == BEGIN_S + 6000
-    asked.ask("evm_mine", {"timestamp": BEGIN_S + 7000, "blocks": 3})
+    rpc.ask("evm_mine", {"timestamp": BEGIN_S + 7000, "blocks": 3})
     assert newest_s() == BEGIN_S + 7002
-    asked.now_s -= 10**6  # the machine's clock goes back, the chain's does not
-    asked.ask("evm_mine")
+    rpc.now_s -= 10**6  # the machine's clock goes back, the chain's does not
+    rpc.ask("evm_mine")
     assert newest_s() == BEGIN_S + 7003
 
 
-REFUSED = {
+INVALID_TRANSACTIONS = {
     "0x": (-32602, "failed to decode"),
     "0x1234": (-32000, "transaction type not supported"),
     "0xc0": (-32602, "failed to decode"),
@@ -213,10 +213,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("raw", REFUSED)
-def test_bytes_that_are_no_transaction(asked, raw):
-    code, begin = REFUSED[raw]
-    error = asked.refused("eth_sendRawTransaction", raw)
+@pytest.mark.parametrize("raw", INVALID_TRANSACTIONS)
+def test_undecodable_transactions_are_rejected(rpc, raw):
+    code, begin = INVALID_TRANSACTIONS[raw]
+    error = rpc.rejected("eth_sendRawTransaction", raw)
     assert error["code"] == code
     assert error["message"].startswith(begin)
 
@@ -237,27 +237,27 @@ def test_bytes_that_are_no_transaction(asked, raw):
         ),
     ],
 )
-def test_transactions_that_cannot_be_mined(asked, begin, more):
+def test_unminable_transactions_are_rejected(rpc, begin, more):
     raw = Sender().sign(ACCOUNTS[4].address, **more)
-    error = asked.refused("eth_sendRawTransaction", raw)
+    error = rpc.rejected("eth_sendRawTransaction", raw)
     assert error["code"] == -32000
     assert error["message"].startswith(begin)
-    assert asked.ask("eth_blockNumber") == "0x0"
+    assert rpc.ask("eth_blockNumber") == "0x0"
 
 
-def test_a_transaction_that_is_there_is_refused_by_its_nonce(asked):
+def test_repeated_transaction_is_rejected_by_its_nonce(rpc):
     raw = Sender().sign(ACCOUNTS[4].address, fees=LEGACY)
-    asked.ask("eth_sendRawTransaction", raw)
-    error = asked.refused("eth_sendRawTransaction", raw)
+    rpc.ask("eth_sendRawTransaction", raw)
+    error = rpc.rejected("eth_sendRawTransaction", raw)
     assert error == {"code": -32000, "message": "nonce too low: next nonce 1, tx nonce 0"}
 
 
-def test_creation_code_that_is_too_long(asked):
+def test_too_long_creation_code_is_rejected(rpc):
     raw = Sender().sign(data=creation_of(bytes(49_152)), gas=5_000_000)
-    error = asked.refused("eth_sendRawTransaction", raw)
+    error = rpc.rejected("eth_sendRawTransaction", raw)
     assert error["message"].startswith("max initcode size exceeded")
 
 
-def test_the_page_names_every_method():
+def test_every_method_is_documented():
     named = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)
     assert sorted(named) == sorted(METHODS)

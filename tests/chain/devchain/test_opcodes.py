@@ -1,4 +1,4 @@
-"""The quicker instructions against py-evm's own: stack, gas and errors, on random programs."""
+"""Optimised instructions equal those of py-evm: stack, gas and errors of random programs."""
 
 import random  # noqa: TID251 - only seeded
 
@@ -70,7 +70,7 @@ def pushed(*words):
 
 
 @pytest.mark.parametrize("code", QUICK, ids=lambda code: f"{code:#x}")
-def test_one_instruction_on_every_kind_of_stack(code):
+def test_single_instructions_on_every_kind_of_stack(code):
     drawn = random.Random(code)
     for _ in range(40):
         words = [drawn.choice(WORDS) for _ in range(drawn.choice((0, 1, 2, 3, 16, 17, 18)))]
@@ -82,7 +82,7 @@ def test_one_instruction_on_every_kind_of_stack(code):
 
 
 @pytest.mark.parametrize("size", range(1, 33))
-def test_a_push_that_the_code_ends_in(size):
+def test_push_truncated_by_the_end_of_the_code(size):
     for length in range(size + 1):
         same(bytes([op.PUSH0 + size]) + b"\xab" * length)
 
@@ -109,7 +109,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_two_instructions_that_are_done_as_one(first, second):
+def test_fused_instruction_pairs(first, second):
     drawn = random.Random(first * 256 + second)
     for depth in (0, 1, 2, 3, 15, 16, 17, 1022, 1023, 1024):
         begin = b"".join(pushed(drawn.choice(WORDS[:7])) for _ in range(min(depth, 17)))
@@ -124,7 +124,7 @@ def test_two_instructions_that_are_done_as_one(first, second):
             same(program, gas=spent + more)
 
 
-def test_a_jump_into_a_pair_does_its_second_half_alone():
+def test_jump_into_a_fused_pair_runs_its_second_instruction():
     land, add = op.JUMPDEST, op.ADD
     into = pushed(1, 2, 7) + bytes([op.JUMP, land, add])
     assert same(into)[0] is None
@@ -134,7 +134,7 @@ def test_a_jump_into_a_pair_does_its_second_half_alone():
 
 
 @pytest.mark.parametrize("code", [op.MSTORE, op.MLOAD], ids=["MSTORE", "MLOAD"])
-def test_memory_grows_and_costs_what_it_does(code):
+def test_memory_expansion_cost(code):
     for place in (0, 1, 31, 32, 33, 64, 1000, 22_000, 2**16, 2**64, 2**255):
         put = pushed(7, place) + bytes([code])
         for gas in (5, 9, 12, 15, 18, 21, 200, 100_000):

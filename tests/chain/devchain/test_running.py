@@ -1,4 +1,4 @@
-"""The chain as a process: its start, its end, and what it says when it cannot begin."""
+"""The chain as a process: start, end, and errors at start."""
 
 import shutil
 import signal
@@ -63,13 +63,13 @@ def chain_folder(tmp_path_factory):
     return folder, *filled(folder)
 
 
-def test_a_restart_keeps_everything(chain_folder, tmp_path):
+def test_restart_keeps_all_data(chain_folder, tmp_path):
     folder, hashed, kept = chain_folder
     with running(start_devchain(shutil.copytree(folder, tmp_path / "chain"))) as node:
         assert facts(node, hashed) == kept
 
 
-def test_a_kill_keeps_what_was_answered(tmp_path):
+def test_kill_keeps_answered_transactions(tmp_path):
     sender = Sender()
     with running(start_devchain(tmp_path)) as node:
         hashed = node.ask("eth_sendRawTransaction", sender.sign(ACCOUNTS[4].address, value=1))
@@ -79,14 +79,14 @@ def test_a_kill_keeps_what_was_answered(tmp_path):
         assert facts(node, hashed) == kept
 
 
-def test_a_second_process_on_the_folder_is_refused(tmp_path):
+def test_second_process_on_the_folder_is_rejected(tmp_path):
     with running(start_devchain(tmp_path)):
         code, text = said(tmp_path, "--port", 0)
     assert code == 2
     assert text == f"clob-devchain: another process is using the chain in {tmp_path}\n"
 
 
-def test_a_port_that_is_taken(tmp_path):
+def test_port_in_use_is_reported(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, text = said(tmp_path, "--port", port)
@@ -98,7 +98,7 @@ def test_a_port_that_is_taken(tmp_path):
 @pytest.mark.parametrize(
     "damage", ["not a database", "half", "a table is gone", "no state", "newer", "no head"]
 )
-def test_a_damaged_store_is_refused(chain_folder, tmp_path, damage):
+def test_damaged_store_is_rejected(chain_folder, tmp_path, damage):
     folder = shutil.copytree(chain_folder[0], tmp_path / "bad")
     spoil(folder / "chain.db", damage)
     code, text = said(folder, "--port", 0)
@@ -128,21 +128,21 @@ def spoil(path, damage):
         db.close()
 
 
-def test_another_chain_id_than_that_of_the_folder(chain_folder, tmp_path):
+def test_other_chain_id_than_the_folder_is_rejected(chain_folder, tmp_path):
     folder = shutil.copytree(chain_folder[0], tmp_path / "chain")
     code, text = said(folder, "--port", 0, "--chain-id", 5)
     assert code == 2
     assert "the stored chain has id 31337; expected 5" in text
 
 
-def test_a_folder_that_cannot_be_one(tmp_path):
+def test_invalid_folder_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     code, text = said(tmp_path / "file", "--port", 0)
     assert code == 2
     assert "cannot be opened" in text
 
 
-def test_without_py_evm_it_says_what_to_install(tmp_path):
+def test_missing_py_evm_is_reported_with_the_extra_to_install(tmp_path):
     without = (
         "import sys, runpy; sys.modules['eth'] = None; "
         f"runpy.run_module('{MODULE}', run_name='__main__')"
@@ -156,20 +156,20 @@ def test_without_py_evm_it_says_what_to_install(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [["--port", "x"], ["--port", "65536"], ["--chain-id", "0"], []])
-def test_arguments_that_are_none(tmp_path, wrong):
+def test_invalid_arguments_are_reported(tmp_path, wrong):
     code, text = said(*([tmp_path, *wrong] if wrong else []))
     assert code == 2
     assert "usage:" in text
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(tmp_path, number):
+def test_signal_ends_the_process_cleanly(tmp_path, number):
     with running(start_devchain(tmp_path)) as node:
         node.process.send_signal(number)
         assert node.process.wait(WAIT_S) == 0
 
 
-def test_an_input_that_is_no_pipe_says_nothing_of_a_parent(tmp_path):
+def test_process_ignores_an_input_that_is_not_a_pipe(tmp_path):
     command = [sys.executable, "-m", MODULE, str(tmp_path), "--port", "0", "--with-parent"]
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     with subprocess.Popen(command, stdin=null, stdout=pipe, text=True, env=environment()) as one:
@@ -180,7 +180,7 @@ def test_an_input_that_is_no_pipe_says_nothing_of_a_parent(tmp_path):
         assert one.wait(WAIT_S) == 0
 
 
-def test_it_ends_with_its_parent(tmp_path):
+def test_process_ends_with_its_parent(tmp_path):
     command = [sys.executable, "-m", MODULE, str(tmp_path), "--port", "0", "--with-parent"]
     pipe = subprocess.PIPE
     with subprocess.Popen(

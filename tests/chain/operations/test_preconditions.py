@@ -177,7 +177,7 @@ def test_concurrent_merges_with_sufficient_balance_all_succeed(world, worker, co
 
 def test_operator_without_gas_rejects_operations(world, worker, condition):
     if world.node.kind != "anvil":
-        pytest.skip("only anvil can set balances")
+        pytest.skip("not here: only anvil can set balances")
     before = world.ledger.ether(world.operator)
     world.node.ask("anvil_setBalance", world.operator, "0x1")
     try:

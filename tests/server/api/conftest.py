@@ -1,4 +1,4 @@
-"""A test server for all tests of the HTTP interface, one for production, and who trades there."""
+"""A test server, a production server, and makers that trade there."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Who trades in tests over HTTP: people with keys, in markets that nobody used before."""
+"""Makers with keys, markets and requests for tests over HTTP."""
 
 import itertools
 import time
@@ -128,7 +128,7 @@ def delete(http, path, body=None, **options):
 
 
 def good(response):
-    """Give what an answer says that is none of a refusal."""
+    """Return the body of a response that is not a rejection."""
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "application/json"
     assert response.headers["x-request-id"]
@@ -139,7 +139,7 @@ FIELDS = {"type", "title", "status", "detail", "code", "error", "errors", "reque
 
 
 def problem(response, code, path=None):
-    """Check the whole shape of a refusal (decision 30), and give what it says."""
+    """Check the shape of a rejection (decision 30); return its body."""
     said = response.json()
     assert said["code"] == code, said
     known = PROBLEMS[code]
@@ -154,7 +154,7 @@ def problem(response, code, path=None):
 
 
 def check_problem(said, code, path=None):
-    """Check what a refusal says, wherever it stands."""
+    """Check the body of a rejection, in a response or in a batch result."""
     known = PROBLEMS[code]
     assert said["code"] == code, said
     assert said["type"].endswith(f"#{code}")
@@ -178,8 +178,8 @@ def raw(body):
     return msgspec.json.encode(body)
 
 
-def refused(http, body, code, path=None):
-    """Have a signed order refused."""
+def assert_rejected(http, body, code, path=None):
+    """Assert that a signed order is rejected with this code."""
     return problem(http.post("/api/orders", json=body), code, path)
 
 

@@ -1,4 +1,4 @@
-"""Several orders in one request: each has its own result, and all of them are one command."""
+"""Batches of orders: each has its own result, and a batch is one command."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def cancel_all(http, *wishes, **options):
 # ----- creating ------------------------------------------------------------------------------
 
 
-def test_orders_are_placed_in_their_sequence(shop, place_all, place, alice, bob):
+def test_batch_places_orders_in_sequence(shop, place_all, place, alice, bob):
     one, two, three = place_all(
         alice.signed(place, SELL, 40),
         bob.signed(place, BUY, 45, 3 * ONE),
@@ -51,7 +51,7 @@ def test_orders_are_placed_in_their_sequence(shop, place_all, place, alice, bob)
     assert shop.order(two["orderId"])["remaining"] == str(ONE)
 
 
-def test_a_delegate_signs_in_a_batch_as_he_does_alone(shop, place_all, alice, bob):
+def test_delegate_signs_orders_of_a_batch(shop, place_all, alice, bob):
     shop.post("/api/orders/delegates", alice.delegate(bob, 1))
     bodies = []
     for maker, signer in ((alice, bob), (bob, alice), (alice, alice)):
@@ -64,7 +64,7 @@ def test_a_delegate_signs_in_a_batch_as_he_does_alone(shop, place_all, alice, bo
     ]  # fmt: skip
 
 
-def test_what_a_batch_says_is_what_single_requests_say(shop, place_all, alice, bob):
+def test_batch_results_equal_those_of_single_requests(shop, place_all, alice, bob):
     places = Place(), Place()
     for place in places:
         shop.place(alice.signed(place, SELL, 40))
@@ -78,7 +78,7 @@ def test_what_a_batch_says_is_what_single_requests_say(shop, place_all, alice, b
     assert [trade["id"] for trade in trades] == [trade["id"] for trade in in_batch["trades"]]
 
 
-def test_each_refusal_stands_alone(shop, place_all, place, alice, bob):
+def test_rejected_order_does_not_affect_the_rest_of_the_batch(shop, place_all, place, alice, bob):
     forged = alice.signed(place) | {"signature": bob.signed(place)["signature"]}
     results = place_all(
         alice.signed(place, SELL, 60),
@@ -104,14 +104,14 @@ def test_each_refusal_stands_alone(shop, place_all, place, alice, bob):
             check_problem(each, each["code"])
 
 
-def test_all_may_be_refused(shop, place_all, alice):
+def test_batch_with_only_rejected_orders(shop, place_all, alice):
     place = Place()
     (told,) = place_all(alice.signed(place, expiration_s=1_700_000_000))
     assert told["code"] == "ORDER_EXPIRED"
     problem(shop.http.get(f"/api/markets/{place.id}/orderbook"), "UNKNOWN_MARKET")
 
 
-def test_the_same_order_twice_is_one(place_all, shop, place, alice):
+def test_repeated_order_in_a_batch_is_one_order(place_all, shop, place, alice):
     body = alice.signed(place)
     first, second = place_all(body, body)
     assert second == first | {"duplicate": True}
@@ -120,7 +120,7 @@ def test_the_same_order_twice_is_one(place_all, shop, place, alice):
     assert len(shop.orders(maker=alice.address)) == 1
 
 
-def test_a_batch_is_one_command(http, place_all, place, alice):
+def test_batch_is_one_command(http, place_all, place, alice):
     place_all(alice.gasless(place))
     before = good(http.get("/health"))["commandSeq"]
     place_all(*(alice.gasless(place) for _ in range(20)))
@@ -131,7 +131,7 @@ def test_a_batch_is_one_command(http, place_all, place, alice):
     "body", [{}, {"orders": None}, {"orders": {}}, {"orders": []}, {"orders": 5}]
 )
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_a_batch_is_a_list_with_something_in_it(http, method, body):
+def test_batch_must_be_a_non_empty_list(http, method, body):
     problem(http.request(method, PATH, json=body), "INVALID_FIELD", "orders")
 
 
@@ -147,7 +147,7 @@ def test_gasless_orders_of_a_batch_need_a_key_of_the_maker(production, market, a
 # ----- cancelling ----------------------------------------------------------------------------
 
 
-def test_each_cancel_has_its_own_result(http, shop, place, alice, bob):
+def test_each_cancel_of_a_batch_has_its_own_result(http, shop, place, alice, bob):
     made = [shop.place(alice.signed(place, SELL, 60))["orderId"] for _ in range(2)]
     theirs = shop.place(bob.signed(place, SELL, 60))["orderId"]
     mine = {"maker": alice.address}
@@ -190,6 +190,6 @@ def test_signed_cancels_in_production(production, market, alice, bob):
         check_problem(each, code)
 
 
-def test_every_code_of_a_result_is_in_the_table(http, place, alice):
+def test_every_result_code_is_documented(http, place, alice):
     results = cancel_all(http, *({"orderId": value} for value in (None, 5, "", [], "x" * 999)))
     assert {each["code"] for each in results} <= PROBLEMS.keys()

@@ -1,6 +1,6 @@
-"""What was decided on the same order again, and the markets that orders go to, as a client sees it.
+"""Decisions on repeated orders and on opening markets, tested over HTTP.
 
-The number in a name is that of the decision; its words are quoted in the docstring.
+A test name has the number of the decision; the docstring quotes it.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from tests.server.api.people import (
     Person,
     Place,
     Shop,
+    assert_rejected,
     delete,
     good,
     hash_of,
     operators_token,
     problem,
-    refused,
 )
 from tests.server.live import live_server
 
@@ -47,7 +47,7 @@ def test_decision_23_the_same_signed_order_again(shop, place, alice, bob):
     assert shop.orders(maker=bob.address) == []
 
 
-def test_decision_23_also_when_it_was_cancelled_or_is_too_late(shop, place, alice):
+def test_decision_23_repeat_of_a_cancelled_or_expired_order(shop, place, alice):
     """because anyone can read a signature and post it again."""
     body = alice.signed(place)
     first = shop.place(body)
@@ -57,7 +57,7 @@ def test_decision_23_also_when_it_was_cancelled_or_is_too_late(shop, place, alic
         assert shop.place(sent) == first | {"duplicate": True, "status": "cancelled"}
 
 
-def test_decision_23_many_at_once_are_one_order(http, shop, place, alice):
+def test_decision_23_concurrent_repeats_are_one_order(http, shop, place, alice):
     """no second order."""
     body = alice.signed(place)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -67,7 +67,7 @@ def test_decision_23_many_at_once_are_one_order(http, shop, place, alice):
     assert len(shop.orders(maker=alice.address)) == 1
 
 
-def test_decision_23_many_at_once_of_one_client_order_id(shop, place, alice):
+def test_decision_23_concurrent_repeats_of_a_client_order_id(shop, place, alice):
     """no second order."""
     body = alice.gasless(place, clientOrderId="mine")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -76,7 +76,7 @@ def test_decision_23_many_at_once_of_one_client_order_id(shop, place, alice):
     assert sum("duplicate" not in each for each in told) == 1
 
 
-def test_decision_23_also_when_the_engine_has_let_it_go(tmp_path, place, alice, bob):
+def test_decision_23_repeat_of_an_order_the_engine_has_pruned(tmp_path, place, alice, bob):
     """The first result again, also when it is finished; its details are in history."""
     secret = "another secret for tests, of more than 32 bytes"
     with live_server(tmp_path / "data", rate_limits=False, jwt_secret=secret) as live:
@@ -103,7 +103,7 @@ def test_decision_23_also_when_the_engine_has_let_it_go(tmp_path, place, alice, 
         problem(delete(http, f"/api/orders/{first['orderId']}", theirs), "NOT_THE_MAKER")
 
 
-def test_decision_23_when_nothing_is_left_but_the_hash():
+def test_decision_23_repeat_of_an_order_known_only_by_its_hash():
     """`ORDER_ALREADY_USED` (409) when its details have left the readable store."""
 
     class PrunedHistory:
@@ -148,10 +148,10 @@ def test_decision_24_market_id_is_not_signed(http, shop, alice):
         shop.place(alice.signed(place))
         shop.place(alice.signed(place, token=place.no))
     body = alice.signed(here) | {"marketId": there.id}
-    refused(http, body, "TOKEN_NOT_IN_MARKET")
+    assert_rejected(http, body, "TOKEN_NOT_IN_MARKET")
 
 
-def test_decision_25_a_market_opens_with_the_first_order(http, shop, alice):
+def test_decision_25_first_order_opens_a_market(http, shop, alice):
     """Test environment: created on the first order (two tokens at most). Reads never create."""
     place = Place()
     for path in ("orderbook", "trades"):
@@ -164,22 +164,22 @@ def test_decision_25_a_market_opens_with_the_first_order(http, shop, alice):
     )
     shop.place(alice.signed(place, token=place.no))
     assert shop.book(place, place.no)["tokenId"] == str(place.no)
-    refused(http, alice.signed(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
+    assert_rejected(http, alice.signed(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
 
 
-def test_decision_25_a_token_is_of_one_market(http, shop, alice):
+def test_decision_25_token_belongs_to_one_market(http, shop, alice):
     """the token must belong to the market."""
     place, other = Place(), Place()
     shop.place(alice.signed(place))
-    refused(http, alice.signed(other, token=place.yes), "TOKEN_NOT_IN_MARKET")
+    assert_rejected(http, alice.signed(other, token=place.yes), "TOKEN_NOT_IN_MARKET")
     problem(http.get(f"/api/markets/{other.id}/orderbook"), "UNKNOWN_MARKET")
     shop.place(alice.signed(other))
-    refused(http, alice.signed(other, token=place.yes), "TOKEN_NOT_IN_MARKET")
+    assert_rejected(http, alice.signed(other, token=place.yes), "TOKEN_NOT_IN_MARKET")
 
 
 @pytest.mark.parametrize("opening", ["the market", "the second token"])
-def test_decision_25_nothing_opens_for_an_order_that_is_refused(http, shop, place, alice, opening):
-    """A refusal changes nothing."""
+def test_decision_25_rejected_order_opens_no_market(http, shop, place, alice, opening):
+    """A rejection changes nothing."""
     token = place.yes
     if opening == "the second token":
         shop.place(alice.signed(place, also={"clientOrderId": "first"}))
@@ -198,13 +198,13 @@ def test_decision_25_nothing_opens_for_an_order_that_is_refused(http, shop, plac
         (alice.signed(place, token=token, nonce=3, also={"clientOrderId": "first"}),
          "CLIENT_ID_CONFLICT"),
     ]:  # fmt: skip
-        refused(http, body, code)
+        assert_rejected(http, body, code)
         answer = http.get(f"/api/markets/{place.id}/orderbook", params={"tokenId": str(token)})
         assert answer.status_code in (404, 422)
     assert shop.place(alice.signed(place, token=token, nonce=3))["success"]
 
 
-def test_decision_25_markets_that_open_at_once(shop, alice):
+def test_decision_25_concurrent_orders_open_one_market(shop, alice):
     """created on the first order (two tokens at most)."""
     place = Place()
     people = [Person() for _ in range(12)]
@@ -218,21 +218,22 @@ def test_decision_25_markets_that_open_at_once(shop, alice):
     assert len(shop.orders(marketId=place.id)) == 12
 
 
-def test_decision_25_at_most_so_many_markets(tmp_path, alice):
+def test_decision_25_limit_of_open_markets(tmp_path, alice):
     """at most 1,000 markets."""
     with live_server(tmp_path / "data", markets_max=2) as live:
         shop = Shop(live.http)
         places = [Place() for _ in range(3)]
         for place in places[:2]:
             shop.place(alice.signed(place))
-        refused(live.http, alice.signed(places[2]), "TOO_MANY_MARKETS")
+        assert_rejected(live.http, alice.signed(places[2]), "TOO_MANY_MARKETS")
         shop.place(alice.signed(places[0], token=places[0].no))
 
 
 def test_decision_25_production(production, market, alice):
     """Production: created by the admin, else 404 `UNKNOWN_MARKET`."""
-    refused(production.http, alice.signed(Place()), "UNKNOWN_MARKET")
+    assert_rejected(production.http, alice.signed(Place()), "UNKNOWN_MARKET")
     shop = Shop(production.http)
     assert shop.place(alice.signed(market))["success"]
     assert shop.place(alice.signed(market, token=market.no))["success"]
-    refused(production.http, alice.signed(market, token=market.no + 1), "TOKEN_NOT_IN_MARKET")
+    other = alice.signed(market, token=market.no + 1)
+    assert_rejected(production.http, other, "TOKEN_NOT_IN_MARKET")

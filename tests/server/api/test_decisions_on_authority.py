@@ -1,6 +1,6 @@
-"""What was decided on cancels, lists, authority and the rest, as a client sees it.
+"""Decisions on cancels, lists, authority and limits, tested over HTTP.
 
-The number in a name is that of the decision; its words are quoted in the docstring.
+A test name has the number of the decision; the docstring quotes it.
 """
 
 import re
@@ -13,19 +13,19 @@ from tests.server.api.people import (
     SELL,
     Place,
     Shop,
+    assert_rejected,
     delete,
     good,
     hash_of,
     now_ms,
     problem,
-    refused,
 )
 from tests.signings import DOMAIN
 
 # ----- cancels -------------------------------------------------------------------------------
 
 
-def test_decision_26_in_test_the_maker_is_named(http, shop, place, alice, bob):
+def test_decision_26_test_environment_needs_no_signature(http, shop, place, alice, bob):
     """Test: the `maker` in the body (or query) must own the order. 200 with the full Order; 404
     unknown; 403 not the maker; 409 already final, with the Order."""
     one, two = (shop.place(alice.signed(place))["orderId"] for _ in range(2))
@@ -40,7 +40,7 @@ def test_decision_26_in_test_the_maker_is_named(http, shop, place, alice, bob):
     assert good(in_query)["status"] == "cancelled"
 
 
-def test_decision_26_in_production_the_maker_signs(production, market, alice, bob):
+def test_decision_26_production_needs_a_signature_of_the_maker(production, market, alice, bob):
     """an EIP-712 `Cancel(string orderId,address maker,uint256 timestamp)` signature, in the body as
     `{maker, timestamp, signature}`."""
     http, shop = production.http, Shop(production.http)
@@ -58,7 +58,7 @@ def test_decision_26_in_production_the_maker_signs(production, market, alice, bo
     assert said["order"]["id"] == made
 
 
-def test_decision_26_a_signed_cancel_may_name_the_hash(production, market, alice):
+def test_decision_26_signed_cancel_accepts_the_order_hash(production, market, alice):
     """The 0x order hash is accepted in paths too."""
     body = alice.signed(market)
     Shop(production.http).place(body)
@@ -67,7 +67,7 @@ def test_decision_26_a_signed_cancel_may_name_the_hash(production, market, alice
 
 
 @pytest.mark.parametrize("apart_ms", [-90_000, 90_000])
-def test_decision_26_a_signed_cancel_is_of_now(production, market, alice, apart_ms):
+def test_decision_26_signed_cancel_needs_a_current_timestamp(production, market, alice, apart_ms):
     """timestamp in Unix ms within 60 s of the server's clock (else 422
     `TIMESTAMP_OUT_OF_WINDOW`)."""
     made = Shop(production.http).place(alice.signed(market))["orderId"]
@@ -76,7 +76,7 @@ def test_decision_26_a_signed_cancel_is_of_now(production, market, alice, apart_
     problem(answer, "TIMESTAMP_OUT_OF_WINDOW", "timestamp")
 
 
-def test_decision_26_in_production_or_a_key_of_the_maker(production, market, alice, bob, key_for):
+def test_decision_26_production_accepts_a_key_of_the_maker(production, market, alice, bob, key_for):
     """Production: an API key bound to that maker."""
     made = Shop(production.http).place(alice.signed(market))["orderId"]
     path, body = f"/api/orders/{made}", {"maker": alice.address}
@@ -115,11 +115,11 @@ def test_decision_28_list(http, shop, alice):
         problem(http.get("/api/orders", params={"cursor": given}), "INVALID_FIELD", "cursor")
 
 
-def test_decision_31_an_unusable_signature_explains(http, place, alice):
+def test_decision_31_invalid_signature_is_explained(http, place, alice):
     """422 `INVALID_SIGNATURE` that explains: expected digest, recovered address, domain, type, and
     which check failed."""
     body = alice.signed(place)
-    said = refused(http, body | {"nonce": "1"}, "INVALID_SIGNATURE", "signature")
+    said = assert_rejected(http, body | {"nonce": "1"}, "INVALID_SIGNATURE", "signature")
     assert said["expectedDigest"] == hash_of(body | {"nonce": "1"})
     assert said["check"] == "WRONG_SIGNER"
     assert re.fullmatch("0x[0-9a-fA-F]{40}", said["recoveredAddress"])
@@ -140,7 +140,7 @@ def test_decision_39_self_trade(shop, place, alice):
     assert shop.order(resting)["cancelReason"] == "self_trade"
 
 
-def test_decision_39_what_is_left_of_an_order_that_met_its_makers_own(shop, place, alice):
+def test_decision_39_remainder_after_self_trade_prevention(shop, place, alice):
     """per-order prevention."""
     resting = shop.place(alice.signed(place, SELL))["orderId"]
     both = {"selfTrade": "CANCEL_RESTING", "timeInForce": "IOC"}
@@ -181,20 +181,21 @@ def test_decision_49_authority_of_orders_in_production(production, market, alice
     problem(told, "CHAIN_NOT_CONFIGURED")
 
 
-def test_decision_49_a_key_that_is_sent_and_bad_is_401(http, place, alice):
+def test_decision_49_invalid_key_is_401(http, place, alice):
     """A key that is sent and bad is 401 in both."""
     answer = http.post("/api/orders", json=alice.signed(place), headers={"X-API-Key": "x"})
     problem(answer, "INVALID_API_KEY")
 
 
 def test_decision_50_deadline(http, shop, place, alice):
-    """`deadlineMs` (optional, Unix ms) refuses an order that arrives too late."""
-    refused(http, alice.signed(place, also={"deadlineMs": now_ms() - 1000}), "DEADLINE_PASSED")
+    """`deadlineMs` (optional, Unix ms) rejects an order that arrives too late."""
+    late = alice.signed(place, also={"deadlineMs": now_ms() - 1000})
+    assert_rejected(http, late, "DEADLINE_PASSED")
     soon = alice.signed(place, also={"deadlineMs": now_ms() + 60_000})
     assert shop.place(soon)["success"]
 
 
-def test_decision_51_created_orders_answer_200(http, place, alice):
+def test_decision_51_creating_an_order_returns_200(http, place, alice):
     """Created orders answer 200."""
     assert http.post("/api/orders", json=alice.signed(place)).status_code == 200
 
@@ -227,7 +228,7 @@ def test_decision_52_500_resting_orders_per_maker_and_market(http, shop, place, 
 
 @pytest.mark.parametrize("side", [BUY, SELL])
 def test_decision_53_gasless_amounts(http, shop, place, alice, side):
-    """BUY makerAmount = size * price // 100, takerAmount = size; SELL the reverse; refused when
+    """BUY makerAmount = size * price // 100, takerAmount = size; SELL the reverse; rejected when
     that is 0."""
     made = shop.gasless(alice.gasless(place, side, 33, ONE + 1))
     found = shop.order(made["orderId"])

@@ -1,6 +1,6 @@
-"""What was decided on prices, amounts and instructions, as a client sees it.
+"""Decisions on prices, amounts and instructions, tested over HTTP.
 
-The number in a name is that of the decision; its words are quoted in the docstring.
+A test name has the number of the decision; the docstring quotes it.
 """
 
 import pytest
@@ -12,8 +12,8 @@ from tests.server.api.people import (
     ONE,
     SELL,
     Shop,
+    assert_rejected,
     problem,
-    refused,
     with_amounts,
 )
 from tests.server.live import live_server
@@ -67,13 +67,13 @@ def test_decision_03_price_from_amounts(shop, place, alice, side, maker, taker, 
 @pytest.mark.parametrize(("maker", "taker"), [(1, 1000), (1000, 1000), (2000, 1000)])
 def test_decision_03_price_out_of_range(http, place, alice, maker, taker):
     """c outside 1..99: `PRICE_OUT_OF_RANGE`."""
-    refused(http, with_amounts(alice, place, BUY, maker, taker), "PRICE_OUT_OF_RANGE")
+    assert_rejected(http, with_amounts(alice, place, BUY, maker, taker), "PRICE_OUT_OF_RANGE")
 
 
 def test_decision_03_strict(tmp_path, place, alice):
-    """`price_policy="strict"` (off by default) refuses what is not exact."""
+    """`price_policy="strict"` (off by default) rejects what is not exact."""
     with live_server(tmp_path / "data", price_policy="strict") as live:
-        refused(live.http, with_amounts(alice, place, BUY, 335, 1000), "INVALID_AMOUNT")
+        assert_rejected(live.http, with_amounts(alice, place, BUY, 335, 1000), "INVALID_AMOUNT")
         assert Shop(live.http).place(with_amounts(alice, place, BUY, 330, 1000))["success"]
 
 
@@ -92,7 +92,7 @@ def test_decision_04_rounding_of_collateral(shop, place, alice, bob):
 def test_decision_05_amounts(http, place, alice, amounts, code):
     """Zero or negative amounts, more than uint256, more than SIZE_MAX: 422 `INVALID_AMOUNT` /
     `AMOUNT_TOO_LARGE`, with the limit in the message."""
-    said = refused(http, with_amounts(alice, place, BUY, *amounts), code)
+    said = assert_rejected(http, with_amounts(alice, place, BUY, *amounts), code)
     assert "positive" in said["detail"] or str(SIZE_MAX) in said["detail"]
 
 
@@ -101,13 +101,11 @@ def test_decision_05_more_than_uint256(http, place, alice):
     body = alice.signed(place)
     for field in ("makerAmount", "takerAmount"):
         for given in (str(2**256), 2**256, 10**77 * 9):
-            said = refused(http, body | {field: given}, "AMOUNT_TOO_LARGE", field)
+            said = assert_rejected(http, body | {field: given}, "AMOUNT_TOO_LARGE", field)
             assert "2**256" in said["detail"]
 
 
-def test_decision_06_a_market_orders_remainder_rests_unless_it_says_otherwise(
-    shop, place, alice, bob
-):
+def test_decision_06_remainder_of_a_market_order_rests_by_default(shop, place, alice, bob):
     """Rests, as specified, unless the optional `timeInForce` (GTC, GTD, IOC, FOK) or `postOnly`
     says otherwise."""
     for word, status in (("GTC", "partial"), ("IOC", "cancelled")):
@@ -124,9 +122,9 @@ def test_decision_06_fill_or_kill_and_post_only(http, shop, place, alice, bob):
     """timeInForce FOK, postOnly."""
     shop.place(alice.signed(place, SELL, 40))
     killed = bob.signed(place, BUY, 99, 3 * ONE, also={"timeInForce": "FOK"})
-    refused(http, killed, "FOK_NOT_FILLABLE")
+    assert_rejected(http, killed, "FOK_NOT_FILLABLE")
     crossing = bob.signed(place, BUY, 40, also={"postOnly": True})
-    refused(http, crossing, "POST_ONLY_WOULD_CROSS")
+    assert_rejected(http, crossing, "POST_ONLY_WOULD_CROSS")
     resting = bob.signed(place, BUY, 39, also={"postOnly": True})
     assert shop.order(shop.place(resting)["orderId"])["postOnly"] is True
     whole = bob.signed(place, BUY, 99, ONE, also={"timeInForce": "FOK"})
@@ -137,7 +135,7 @@ def test_decision_06_good_till_date(http, shop, place, alice):
     """timeInForce GTD."""
     dated = alice.signed(place, expiration_s=FAR, also={"timeInForce": "GTD"})
     assert shop.order(shop.place(dated)["orderId"])["timeInForce"] == "GTD"
-    refused(http, alice.signed(place, also={"timeInForce": "GTD"}), "INVALID_INSTRUCTION")
+    assert_rejected(http, alice.signed(place, also={"timeInForce": "GTD"}), "INVALID_INSTRUCTION")
 
 
 @pytest.mark.parametrize(("field", "given"), [

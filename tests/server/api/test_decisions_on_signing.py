@@ -1,6 +1,6 @@
-"""What was decided on what is signed, as a client sees it.
+"""Decisions on signed fields and signatures, tested over HTTP.
 
-The number in a name is that of the decision; its words are quoted in the docstring.
+A test name has the number of the decision; the docstring quotes it.
 """
 
 import re
@@ -14,9 +14,9 @@ from tests.server.api.people import (
     SELL,
     Person,
     Shop,
+    assert_rejected,
     good,
     problem,
-    refused,
     with_amounts,
 )
 from tests.server.live import live_server
@@ -50,7 +50,7 @@ def test_decision_12_and_13_signature_types(http, shop, place, alice, kind):
     Both bind the whole order, and signatureType is part of it."""
     body = alice.signed(place, signature_type=kind)
     changed = SignedOrder.from_json(body | {"signatureType": 1 - kind, "salt": 99})
-    refused(http, body | {"signatureType": 1 - kind}, "INVALID_SIGNATURE")
+    assert_rejected(http, body | {"signatureType": 1 - kind}, "INVALID_SIGNATURE")
     shop.place(body)
     by_eip712 = sign(changed, DOMAIN, alice.key, profile="ctf")
     assert shop.place({**by_eip712.to_json(), "marketId": place.id})["success"]
@@ -64,7 +64,7 @@ def test_decision_14_domain(http, place, alice):
     assert domain["verifyingContract"] == DOMAIN.verifying_contract
     other = SignedOrder.from_json(alice.signed(place))
     elsewhere = sign(other, type(DOMAIN)("clob", "1", 1, DOMAIN.verifying_contract), alice.key)
-    refused(http, {**elsewhere.to_json(), "marketId": place.id}, "INVALID_SIGNATURE")
+    assert_rejected(http, {**elsewhere.to_json(), "marketId": place.id}, "INVALID_SIGNATURE")
 
 
 def test_decision_15_strictness(http, shop, place, alice):
@@ -73,13 +73,15 @@ def test_decision_15_strictness(http, shop, place, alice):
     v = int(body["signature"][-2:], 16)
     for wrong in (2, 26, 29, 255):
         signature = f"{body['signature'][:-2]}{wrong:02x}"
-        said = refused(http, body | {"signature": signature}, "INVALID_SIGNATURE", "signature")
+        wrong_v = body | {"signature": signature}
+        said = assert_rejected(http, wrong_v, "INVALID_SIGNATURE", "signature")
         assert said["check"] == "INVALID_V"
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     high = f"{body['signature'][:66]}{order - int(body['signature'][66:130], 16):064x}{55 - v:02x}"
-    assert refused(http, body | {"signature": high}, "INVALID_SIGNATURE")["check"] == "HIGH_S"
+    said = assert_rejected(http, body | {"signature": high}, "INVALID_SIGNATURE")
+    assert said["check"] == "HIGH_S"
     swapped = "0x" + alice.address[2:].swapcase()
-    refused(http, body | {"maker": swapped}, "INVALID_ADDRESS", "maker")
+    assert_rejected(http, body | {"maker": swapped}, "INVALID_ADDRESS", "maker")
     made = shop.place(body | {"signature": f"{body['signature'][:-2]}{v - 27:02x}"})
     assert shop.order(made["orderId"])["signature"][-2:] == f"{v - 27:02x}"
 
@@ -97,19 +99,19 @@ def test_decision_15_json_integers_are_accepted(shop, place, alice, field):
     assert found["salt"] == str(2**200 + 1)
 
 
-def test_decision_15_never_through_a_float(http, place, alice):
+def test_decision_15_integers_are_never_read_as_floats(http, place, alice):
     """never through a float."""
     body = alice.signed(place)
-    refused(
+    assert_rejected(
         http, body | {"makerAmount": float(body["makerAmount"])}, "INVALID_AMOUNT", "makerAmount"
     )
 
 
 def test_decision_16_delegates(http, shop, place, alice, bob):
-    """Needs an explicit authorisation; refused by default. `POST /api/orders/delegates {maker,
+    """Needs an explicit authorisation; rejected by default. `POST /api/orders/delegates {maker,
     delegate, allowed, nonce, signature}` by the maker, nonce rising, a logged command."""
     body = bob.signed(place, maker=alice.address, signer=bob.address)
-    refused(http, body, "SIGNER_NOT_AUTHORISED")
+    assert_rejected(http, body, "SIGNER_NOT_AUTHORISED")
     told = shop.post("/api/orders/delegates", alice.delegate(bob, 3))
     assert told == {
         "success": True,
@@ -123,10 +125,10 @@ def test_decision_16_delegates(http, shop, place, alice, bob):
     problem(again, "DELEGATE_NONCE_TOO_LOW")
     shop.post("/api/orders/delegates", alice.delegate(bob, 4, allowed=False))
     another = bob.signed(place, maker=alice.address, signer=bob.address)
-    refused(http, another, "SIGNER_NOT_AUTHORISED")
+    assert_rejected(http, another, "SIGNER_NOT_AUTHORISED")
 
 
-def test_decision_16_only_the_maker_allows(http, alice, bob):
+def test_decision_16_only_the_maker_adds_delegates(http, alice, bob):
     """EIP-712 `SetDelegate(...)` by the maker."""
     forged = alice.delegate(bob, 0) | {"signature": bob.delegate(bob, 0)["signature"]}
     problem(http.post("/api/orders/delegates", json=forged), "INVALID_SIGNATURE", "signature")
@@ -140,11 +142,11 @@ def test_decision_17_expiration(http, shop, place, alice):
     """Absent or 0: never. Expired when now > expiration (seconds)."""
     never = alice.signed(place, expiration_s=0)
     assert shop.order(shop.place(never)["orderId"])["expiration"] == 0
-    refused(http, alice.signed(place, expiration_s=LONG_AGO), "ORDER_EXPIRED")
+    assert_rejected(http, alice.signed(place, expiration_s=LONG_AGO), "ORDER_EXPIRED")
 
 
 def test_decision_18_nonce(http, shop, place, alice, bob):
-    """Lower than the maker's current nonce is refused; raising it cancels resting orders below it.
+    """Lower than the maker's current nonce is rejected; raising it cancels resting orders below it.
     `POST /api/orders/nonce {maker, nonce, signature}`."""
     low, high = (shop.place(alice.signed(place, nonce=nonce))["orderId"] for nonce in (4, 5))
     others = shop.place(bob.signed(place, nonce=0))["orderId"]
@@ -152,13 +154,13 @@ def test_decision_18_nonce(http, shop, place, alice, bob):
     assert told == {"success": True, "maker": alice.address, "nonce": "5", "numCancelled": 1}
     assert (shop.order(low)["status"], shop.order(low)["cancelReason"]) == ("cancelled", "nonce")
     assert [shop.order(each)["status"] for each in (high, others)] == ["open", "open"]
-    refused(http, alice.signed(place, nonce=4), "NONCE_TOO_LOW")
+    assert_rejected(http, alice.signed(place, nonce=4), "NONCE_TOO_LOW")
     problem(http.post("/api/orders/nonce", json=alice.nonce(5)), "NONCE_TOO_LOW")
     forged = alice.nonce(6) | {"signature": bob.nonce(6)["signature"]}
     problem(http.post("/api/orders/nonce", json=forged), "INVALID_SIGNATURE", "signature")
 
 
-def test_decision_18_a_gasless_order_has_the_makers_nonce(shop, place, alice):
+def test_decision_18_gasless_order_has_the_nonce_of_its_maker(shop, place, alice):
     """A gasless order has no field for a nonce; whoever raised his can still place one."""
     shop.post("/api/orders/nonce", alice.nonce(2**200))
     made = shop.gasless(alice.gasless(place))
@@ -172,7 +174,7 @@ def test_decision_19_taker(tmp_path, place, alice):
         made = Shop(live.http).place(alice.signed(place, taker=operator.address))
         assert Shop(live.http).order(made["orderId"])["taker"] == operator.address
         stranger = alice.signed(place, taker=Person().address)
-        refused(live.http, stranger, "TAKER_NOT_SUPPORTED", "taker")
+        assert_rejected(live.http, stranger, "TAKER_NOT_SUPPORTED", "taker")
 
 
 def test_decision_21_side_absent(http, shop, place, alice):
@@ -182,7 +184,7 @@ def test_decision_21_side_absent(http, shop, place, alice):
     assert shop.order(shop.place(body)["orderId"])["side"] == 0
     sell = with_amounts(alice, place, SELL, 40, 80)
     del sell["side"]
-    refused(http, sell, "INVALID_SIGNATURE")
+    assert_rejected(http, sell, "INVALID_SIGNATURE")
 
 
 def test_decision_22_ids(shop, place, alice):

@@ -1,4 +1,4 @@
-"""The shape of a refusal, on every route of orders; what goes on while a server drains; clients."""
+"""All order routes: shape of rejections, budgets, draining and concurrent clients."""
 
 import concurrent.futures
 import signal
@@ -15,11 +15,11 @@ from tests.server.live import live_server
 ROUTES = (*orders.ROUTES, *gasless.ROUTES)
 
 
-# ----- the shape of a refusal ----------------------------------------------------------------
+# ----- shape of a rejection ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_every_route_refuses_in_one_shape(http, route):
+def test_every_route_rejects_with_the_same_shape(http, route):
     path = route.path.replace("{orderId}", "ord_1_nobody")
     if route.reads_body:
         options = {"content": b"{", "headers": {"content-type": "application/json"}}
@@ -39,7 +39,7 @@ def test_every_route_refuses_in_one_shape(http, route):
 
 
 @pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
-def test_every_path_refuses_other_methods(http, path):
+def test_every_path_rejects_other_methods(http, path):
     allowed = {route.method for route in ROUTES if route.path == path}
     if "GET" in allowed:
         allowed |= {"HEAD"}
@@ -48,15 +48,15 @@ def test_every_path_refuses_other_methods(http, path):
     assert set(answer.headers["allow"].split(", ")) == allowed
 
 
-def test_orders_have_a_budget_and_a_batch_counts_each(tmp_path, alice):
+def test_order_budget_counts_each_order_of_a_batch(tmp_path, alice):
     """Decision 32: 30 order creations a minute per key or address (a batch counts each order)."""
     place = Place()
     with live_server(tmp_path / "data") as live:
         shop, batch = Shop(live.http), {"orders": [alice.gasless(place) for _ in range(20)]}
         shop.post("/api/orders/batch", batch)
-        refused = live.http.post("/api/orders/batch", json=batch)
-        said = problem(refused, "RATE_LIMITED")
-        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        response = live.http.post("/api/orders/batch", json=batch)
+        said = problem(response, "RATE_LIMITED")
+        assert 1 <= int(response.headers["retry-after"]) <= 60
         for _ in range(8):
             shop.place(alice.signed(place))
         shop.gasless(alice.gasless(place))
@@ -70,8 +70,8 @@ def test_orders_have_a_budget_and_a_batch_counts_each(tmp_path, alice):
 # ----- draining ------------------------------------------------------------------------------
 
 
-def test_a_server_that_drains_takes_cancels_and_no_orders(tmp_path, alice):
-    """SIGTERM drains: creates refused with Retry-After, and cancels go on."""
+def test_draining_server_accepts_cancels_and_rejects_orders(tmp_path, alice):
+    """SIGTERM drains: creates rejected with Retry-After, and cancels go on."""
     place = Place()
     with live_server(tmp_path / "data", drain_s=20, rate_limits=False) as live:
         shop = Shop(live.http)
@@ -95,7 +95,7 @@ def test_a_server_that_drains_takes_cancels_and_no_orders(tmp_path, alice):
 # ----- real clients --------------------------------------------------------------------------
 
 
-def test_an_order_that_py_order_utils_builds_and_signs(shop, place):
+def test_order_signed_by_py_order_utils_is_accepted(shop, place):
     """Texts for numbers, a word for the side: as the client has it, with our name in its domain."""
     builders = pytest.importorskip("py_order_utils.builders")
     from py_order_utils.model import OrderData  # noqa: PLC0415 - after it is known to be there
@@ -129,7 +129,7 @@ def test_an_order_that_py_order_utils_builds_and_signs(shop, place):
     assert found["maker"] == person.address
 
 
-def test_many_clients_at_once_get_what_is_theirs(live, place):
+def test_concurrent_clients_get_their_own_responses(live, place):
     """As many orders as were acknowledged rest, each its maker's own."""
     people = [Person() for _ in range(8)]
 

@@ -1,4 +1,4 @@
-"""Bodies that mean harm: a documented refusal, and the same connection serves the next request."""
+"""Hostile bodies: a documented rejection, and the connection serves the next request."""
 
 import http.client
 import json
@@ -28,8 +28,8 @@ def ask(line, path, body, method="POST"):
     return answer.status, json.loads(answer.read())
 
 
-def refused(line, path, body, *codes):
-    """Have a body refused, and see that the connection is as it was."""
+def assert_rejected(line, path, body, *codes):
+    """Assert that a body is rejected and the connection stays usable."""
     socket = line.sock
     status, said = ask(line, path, body)
     assert said["code"] in codes, said
@@ -72,19 +72,19 @@ NOT_JSON = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_what_is_not_json(line, path, live):
+def test_invalid_json_is_rejected(line, path, live):
     for name, body in NOT_JSON.items():
         codes = (
             ("INVALID_JSON", "INVALID_FIELD") if name == "deep and closed" else ("INVALID_JSON",)
         )
-        refused(line, path, body, *codes)
+        assert_rejected(line, path, body, *codes)
     assert good(live.http.get("/health"))["status"]
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", [b"[]", b"[{}]", b"5", b'"text"', b"null", b"true", b"1.5"])
-def test_what_is_no_object(line, path, body):
-    refused(line, path, body, "INVALID_FIELD")
+def test_body_that_is_not_an_object_is_rejected(line, path, body):
+    assert_rejected(line, path, body, "INVALID_FIELD")
 
 
 ODD = [
@@ -112,7 +112,7 @@ FIELDS = {
 @pytest.mark.parametrize(
     ("path", "field"), [(path, field) for path, names in FIELDS.items() for field in names]
 )
-def test_every_field_with_every_type(line, place, alice, bob, path, field):
+def test_every_field_with_values_of_every_type(line, place, alice, bob, path, field):
     """Each field gets what it should not; the server has an answer that is none of its mistakes."""
     bodies = {
         "/api/orders": lambda: alice.signed(place),
@@ -131,7 +131,7 @@ def test_every_field_with_every_type(line, place, alice, bob, path, field):
     assert ask(line, path, raw(bodies[path]()))[0] in (200, 422)
 
 
-def test_of_a_key_that_comes_twice_the_last_counts(line, place, alice):
+def test_last_of_duplicate_keys_is_used(line, place, alice):
     body = raw(alice.gasless(place, price=30))[:-1] + b',"price":40}'
     status, told = ask(line, "/api/orders/gasless", body)
     assert status == 200
@@ -139,7 +139,7 @@ def test_of_a_key_that_comes_twice_the_last_counts(line, place, alice):
     assert json.loads(line.getresponse().read())["price"] == 40
 
 
-def test_a_body_of_64_kib_is_read_and_one_byte_more_is_not(live, place, alice):
+def test_body_limit_is_64_kib(live, place, alice):
     body = raw(alice.gasless(place, note=""))
     full = body[:-2] + b"x" * (LIMIT - len(body)) + body[-2:]
     assert len(full) == LIMIT
@@ -148,7 +148,7 @@ def test_a_body_of_64_kib_is_read_and_one_byte_more_is_not(live, place, alice):
     assert (answer.status_code, answer.json()["code"]) == (413, "BODY_TOO_LARGE")
 
 
-def test_a_body_in_chunks_is_a_body(line, place, alice):
+def test_chunked_body_is_read(line, place, alice):
     body = raw(alice.gasless(place))
     parts = [body[start : start + 7] for start in range(0, len(body), 7)]
     line.request("POST", "/api/orders/gasless", iter(parts), JSON, encode_chunked=True)
@@ -156,7 +156,7 @@ def test_a_body_in_chunks_is_a_body(line, place, alice):
     assert (answer.status, json.loads(answer.read())["success"]) == (200, True)
 
 
-def test_integers_of_any_length_are_read_exactly(line, place, alice):
+def test_long_integers_are_read_exactly(line, place, alice):
     body = raw(alice.gasless(place)).replace(f'"{ONE}"'.encode(), b"%d" % (10**20 + 1))
     status, told = ask(line, "/api/orders/gasless", body)
     assert status == 200
@@ -164,4 +164,4 @@ def test_integers_of_any_length_are_read_exactly(line, place, alice):
     assert json.loads(line.getresponse().read())["size"] == str(10**20 + 1)
     for digits in (5_000, 60_000):
         huge = body.replace(b"%d" % (10**20 + 1), b"9" * digits)
-        refused(line, "/api/orders/gasless", huge, "AMOUNT_TOO_LARGE", "INVALID_JSON")
+        assert_rejected(line, "/api/orders/gasless", huge, "AMOUNT_TOO_LARGE", "INVALID_JSON")

@@ -1,4 +1,4 @@
-"""Lists of open orders: pages that neither skip nor repeat, whatever happens between them."""
+"""Lists of open orders: pages neither skip nor repeat orders while the book changes."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 import re
@@ -51,7 +51,7 @@ def test_pages_join_to_the_whole_list(http, shop, place, alice):
     assert [order["id"] for page in found for order in page] == made
 
 
-def test_what_happens_between_pages_neither_skips_nor_repeats(http, shop, place, alice):
+def test_changes_between_pages_neither_skip_nor_repeat_orders(http, shop, place, alice):
     made = [shop.gasless(alice.gasless(place))["orderId"] for _ in range(6)]
     first = http.get("/api/orders", params={"marketId": place.id, "limit": 2})
     assert [order["id"] for order in good(first)] == made[:2]
@@ -123,7 +123,7 @@ def random_command(rng, number, now_ms):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_names_are_those_that_rest_whatever_was_asked(seed):
+def test_listed_orders_equal_the_resting_orders_after_random_commands(seed):
     rng, follower = random.Random(seed), Follower()
     follower.do(SetLimits(limits=Limits(finished_max=3)))
     for number in range(400):
@@ -148,7 +148,7 @@ class Counting:
         return self._matcher.order(order_id)
 
 
-def test_a_page_of_a_large_book_looks_at_few_orders():
+def test_page_of_a_large_book_reads_few_orders():
     """20,000 orders rest; what is looked at is the page, and some to find where it begins."""
     matcher = Matcher()
     matcher.apply(AddMarket(market=market(yes="101", no="102")))

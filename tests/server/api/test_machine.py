@@ -1,9 +1,9 @@
-"""A server under random requests, beside a plain matcher that is told the same: they agree.
+"""Server and plain matcher agree under random requests.
 
-Method: hypothesis draws requests of every kind about orders, good ones and bad ones, over two
-markets, three makers and few prices. What the server accepts, the matcher must accept, with the
-same trades; what the server refuses, the matcher must refuse with the same code. After each step
-the books and the open orders are the same, and in the end every order and every trade.
+Method: hypothesis draws valid and invalid order requests of every kind over two markets, three
+makers and few prices. Server and matcher must accept and reject the same requests, with the same
+trades and codes. After each step the books and the open orders are equal, at the end also every
+order and every trade.
 """
 
 import time
@@ -167,29 +167,29 @@ class OrdersMachine(RuleBasedStateMachine):
     def cancel(self, which, who, together):
         order_id = list(self.placed)[which % len(self.placed)]
         maker = self.people[who].address
-        refusal = self.refusal_of(Cancel(order_id=order_id, maker=maker, now_ms=self.now_ms))
+        rejection = self.rejection_of(Cancel(order_id=order_id, maker=maker, now_ms=self.now_ms))
         if together:
             body = {"orders": [{"orderId": order_id, "maker": maker}]}
             (said,) = good(delete(self.http, "/api/orders/batch", body))["results"]
-            assert said.get("code") == refusal
+            assert said.get("code") == rejection
             return
         answer = delete(self.http, f"/api/orders/{order_id}", {"maker": maker})
-        if refusal is None:
+        if rejection is None:
             assert good(answer)["status"] == "cancelled"
         else:
-            problem(answer, refusal)
+            problem(answer, rejection)
 
     @rule(who=few, step=st.integers(0, 1))
     def raise_nonce(self, who, step):
         person, nonce = self.people[who], self.nonces[who] + step
         command = SetNonce(maker=person.address, nonce=nonce, now_ms=self.now_ms)
-        refusal = self.refusal_of(command)
+        rejection = self.rejection_of(command)
         answer = self.http.post("/api/orders/nonce", json=person.nonce(nonce))
-        if refusal is None:
+        if rejection is None:
             good(answer)
             self.nonces[who] = nonce
         else:
-            problem(answer, refusal)
+            problem(answer, rejection)
 
     @rule(drawn=drafts)
     def simulate(self, drawn):
@@ -209,13 +209,13 @@ class OrdersMachine(RuleBasedStateMachine):
 
     @rule(drawn=drafts)
     def validate(self, drawn):
-        """What is foretold to be refused is what the matcher would refuse."""
+        """The preview reports the rejection of the matcher."""
         draft = self.draft(drawn)
         said = good(self.http.post("/api/orders/validate", json=draft.body))
-        refusal = self.matcher.check(draft.submit("?", self.now_ms, self.nonces))
-        assert said["valid"] is (refusal is None)
-        if refusal is not None:
-            assert said["refusal"]["code"] == refusal.code
+        rejection = self.matcher.check(draft.submit("?", self.now_ms, self.nonces))
+        assert said["valid"] is (rejection is None)
+        if rejection is not None:
+            assert said["refusal"]["code"] == rejection.code
 
     # ----- what is compared --------------------------------------------------------------------
 
@@ -235,9 +235,9 @@ class OrdersMachine(RuleBasedStateMachine):
             same = structs.replace(draft.order, id=known.id)
             assert same == structs.replace(known, nonce=same.nonce)
             return
-        command = draft.submit(said.get("orderId", "refused"), self.now_ms, self.nonces)
+        command = draft.submit(said.get("orderId", "rejected"), self.now_ms, self.nonces)
         if "code" in said:
-            assert self.refusal_of(command) == said["code"]
+            assert self.rejection_of(command) == said["code"]
             return
         self.placed[said["orderId"]] = command.order
         trades = [each for each in self.matcher.apply(command) if isinstance(each, Trade)]
@@ -247,8 +247,8 @@ class OrdersMachine(RuleBasedStateMachine):
         ids = [each["id"] for each in said["trades"]]
         self.trades[command.market] += zip(ids, trades, strict=True)
 
-    def refusal_of(self, command):
-        """Have the matcher do something, and give the code of its refusal."""
+    def rejection_of(self, command):
+        """Apply a command to the matcher; return the code of its rejection, if any."""
         try:
             self.matcher.apply(command)
         except RejectedError as error:
@@ -304,7 +304,7 @@ class OrdersMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize(
     ("examples", "steps"), [(12, 25), pytest.param(150, 60, marks=pytest.mark.long)]
 )
-def test_a_server_does_what_a_matcher_does(http, examples, steps):
+def test_server_agrees_with_the_matcher(http, examples, steps):
     run_state_machine_as_test(
         lambda: OrdersMachine(http),
         settings=settings(

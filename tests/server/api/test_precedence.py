@@ -1,7 +1,7 @@
-"""A request that several rules refuse is refused by the first: every pair of rules is tried.
+"""The first violated rule rejects a request: every pair of rules is tested.
 
-The rules stand below in the sequence of their checks. An order that breaks two of them, wherever it
-can break both, must be refused for the one that stands first.
+The rules are listed in the order of their checks. An order that violates two of them, where that is
+possible, must be rejected with the code of the first.
 """
 
 import itertools
@@ -136,12 +136,12 @@ def world(production):
     return World(production, market)
 
 
-def test_an_order_without_a_flaw_is_accepted(world):
+def test_order_that_violates_no_rule_is_accepted(world):
     assert Shop(world.http).place(world.body())["success"]
 
 
 @pytest.mark.parametrize("first", ALL, ids=name)
-def test_the_first_rule_refuses(world, first):
+def test_first_violated_rule_rejects(world, first):
     problem(world.http.post("/api/orders", json=world.body(first)), first.code, first.path)
     for other in ALL[ALL.index(first) + 1 :]:
         if first.changes.keys().isdisjoint(other.changes):
@@ -149,13 +149,13 @@ def test_the_first_rule_refuses(world, first):
             problem(told, first.code, first.path)
 
 
-def test_every_neighbour_is_tried_against_some_other():
+def test_every_adjacent_pair_of_rules_is_covered():
     pairs = [(a, b) for a, b in itertools.combinations(ALL, 2) if not a.changes.keys() & b.changes]
     assert {name(flaw) for pair in pairs for flaw in pair} == {name(flaw) for flaw in ALL}
     assert len(pairs) > 500
 
 
-def test_the_table_of_codes_has_the_same_sequence():
+def test_documented_codes_have_the_order_of_the_rules():
     places = {code: place for place, code in enumerate(PROBLEMS)}
     later = [places[flaw.code] for flaw in (*MEANING, *ENGINE)]
     assert later == sorted(later)
@@ -163,7 +163,7 @@ def test_the_table_of_codes_has_the_same_sequence():
     assert max(places["INVALID_FIELD"], places["INVALID_ADDRESS"]) < later[0]
 
 
-def test_the_body_comes_before_the_fields(world):
+def test_body_is_checked_before_its_fields(world):
     wrong = {"content-type": "text/plain"}
     problem(world.http.post("/api/orders", content=b"{", headers=wrong), "UNSUPPORTED_MEDIA_TYPE")
     problem(world.http.post("/api/orders", content=b'{"maker": 5'), "INVALID_JSON")

@@ -18,10 +18,10 @@ REQUIRED = {
     "marketId": "INVALID_FIELD",
     "signature": "INVALID_SIGNATURE",
 }
-"""Each required field, and how it is refused that it is missing."""
+"""Each required field, and the code when it is missing."""
 
 
-def refused(http, body, code, path=None):
+def assert_rejected(http, body, code, path=None):
     return problem(http.post("/api/orders", json=body), code, path)
 
 
@@ -31,7 +31,7 @@ def test_required_fields_are_required(http, place, alice, field, gone):
     """| Field | Type | Required |"""
     body = alice.signed(place)
     body = body | {field: None} if gone == "null" else {k: body[k] for k in body if k != field}
-    refused(http, body, REQUIRED[field], field)
+    assert_rejected(http, body, REQUIRED[field], field)
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,21 @@ def test_required_fields_are_required(http, place, alice, field, gone):
 )
 def test_maker_is_a_valid_ethereum_address(http, place, alice, given):
     """Valid Ethereum address (0x + 40 hex chars)."""
-    refused(http, alice.signed(place) | {"maker": given}, "INVALID_ADDRESS", "maker")
+    assert_rejected(http, alice.signed(place) | {"maker": given}, "INVALID_ADDRESS", "maker")
 
 
 def test_token_id_is_the_yes_or_the_no_token(http, shop, place, alice):
     """ERC1155 outcome token ID (YES or NO)."""
     shop.place(alice.signed(place, token=place.yes))
     shop.place(alice.signed(place, token=place.no))
-    refused(http, alice.signed(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
+    assert_rejected(http, alice.signed(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
 
 
 @pytest.mark.parametrize("field", ["makerAmount", "takerAmount"])
 @pytest.mark.parametrize("given", ["1.5", "-1", "1e18", "", " 1", "0x10", 1.5, -1, True, [], {}])
 def test_amounts_are_wei(http, place, alice, field, given):
     """Wei."""
-    refused(http, alice.signed(place) | {field: given}, "INVALID_AMOUNT", field)
+    assert_rejected(http, alice.signed(place) | {field: given}, "INVALID_AMOUNT", field)
 
 
 @pytest.mark.parametrize(("side", "price"), [(BUY, 1), (BUY, 99), (SELL, 1), (SELL, 99)])
@@ -74,16 +74,16 @@ def test_market_id_routes_the_order_to_the_right_orderbook(shop, alice, place):
 
 
 @pytest.mark.parametrize("given", ["", "a" * 65, "a b", "ä", "a/b", 5, [], {}, True])
-def test_market_id_of_other_characters_is_refused(http, place, alice, given):
+def test_market_id_with_invalid_characters_is_rejected(http, place, alice, given):
     """Identifier (decision 25: 1 to 64 of [A-Za-z0-9._:-])."""
-    refused(http, alice.signed(place) | {"marketId": given}, "INVALID_FIELD", "marketId")
+    assert_rejected(http, alice.signed(place) | {"marketId": given}, "INVALID_FIELD", "marketId")
 
 
 def test_signature_is_by_the_signer(http, place, alice, bob):
     """Signed by the signer address."""
     body = alice.signed(place)
     forged = bob.body(SignedOrder.from_json(body), place)
-    said = refused(http, forged, "INVALID_SIGNATURE", "signature")
+    said = assert_rejected(http, forged, "INVALID_SIGNATURE", "signature")
     assert (said["check"], said["expectedSigner"]) == ("WRONG_SIGNER", alice.address)
     assert said["recoveredAddress"] == bob.address
 
@@ -96,10 +96,10 @@ def test_signature_has_the_format_0x_and_130_hex_chars(http, place, alice, chang
     """Format 0x + 130 hex chars."""
     body = alice.signed(place)
     body["signature"] = change(body["signature"])
-    refused(http, body, "INVALID_SIGNATURE", "signature")
+    assert_rejected(http, body, "INVALID_SIGNATURE", "signature")
 
 
-def test_signer_is_the_maker_unless_it_is_given(shop, place, alice):
+def test_signer_is_the_maker_by_default(shop, place, alice):
     """Usually the maker; may be a delegate. | required: no"""
     body = alice.signed(place)
     del body["signer"]
@@ -109,7 +109,7 @@ def test_signer_is_the_maker_unless_it_is_given(shop, place, alice):
 def test_signer_may_be_a_delegate(http, shop, place, alice, bob):
     """may be a delegate."""
     body = bob.signed(place, maker=alice.address, signer=bob.address)
-    refused(http, body, "SIGNER_NOT_AUTHORISED")
+    assert_rejected(http, body, "SIGNER_NOT_AUTHORISED")
     shop.post("/api/orders/delegates", alice.delegate(bob, 0))
     found = shop.order(shop.place(body)["orderId"])
     assert (found["maker"], found["signer"]) == (alice.address, bob.address)
@@ -118,14 +118,14 @@ def test_signer_may_be_a_delegate(http, shop, place, alice, bob):
 @pytest.mark.parametrize("given", [2, -1, 256, "buy", "2", 0.0, 1.5, True, [], {}])
 def test_side_is_0_or_1(http, place, alice, given):
     """0 = BUY, 1 = SELL."""
-    refused(http, alice.signed(place) | {"side": given}, "INVALID_SIDE", "side")
+    assert_rejected(http, alice.signed(place) | {"side": given}, "INVALID_SIDE", "side")
 
 
 @pytest.mark.parametrize("given", [2, 3, 255, 256, -1, "x", 1.5, True, []])
 def test_signature_type_is_0_or_1(http, place, alice, given):
     """0 or 1. Default 1."""
     code = "INVALID_SIGNATURE" if given in (2, 3, 255) and given is not True else "INVALID_FIELD"
-    refused(http, alice.signed(place) | {"signatureType": given}, code, "signatureType")
+    assert_rejected(http, alice.signed(place) | {"signatureType": given}, code, "signatureType")
 
 
 def test_signature_type_is_1_by_default(shop, place, alice):
@@ -138,7 +138,8 @@ def test_signature_type_is_1_by_default(shop, place, alice):
 @pytest.mark.parametrize("given", [-1, 1.5, "1.5", "soon", True, [], {}, 2**256])
 def test_expiration_is_unix_seconds(http, place, alice, given):
     """Unix seconds."""
-    refused(http, alice.signed(place) | {"expiration": given}, "INVALID_FIELD", "expiration")
+    body = alice.signed(place) | {"expiration": given}
+    assert_rejected(http, body, "INVALID_FIELD", "expiration")
 
 
 def test_fee_rate_bps_is_0_by_default(shop, place, alice):
@@ -155,7 +156,7 @@ def test_fee_rate_bps_has_a_range(http, shop, place, alice, rate, good):
     if good:
         assert shop.order(shop.place(body)["orderId"])["feeRateBps"] == rate
     else:
-        refused(http, body, "INVALID_FEE_RATE", "feeRateBps")
+        assert_rejected(http, body, "INVALID_FEE_RATE", "feeRateBps")
 
 
 def test_salt_is_a_uniqueness_value(shop, place, alice):
@@ -165,17 +166,17 @@ def test_salt_is_a_uniqueness_value(shop, place, alice):
 
 
 @pytest.mark.parametrize(("field", "default"), [("nonce", "0"), ("taker", ZERO), ("salt", "0")])
-def test_what_is_not_given_has_its_default(shop, place, alice, field, default):
+def test_absent_field_has_its_default(shop, place, alice, field, default):
     """Default '0'. - Default is the zero address (any taker)."""
     body = alice.signed(place, salt=0)
     del body[field]
     assert shop.order(shop.place(body)["orderId"])[field] == default
 
 
-def test_taker_of_somebody_is_refused(http, place, alice):
-    """Default is the zero address (any taker). (Decision 19: another is refused.)"""
+def test_order_for_one_taker_is_rejected(http, place, alice):
+    """Default is the zero address (any taker). (Decision 19: another is rejected.)"""
     body = alice.signed(place, taker=Person().address)
-    refused(http, body, "TAKER_NOT_SUPPORTED", "taker")
+    assert_rejected(http, body, "TAKER_NOT_SUPPORTED", "taker")
 
 
 def test_the_response(shop, place, alice, bob):
@@ -203,7 +204,7 @@ def test_the_trade_summary(shop, place, alice, bob):
     assert {name: kept[name] for name in trade} == trade
 
 
-def test_fields_that_are_not_in_the_table_are_left_alone(shop, place, alice):
+def test_unknown_fields_are_ignored(shop, place, alice):
     """The table names all that is read."""
     body = alice.signed(place) | {"owner": "me", "orderType": "GTC", "nested": {"a": [1]}}
     assert shop.place(body)["success"]

@@ -27,7 +27,7 @@ CONVERSION = {
 }
 
 
-def refused(http, body, code, path=None):
+def assert_rejected(http, body, code, path=None):
     return problem(http.post("/api/orders/gasless", json=body), code, path)
 
 
@@ -40,10 +40,10 @@ def test_required_fields_are_required(http, place, alice, field, gone):
     """| Field | Type | Required |"""
     body = alice.gasless(place)
     body = body | {field: None} if gone == "null" else {k: body[k] for k in body if k != field}
-    refused(http, body, REQUIRED[field], field)
+    assert_rejected(http, body, REQUIRED[field], field)
 
 
-def test_maker_is_the_callers_wallet(shop, place, alice):
+def test_maker_is_the_wallet_of_the_client(shop, place, alice):
     """The caller's EOA wallet address."""
     found = shop.order(shop.gasless(alice.gasless(place))["orderId"])
     assert found["maker"] == found["signer"] == alice.address
@@ -54,14 +54,15 @@ def test_smart_wallet_holds_the_collateral(http, shop, place, alice):
     wallet = Person().address
     made = shop.gasless(alice.gasless(place, smartWallet=wallet.lower()))
     assert shop.order(made["orderId"])["smartWallet"] == wallet
-    refused(http, alice.gasless(place, smartWallet="0x12"), "INVALID_ADDRESS", "smartWallet")
+    body = alice.gasless(place, smartWallet="0x12")
+    assert_rejected(http, body, "INVALID_ADDRESS", "smartWallet")
 
 
 def test_token_id_is_the_yes_or_the_no_token(http, shop, place, alice):
     """YES or NO token ID."""
     shop.gasless(alice.gasless(place, token=place.yes))
     shop.gasless(alice.gasless(place, token=place.no))
-    refused(http, alice.gasless(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
+    assert_rejected(http, alice.gasless(place, token=place.no + 1), "TOKEN_NOT_IN_MARKET")
 
 
 @pytest.mark.parametrize("side", [BUY, SELL])
@@ -78,9 +79,9 @@ def test_price_is_cents(shop, place, alice, price):
 
 
 @pytest.mark.parametrize("price", [0, 100, -1, 10**30, 50.0, 1.5, "50", "x", True, [], {}])
-def test_price_is_no_other(http, place, alice, price):
+def test_invalid_price_is_rejected(http, place, alice, price):
     """Cents, 1 to 99. | integer"""
-    refused(http, alice.gasless(place, price=price), "PRICE_OUT_OF_RANGE", "price")
+    assert_rejected(http, alice.gasless(place, price=price), "PRICE_OUT_OF_RANGE", "price")
 
 
 def test_size_is_wei(http, shop, place, alice):
@@ -88,10 +89,10 @@ def test_size_is_wei(http, shop, place, alice):
     found = shop.order(shop.gasless(alice.gasless(place, size=ONE + 7))["orderId"])
     assert found["size"] == str(ONE + 7)
     for size in ("1e18", "1.0", "", "x", "-1"):
-        refused(http, alice.gasless(place, size=size), "INVALID_AMOUNT", "size")
-    refused(http, alice.gasless(place, size=0), "INVALID_AMOUNT", "size")
-    refused(http, alice.gasless(place, size=SIZE_MAX + 1), "AMOUNT_TOO_LARGE", "size")
-    refused(http, alice.gasless(place, size=2**256), "AMOUNT_TOO_LARGE", "size")
+        assert_rejected(http, alice.gasless(place, size=size), "INVALID_AMOUNT", "size")
+    assert_rejected(http, alice.gasless(place, size=0), "INVALID_AMOUNT", "size")
+    assert_rejected(http, alice.gasless(place, size=SIZE_MAX + 1), "AMOUNT_TOO_LARGE", "size")
+    assert_rejected(http, alice.gasless(place, size=2**256), "AMOUNT_TOO_LARGE", "size")
 
 
 def test_market_identifier(shop, place, alice):
@@ -110,7 +111,7 @@ def test_the_response(shop, place, alice, bob):
     assert [(trade["price"], trade["size"]) for trade in told["trades"]] == [(40, str(ONE))]
 
 
-def test_gasless_and_signed_orders_meet_in_one_book(shop, place, alice, bob):
+def test_gasless_and_signed_orders_share_one_book(shop, place, alice, bob):
     """Gasless operations: the operator pays the blockchain gas for order creation."""
     shop.place(alice.signed(place, SELL, 40))
     assert shop.gasless(bob.gasless(place, BUY, 40))["matched"]
@@ -148,8 +149,8 @@ def test_faucet_needs_a_chain(http, alice):
     problem(http.post(path, json={}), "INVALID_ADDRESS", "user")
 
 
-def test_what_needs_a_chain_changes_nothing(http, shop, place, alice):
-    """A refusal changes nothing."""
+def test_rejected_chain_operation_changes_nothing(http, shop, place, alice):
+    """A rejection changes nothing."""
     before = good(http.get("/health"))["commandSeq"]
     http.post("/api/gasless/merge", json=CONVERSION)
     http.post("/api/gasless/faucet", json={"user": alice.address})

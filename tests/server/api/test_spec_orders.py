@@ -1,4 +1,4 @@
-"""Specification, "Order": each field of an order, as GET /api/orders/{orderId} gives it.
+"""Specification, "Order": each field of an order as returned by GET /api/orders/{orderId}.
 
 A docstring quotes the row of the table.
 """
@@ -52,7 +52,7 @@ def test_maker(order, alice):
     assert order[1]["maker"] == alice.address
 
 
-def test_maker_comes_out_checksummed_however_it_was_written(shop, place, alice):
+def test_maker_is_returned_checksummed(shop, place, alice):
     """Checksummed 0x address."""
     for written in (alice.address.lower(), "0x" + alice.address[2:].upper()):
         made = shop.place(alice.signed(place) | {"maker": written, "signer": written})

@@ -10,7 +10,7 @@ from tests.server.api.people import BUY, ONE, SELL, Person, delete, good, hash_o
 # ----- one order -----------------------------------------------------------------------------
 
 
-def test_order_id_is_the_orders_unique_id(http, shop, place, alice):
+def test_order_id_is_unique(http, shop, place, alice):
     """Path parameter `orderId`: the order's unique ID. Returns one Order resource."""
     made = [shop.place(alice.signed(place))["orderId"] for _ in range(2)]
     assert [shop.order(each)["id"] for each in made] == made
@@ -19,12 +19,12 @@ def test_order_id_is_the_orders_unique_id(http, shop, place, alice):
 @pytest.mark.parametrize(
     "ref", ["ord_1_aaaaaa", "nope", "0x" + "0" * 64, "%F0%9F%98%80", "a" * 500]
 )
-def test_an_order_that_is_not_there(http, ref):
+def test_unknown_order_is_404(http, ref):
     """Path parameter `orderId`: the order's unique ID."""
     problem(http.get(f"/api/orders/{ref}"), "UNKNOWN_ORDER")
 
 
-def test_an_order_by_its_hash(http, shop, place, alice):
+def test_order_is_found_by_its_hash(http, shop, place, alice):
     """Decision 22: the 0x order hash is accepted in paths too."""
     body = alice.signed(place)
     made = shop.place(body)["orderId"]
@@ -81,7 +81,7 @@ def test_orders_with_status_open_or_partial_only(shop, place, alice, bob):
 # ----- cancelling ----------------------------------------------------------------------------
 
 
-def test_cancelling_names_the_maker(http, shop, place, alice):
+def test_cancel_needs_the_maker(http, shop, place, alice):
     """Body: `maker` (string, the wallet address of the order's maker)."""
     made = shop.place(alice.signed(place))["orderId"]
     for body in ({}, {"maker": None}, {"maker": "me"}, {"maker": 5}):
@@ -92,14 +92,14 @@ def test_cancelling_names_the_maker(http, shop, place, alice):
     assert (found["status"], found["cancelReason"]) == ("cancelled", "cancelled")
 
 
-def test_cancelling_with_the_maker_in_the_query_and_an_empty_body(http, shop, place, alice):
+def test_cancel_accepts_the_maker_in_the_query(http, shop, place, alice):
     """Decision 26: the `maker` in the body (or query)."""
     made = shop.place(alice.signed(place))["orderId"]
     answer = delete(http, f"/api/orders/{made}", {}, params={"maker": alice.address})
     assert good(answer)["status"] == "cancelled"
 
 
-def test_cancelling_takes_the_order_out_of_the_book(shop, place, alice):
+def test_cancel_removes_the_order_from_the_book(shop, place, alice):
     """cancellation and full fills remove orders."""
     made = shop.place(alice.signed(place))["orderId"]
     assert len(shop.book(place)["bids"]) == 1
@@ -107,7 +107,7 @@ def test_cancelling_takes_the_order_out_of_the_book(shop, place, alice):
     assert shop.book(place)["bids"] == []
 
 
-def test_a_body_is_json(http, place, alice):
+def test_cancel_body_must_be_json(http, place, alice):
     """All bodies are JSON (`Content-Type: application/json`)."""
     body = b"maker=" + alice.address.encode()
     kind = {"content-type": "application/x-www-form-urlencoded"}

@@ -1,4 +1,4 @@
-"""Specification, "What the service does" and "States and transitions", as a client sees them.
+"""Specification, "What the service does" and "States and transitions", tested over HTTP.
 
 A docstring quotes the sentence or the row.
 """
@@ -17,7 +17,7 @@ def prices(told):
 # ----- what the service does -----------------------------------------------------------------
 
 
-def test_each_market_has_two_tokens_each_with_its_own_book(shop, place, alice):
+def test_each_token_of_a_market_has_its_own_book(shop, place, alice):
     """Each market has two outcome tokens, YES and NO."""
     shop.place(alice.signed(place, BUY, 40))
     shop.place(alice.signed(place, BUY, 60, token=place.no))
@@ -70,7 +70,7 @@ def test_a_market_order_is_a_limit_order_at_an_extreme_price(shop, place, alice,
     assert prices(shop.place(bob.signed(place, SELL, 1))) == [1]
 
 
-def test_the_example_of_a_partial_fill(shop, place, alice, bob):
+def test_example_of_a_partial_fill(shop, place, alice, bob):
     """a SELL of 100 tokens at price 50 against 60 tokens of bids at 50 fills 60 and leaves 40 in
     the book."""
     shop.place(bob.signed(place, BUY, 50, 60 * ONE))
@@ -92,7 +92,7 @@ def test_none_to_open_on_creation(shop, place, alice):
     assert (made["status"], found["status"], found["filledAmount"]) == ("open", "open", "0")
 
 
-def test_it_is_matched_at_once_if_prices_cross(shop, place, alice, bob):
+def test_order_matches_immediately_if_prices_cross(shop, place, alice, bob):
     """the order is matched at once if prices cross."""
     shop.place(alice.signed(place, SELL))
     made = shop.place(bob.signed(place, BUY))

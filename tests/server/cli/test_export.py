@@ -1,4 +1,4 @@
-"""``clob-server export``: the log of a server that has ended, as a journal and as tables."""
+"""``clob-server export``: the log of a stopped server, as a journal and as tables."""
 
 import json
 import time
@@ -43,7 +43,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_tables_are_written_as_json_lines_and_as_parquet(folder, tmp_path, capsys):
+def test_tables_are_exported_as_json_lines_and_parquet(folder, tmp_path, capsys):
     parquet = pytest.importorskip("pyarrow.parquet")
     for form in ("jsonl", "parquet"):
         out = tmp_path / form
@@ -59,7 +59,7 @@ def test_tables_are_written_as_json_lines_and_as_parquet(folder, tmp_path, capsy
     assert "FILE_UNUSABLE" in capsys.readouterr().err
 
 
-def test_what_a_snapshot_covers_is_written_out_and_let_go(folder, tmp_path, capsys):
+def test_frames_covered_by_a_snapshot_are_exported_and_dropped(folder, tmp_path, capsys):
     journal = tmp_path / "old.frames"
     assert cli.main(["export", str(journal), str(folder), "--drop"]) == 0
     told = capsys.readouterr().out
@@ -75,7 +75,7 @@ def test_what_a_snapshot_covers_is_written_out_and_let_go(folder, tmp_path, caps
         assert len(live.http.get("/api/markets/m/trades").json()) == ORDERS // 2
 
 
-def test_tables_are_no_reason_to_let_go_of_anything(folder, tmp_path, capsys):
+def test_exporting_tables_drops_nothing(folder, tmp_path, capsys):
     command = ["export", str(tmp_path / "out"), str(folder), "--form", "jsonl", "--drop"]
     assert cli.main(command) == 2
     assert "--drop needs --form journal" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``clob-server token`` and ``key``: in a folder that no server has, and with one that runs."""
+"""``clob-server token`` and ``key``, offline in a data folder and with a running server."""
 
 import argparse
 import os
@@ -55,7 +55,7 @@ def keys_of(folder):
         return recover(log)[0].registry.keys
 
 
-def test_a_key_is_made_in_a_folder_that_no_server_has(run, tmp_path):
+def test_key_is_created_offline(run, tmp_path):
     folder = tmp_path / "data"
     code, out, told = run(
         *("key", "create", *in_folder(folder), "--name", "bot", "--scopes", "trade,cancel"),
@@ -76,9 +76,7 @@ def test_a_key_is_made_in_a_folder_that_no_server_has(run, tmp_path):
     assert (code, out.split()) == (0, [key_id, "active", "production", "trade,cancel", "bot"])
 
 
-def test_a_key_that_was_made_offline_opens_the_server_and_one_that_was_revoked_does_not(
-    run, tmp_path
-):
+def test_server_accepts_offline_keys_and_rejects_revoked_ones(run, tmp_path):
     folder = tmp_path / "test"
     wanted = ("--name", "k", "--scopes", "read")
     kept, gone = (run("key", "create", *in_folder(folder), *wanted)[1].strip() for _ in range(2))
@@ -96,7 +94,7 @@ def test_a_key_that_was_made_offline_opens_the_server_and_one_that_was_revoked_d
         assert audit(log).last_seq == log.tail.seq
 
 
-def test_a_revocation_that_is_refused_writes_nothing(run, tmp_path):
+def test_rejected_revocation_writes_nothing(run, tmp_path):
     whole = run("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")[1]
     run("key", "revoke", whole[5:17], *in_folder(tmp_path))
     with closing(SqliteLog(tmp_path)) as log:
@@ -119,7 +117,7 @@ def test_a_revocation_that_is_refused_writes_nothing(run, tmp_path):
         (("--name", "k", "--scopes", "read", "--orders-per-minute", 100_001), "ordersPerMinute"),
     ],
 )
-def test_a_key_that_cannot_be_is_not_made(run, tmp_path, words, told):
+def test_invalid_key_is_rejected(run, tmp_path, words, told):
     folder = tmp_path / "none"
     code, out, wrong = run("key", "create", *in_folder(folder), *words)
     assert (code, out) == (1, "")
@@ -127,28 +125,28 @@ def test_a_key_that_cannot_be_is_not_made(run, tmp_path, words, told):
     assert not folder.exists()
 
 
-def test_an_environment_that_is_none_is_refused(run, tmp_path):
+def test_unknown_environment_is_rejected(run, tmp_path):
     words = ("key", "create", *in_folder(tmp_path), "--name", "k", "--scopes", "read")
     code, _, told = run(*words, CLOB_ENVIRONMENT="mainnet")
     assert (code, "CLOB_ENVIRONMENT" in told) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("list",), ("revoke", "000000000000")])
-def test_a_folder_without_a_log_is_not_made_into_one(run, tmp_path, words):
+def test_folder_without_a_log_is_not_changed(run, tmp_path, words):
     folder = tmp_path / "mistyped"
     code, out, told = run("key", *words, *in_folder(folder))
     assert (code, out, told) == (2, "", f"clob-server: no log found in {folder}\n")
     assert not folder.exists()
 
 
-def test_a_folder_that_a_server_has_is_left_alone(run, here):
+def test_folder_of_a_running_server_is_not_changed(run, here):
     code, out, told = run("key", "list", *in_folder(here.live.folder))
     assert (code, out) == (2, "")
     assert "LOG_LOCKED" in told
     assert "--url" in told
 
 
-def test_a_running_server_makes_lists_and_revokes_keys(run, here):
+def test_keys_are_created_listed_and_revoked_on_a_running_server(run, here):
     where = (*in_folder(here.live.folder), "--url", here.live.url)
     wanted = ("--name", "by url", "--scopes", "read", "--makers", MAKER)
     code, out, told = run("key", "create", *where, *wanted)
@@ -166,7 +164,7 @@ def test_a_running_server_makes_lists_and_revokes_keys(run, here):
     assert "KEY_INACTIVE" in told
 
 
-def test_a_token_of_ones_own_is_used_where_the_server_has_no_secret(run, here, tmp_path):
+def test_given_token_is_used_without_a_secret(run, here, tmp_path):
     where = (*in_folder(tmp_path), "--url", here.live.url)
     assert run("key", "list", *where)[0] == 2
     assert run("key", "list", *where, CLOB_TOKEN=here.token())[0] == 0
@@ -175,25 +173,25 @@ def test_a_token_of_ones_own_is_used_where_the_server_has_no_secret(run, here, t
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "127.0.0.1:80", "http://", "http://[", ""])
-def test_an_address_that_is_none_is_refused(run, here, url):
+def test_invalid_url_is_rejected(run, here, url):
     words = ("key", "revoke", "000000000000", *in_folder(here.live.folder), "--url", url)
     code, out, told = run(*words)
     assert (code in (1, 2), out) == (True, "")
     assert told.startswith("clob-server: ")
 
 
-def test_a_server_that_is_not_there_is_named(run, here):
+def test_unreachable_server_is_named_in_the_error(run, here):
     where = (*in_folder(here.live.folder), "--url", "http://127.0.0.1:1")
     code, _, told = run("key", "list", *where)
     assert (code, "http://127.0.0.1:1" in told) == (1, True)
 
 
-def test_the_environment_of_a_running_server_cannot_be_chosen(run, here):
+def test_environment_option_is_rejected_with_a_running_server(run, here):
     where = (*in_folder(here.live.folder), "--url", here.live.url, "--environment", "production")
     assert run("key", "create", *where, "--name", "k", "--scopes", "read")[0] == 2
 
 
-def test_a_token_is_minted_that_the_server_takes(run, here):
+def test_server_accepts_a_minted_token(run, here):
     words = ("token", *in_folder(here.live.folder), "--sub", "olga")
     code, out, _ = run(*words)
     assert code == 0
@@ -203,7 +201,7 @@ def test_a_token_is_minted_that_the_server_takes(run, here):
     assert here.http.get("/api/admin/keys", headers=weak).json()["code"] == "SCOPE_MISSING"
 
 
-def test_a_token_is_minted_with_the_secret_of_the_settings(run, tmp_path):
+def test_token_is_minted_with_the_secret_of_the_settings(run, tmp_path):
     where = in_folder(tmp_path)
     _, out, _ = run("token", *where, "--sub", "olga", "--ttl", 5, CLOB_JWT_SECRET="s" * 40)
     claims = jwt.decode(out.strip(), "s" * 40, algorithms=["HS256"])
@@ -213,25 +211,25 @@ def test_a_token_is_minted_with_the_secret_of_the_settings(run, tmp_path):
     assert (code, "32 bytes" in told) == (2, True)
 
 
-def test_no_token_is_minted_where_there_is_no_secret(run, tmp_path):
+def test_minting_a_token_without_a_secret_is_rejected(run, tmp_path):
     code, out, told = run("token", *in_folder(tmp_path), "--sub", "olga")
     assert (code, out, "tokens.key" in told) == (2, "", True)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("ttl", ["0", "-1", "x", "1.5"])
-def test_a_token_that_is_good_for_no_time_is_refused(run, ttl):
+def test_token_with_an_invalid_ttl_is_rejected(run, ttl):
     with pytest.raises(SystemExit) as ended:
         run("token", "--sub", "olga", "--ttl", ttl)
     assert ended.value.code == 2
 
 
-def test_the_folder_comes_from_the_environment_where_it_is_not_given(run, tmp_path):
+def test_data_dir_defaults_to_the_environment_variable(run, tmp_path):
     _, out, _ = run("key", "create", "--name", "k", "--scopes", "read", CLOB_DATA_DIR=str(tmp_path))
     assert KEY.fullmatch(out.strip())[1] in keys_of(tmp_path)
 
 
-def test_the_commands_of_the_documentation_are_those_that_there_are():
+def test_documented_commands_equal_the_parser():
     page = Path(__file__).parents[3] / "docs" / "how-to" / "manage-keys.md"
     blocks = re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)
     lines = "\n".join(blocks).replace("\\\n", " ")
@@ -241,6 +239,6 @@ def test_the_commands_of_the_documentation_are_those_that_there_are():
         assert cli.parser().parse_args(shlex.split(command)).act
 
 
-def test_secrets_are_for_their_owner_alone(here):
+def test_secret_files_are_readable_by_their_owner_only(here):
     for name in ("tokens.key", "ids.key"):
         assert stat.S_IMODE((here.live.folder / name).stat().st_mode) == 0o600

@@ -1,4 +1,4 @@
-"""The ``clob-server`` command: a data folder verified and written out, with its exit codes."""
+"""``clob-server verify`` and ``export`` of a data folder, with their exit codes."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def written(folder, *, snapshot_after=None, drop=False):
 @pytest.mark.parametrize(
     "kept", [{}, {"snapshot_after": 9}, {"snapshot_after": 9, "drop": True}], ids=str
 )
-def test_a_log_is_verified(tmp_path, capsys, kept):
+def test_log_is_verified(tmp_path, capsys, kept):
     matcher = written(tmp_path / "data", **kept)
     assert cli.main(["verify", str(tmp_path / "data")]) == 0
     told = capsys.readouterr().out
@@ -60,7 +60,7 @@ def test_a_log_is_verified(tmp_path, capsys, kept):
     assert told.endswith(f"last command 43, state hash {matcher.state_hash().hex()}\n")
 
 
-def test_a_log_is_written_out_as_a_journal_that_verifies(tmp_path, capsys):
+def test_exported_journal_verifies(tmp_path, capsys):
     matcher = written(tmp_path / "data", snapshot_after=9)
     out = tmp_path / "day.frames"
     assert cli.main(["export", str(out), str(tmp_path / "data")]) == 0
@@ -73,7 +73,7 @@ def test_a_log_is_written_out_as_a_journal_that_verifies(tmp_path, capsys):
     assert "FILE_UNUSABLE" in capsys.readouterr().err
 
 
-def test_a_state_that_the_log_does_not_lead_to_is_told(tmp_path, capsys):
+def test_state_that_differs_from_the_log_is_reported(tmp_path, capsys):
     folder = tmp_path / "data"
     written(folder)
     with closing(SqliteLog(folder)) as log:
@@ -82,7 +82,7 @@ def test_a_state_that_the_log_does_not_lead_to_is_told(tmp_path, capsys):
     assert "REPLAY_DIFFERS: event hash of command 43" in capsys.readouterr().err
 
 
-def test_a_damaged_log_is_told_and_nothing_is_made_where_there_is_none(tmp_path, capsys):
+def test_damaged_log_is_reported_and_missing_log_is_not_created(tmp_path, capsys):
     folder = tmp_path / "data"
     written(folder)
     (folder / "tip").write_bytes(b"")
@@ -95,7 +95,7 @@ def test_a_damaged_log_is_told_and_nothing_is_made_where_there_is_none(tmp_path,
     assert not (tmp_path / "none").exists()
 
 
-def test_a_log_that_a_server_has_open_is_left_alone(tmp_path, capsys):
+def test_log_of_a_running_server_is_rejected(tmp_path, capsys):
     folder = tmp_path / "data"
     written(folder)
     with closing(SqliteLog(folder)):

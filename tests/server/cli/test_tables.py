@@ -1,4 +1,4 @@
-"""Exports say what the log led to, and what is dropped is needed by nobody."""
+"""Exported tables equal the state of the log, and dropping keeps all needed frames."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_lines_of_json_say_what_history_and_the_engine_do(folder, tmp_path):
+def test_json_lines_equal_history_and_matcher(folder, tmp_path):
     out = tmp_path / "out"
     with closing(SqliteLog(folder)) as log:
         counts = export_tables(log, folder, out, IDS, form="jsonl")
@@ -85,7 +85,7 @@ def test_parquet_has_the_same_rows(folder, tmp_path, monkeypatch):
         assert found == [{key: row.get(key) for key in found[0]} for row in told_so]
 
 
-def test_only_the_tables_that_are_asked_for_are_written(folder, tmp_path):
+def test_only_requested_tables_are_written(folder, tmp_path):
     with closing(SqliteLog(folder)) as log:
         export_tables(log, folder, tmp_path / "out", IDS, form="jsonl", tables=["trades"])
         assert [each.name for each in (tmp_path / "out").iterdir()] == ["trades.jsonl"]
@@ -97,7 +97,7 @@ def test_only_the_tables_that_are_asked_for_are_written(folder, tmp_path):
             export_tables(log, folder, tmp_path / "out", IDS, tables=["candles"])
 
 
-def test_what_is_dropped_was_exported_and_is_covered_by_both_snapshots(folder, tmp_path):
+def test_dropped_frames_were_exported_and_are_covered_by_both_snapshots(folder, tmp_path):
     oldest = snapshot_seq(snapshot_names(Folder(folder))[0])
     assert droppable(folder) == oldest
     journal = tmp_path / "old.journal"
@@ -115,7 +115,7 @@ def test_what_is_dropped_was_exported_and_is_covered_by_both_snapshots(folder, t
         assert recover(log)[0].snapshot() == state
 
 
-def test_nothing_is_dropped_that_history_has_not_reached(folder):
+def test_frames_that_history_has_not_reached_are_kept(folder):
     for name in ("history.db", "history.db-wal"):
         (folder / name).unlink(missing_ok=True)
     assert droppable(folder) == 0
@@ -125,7 +125,7 @@ def test_nothing_is_dropped_that_history_has_not_reached(folder):
     assert droppable(folder) == 0
 
 
-def test_an_export_of_what_was_dropped_begins_with_the_snapshot(folder, tmp_path):
+def test_export_after_a_drop_begins_with_the_snapshot(folder, tmp_path):
     with closing(SqliteLog(folder)) as log:
         export_tables(log, folder, tmp_path / "whole", IDS, form="jsonl")
         drop(log, folder)
@@ -136,7 +136,7 @@ def test_an_export_of_what_was_dropped_begins_with_the_snapshot(folder, tmp_path
     assert rest
 
 
-def test_trades_stand_as_they_were_made_and_have_rows_of_what_came_of_them(tmp_path):
+def test_settled_trades_keep_their_rows_and_have_settlement_rows(tmp_path):
     folder = tmp_path / "log"
     folder.mkdir()
     yes, no = {"token": YES, "now_ms": 5}, {"token": NO, "now_ms": 7}

@@ -1,4 +1,4 @@
-"""A log run again: what it states is compared, and the first difference is told."""
+"""Audit of a log by replay: it reports the first difference."""
 
 import msgspec
 import pytest
@@ -45,7 +45,7 @@ def told(log, exchange, hashed=ZERO_HASH, todo=COMMANDS, *, states=False):
 @pytest.mark.parametrize("states", [False, True])
 @pytest.mark.parametrize("drops", [False, True])
 @pytest.mark.parametrize("covered", [None, 0, 3, 6, 9])
-def test_what_is_as_stated_is_summed_up(log, covered, drops, states):
+def test_audit_of_a_correct_log_returns_its_summary(log, covered, drops, states):
     exchange, hashed = ServerState(), ZERO_HASH
     if covered is not None:
         hashed = told(log, exchange, hashed, COMMANDS[:covered], states=states)
@@ -62,7 +62,7 @@ def test_what_is_as_stated_is_summed_up(log, covered, drops, states):
     assert found.state_hash == exchange.matcher.state_hash()
 
 
-def test_an_empty_log_is_as_stated(log):
+def test_audit_of_an_empty_log(log):
     found = audit(log)
     assert (found.frames, found.commands, found.rejected, found.last_seq) == (0, 0, {}, 0)
     assert (found.event_hash, found.state_hash) == (ZERO_HASH, Matcher().state_hash())
@@ -73,14 +73,14 @@ def changed(snapshot, **fields):
 
 
 @pytest.mark.parametrize("covered", [0, 3, 9])
-def test_a_snapshot_of_a_state_that_is_not_led_to_is_told(log, covered):
+def test_snapshot_with_another_state_is_reported(log, covered):
     exchange, other = ServerState(), ServerState()
     hashed = told(log, exchange, ZERO_HASH, COMMANDS[:covered])
     other.replay(COMMANDS[:covered])
     other.apply(SetBudgets(budgets=Budgets(orders_per_minute=2), now_ms=0))
     taken = take_snapshot(log, other, hashed)
     told(log, exchange, hashed, COMMANDS[covered:])
-    with pytest.raises(ReplayDiffersError, match=f"^state of command {covered}:"):
+    with pytest.raises(ReplayDiffersError, match=f"^state of command {covered} differs: journal "):
         audit(log)
     log.put_snapshot(changed(taken, state=b"none"))
     with pytest.raises(InvalidSnapshotError):
@@ -88,28 +88,30 @@ def test_a_snapshot_of_a_state_that_is_not_led_to_is_told(log, covered):
 
 
 @pytest.mark.parametrize("drops", [False, True])
-def test_a_snapshot_of_another_event_hash_is_told(log, drops):
+def test_snapshot_with_another_event_hash_is_reported(log, drops):
     exchange = ServerState()
     hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
     take_snapshot(log, exchange, b"\1" * 32)
     if drops:
         log.drop(3)
     told(log, exchange, hashed, COMMANDS[3:])
-    with pytest.raises(ReplayDiffersError, match=f"event hash of command {4 if drops else 3}:"):
+    words = f"event hash of command {4 if drops else 3} differs: journal "
+    with pytest.raises(ReplayDiffersError, match=words):
         audit(log)
 
 
 @pytest.mark.parametrize("what", ["event_hash", "state_hash"])
-def test_a_frame_that_states_another_hash_is_told(log, what):
+def test_frame_with_another_hash_is_reported(log, what):
     exchange = ServerState()
     hashed = told(log, exchange, ZERO_HASH, COMMANDS[:3])
     stated = {"event_hash": hashed, "state_hash": exchange.matcher.state_hash()}
     log.append([encode(COMMANDS[3])], 3, **(stated | {what: b"\1" * 32}))
-    with pytest.raises(ReplayDiffersError, match=f"{what.replace('_', ' ')} of command 4:"):
+    words = f"{what.replace('_', ' ')} of command 4 differs: journal "
+    with pytest.raises(ReplayDiffersError, match=words):
         audit(log)
 
 
-def test_a_frame_without_an_event_hash_is_refused(log):
+def test_frame_without_an_event_hash_is_rejected(log):
     log.append([encode(COMMANDS[0])], 0)
     with pytest.raises(LogDamagedError, match="frame from command 1 has no event hash"):
         audit(log)
@@ -117,11 +119,14 @@ def test_a_frame_without_an_event_hash_is_refused(log):
 
 @pytest.mark.parametrize(
     ("seq", "words"),
-    [(2, "after command 2 is within the frame from 1"), (10, "is of command 10, after the last command 9")],
+    [
+        (2, "after command 2 is within the frame from 1"),
+        (10, "is of command 10, after the last command 9"),
+    ],
 )
-def test_a_snapshot_that_no_frame_ends_with_is_refused(seq, words):
+def test_snapshot_at_no_frame_end_is_rejected(seq, words):
     class Loose(MemoryLog):
-        """A log that keeps whatever snapshot it is given."""
+        """A log that stores any snapshot."""
 
         def put_snapshot(self, snapshot):
             self._snapshot = snapshot

@@ -16,8 +16,8 @@ from clob import (
 from clob_server.core.commands import BeginSettlement, EndTrades, TradeEnd
 from clob_server.core.state import ServerState
 from tests.matchers import buy, market, sell
-from tests.server.engines import signed
 from tests.server.core.test_state import do, kept, opened, put
+from tests.server.engines import signed
 
 
 def settling(**limits):

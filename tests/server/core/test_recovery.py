@@ -209,7 +209,8 @@ AN_EVENT = encode_event(OrderRemoved(1, "m", "m-yes", "s", RemovalReason.CANCELL
 
 def test_log_with_another_first_event_hash_is_rejected(log):
     log.append([encode(STORY[0])], 0, event_hash=b"\1" * 32)
-    with pytest.raises(LogDamagedError, match="event hash before command 1: expected 0000.*; the frame has 0101"):
+    expected = "event hash before command 1: expected 0000.*; the frame has 0101"
+    with pytest.raises(LogDamagedError, match=expected):
         recover(log)
 
 
@@ -223,7 +224,8 @@ def test_snapshot_with_another_event_hash_is_rejected(log):
     recorder = write_log(log, STORY[:8])
     take_snapshot(log, recorder.exchange, b"\1" * 32)
     live(log, recorder, STORY[8:])
-    with pytest.raises(LogDamagedError, match="event hash before command 9: expected 0101.*; the frame has "):
+    expected = "event hash before command 9: expected 0101.*; the frame has "
+    with pytest.raises(LogDamagedError, match=expected):
         recover(log)
 
 

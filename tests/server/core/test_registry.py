@@ -141,7 +141,8 @@ def test_nonce_has_256_bits():
 )
 def test_invalid_nonce_is_rejected(nonce):
     registry = registry_after(delegate(5))
-    with assert_rejected(registry, InvalidCommandError, "nonce must be decimal digits, at most 11579208.*; got "):
+    words = "nonce must be decimal digits, at most 11579208.*; got "
+    with assert_rejected(registry, InvalidCommandError, words):
         registry.apply(delegate(nonce))
 
 
@@ -154,7 +155,8 @@ def test_market_description_and_outcome_are_independent():
         SetOutcome(market="m", outcome="yes", now_ms=2),
         SetOutcome(market="n", outcome="no", now_ms=2),
     )
-    assert registry.words == {"m": MarketText("Rain?", "By noon.", "yes"), "n": MarketText(outcome="no")}
+    words = {"m": MarketText("Rain?", "By noon.", "yes"), "n": MarketText(outcome="no")}
+    assert registry.words == words
     registry.apply(DescribeMarket(market="m", question="Snow?", now_ms=3))
     registry.apply(SetOutcome(market="n", outcome="yes", now_ms=3))
     assert registry.words == {"m": MarketText("Snow?", "", "yes"), "n": MarketText(outcome="yes")}
@@ -191,7 +193,7 @@ def test_second_condition_of_a_market_is_rejected():
 
 def full():
     """Return a registry with an entry of every kind."""
-    registry = registry_after(
+    return registry_after(
         AddKey(key=key("b", orders_per_minute=0), now_ms=1),
         AddKey(key=key("a", makers=("M", "N")), now_ms=1),
         DeactivateKey(key_id="b", now_ms=2),
@@ -211,7 +213,6 @@ def full():
             now_ms=NOW_MS,
         ),
     )
-    return registry
 
 
 def test_snapshot_restores_the_registry():

@@ -83,9 +83,7 @@ async def test_only_the_rejection_of_the_last_command_is_raised(log):
         )
         assert (done.seq, len(done.outcome)) == (3, 1)
         with pytest.raises(DuplicateOrderError):
-            await engine.submit(
-                lambda now: signed(sell, salt="8")("s", 50, 1, now_ms=now)
-            )
+            await engine.submit(lambda now: signed(sell, salt="8")("s", 50, 1, now_ms=now))
         assert engine.state.signature("s") == record()
     assert_as_logged(engine, log)
 

@@ -180,7 +180,9 @@ async def test_cancelled_error_from_make_fails_all_pending_submits(log):
 
     engine = engine_over(log)
     run = asyncio.create_task(engine.run())
-    tasks = [submit(engine, Expire), asyncio.create_task(engine.submit(make)), submit(engine, Expire)]
+    before = submit(engine, Expire)
+    failing = asyncio.create_task(engine.submit(make))
+    tasks = [before, failing, submit(engine, Expire)]
     await queued(*tasks)
     await asyncio.wait(tasks, timeout=5)
     engine.stop()

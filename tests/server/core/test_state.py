@@ -344,7 +344,7 @@ def test_newer_snapshot_is_rejected_with_its_version():
 
 @pytest.mark.parametrize("data", [b"", b"\xc0", b"\x90", b"\x81\xa1a\x01", b"no snapshot"])
 def test_bytes_that_are_not_a_snapshot_are_rejected(data):
-    with pytest.raises(InvalidSnapshotError, match="not a snapshot of a server|version"):
+    with pytest.raises(InvalidSnapshotError, match=r"not a snapshot of a server|version"):
         ServerState.restore(data)
 
 

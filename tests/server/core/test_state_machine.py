@@ -1,11 +1,9 @@
-"""The exchange under random commands of both kinds: whatever is asked, it stays what they lead to.
+"""ServerState under random engine and server commands, against a model and a plain matcher.
 
-Method: hypothesis draws commands as the matcher's own machine does, some orders with a signature
-record, and commands of the server between them. A bare matcher is given those
-of the engine alone, and has to tell the same. A witness keeps counts, times and signature records by what is
-told, and asks the matcher which orders it still knows. It keeps as well what there is to settle of
-the trades in markets that settle: which orders met, as they were submitted. Now and then the
-exchange is made anew from a snapshot, and at the end from the log.
+Method: hypothesis draws commands as the machine of the matcher does, some orders with a signature
+record, and server commands between them. A plain matcher receives the engine commands and must
+return the same outcomes. A witness computes counts, times, signature records and pending fills from
+these outcomes. Now and then the state is restored from a snapshot, and at the end from the log.
 """
 
 import random  # noqa: TID251 - seeded
@@ -45,8 +43,8 @@ from clob_server.core.state import ServerState, outcome_of
 from clob_server.log import MemoryLog
 from tests.matcher_model.flow import EVERYTHING, Flow
 from tests.matcher_model.worlds import PAIRED, SMALL, TIGHT
-from tests.server.engines import attachment
 from tests.server.core.test_registry import key
+from tests.server.engines import attachment
 
 # Seeds, and not choices one by one, as in the matcher's own machine.
 randoms = st.randoms(use_true_random=True)
@@ -58,7 +56,7 @@ CONDITION = Condition(
 
 
 def own(rng, now_ms):
-    """Draw a command of the server, some of which are refused."""
+    """Draw a server command; some are rejected."""
     name = rng.choice("abc")
     return rng.choice(
         (
@@ -364,7 +362,7 @@ if settings.default.max_examples < 1_000:
     TestExchange.settings = settings(max_examples=50, stateful_step_count=40)
 
 
-def test_the_machine_meets_what_it_is_about():
+def test_random_runs_reach_every_case():
     """Records are kept and dropped, orders trade: not everything is rejected."""
     machine, rng, ever = ExchangeMachine(), random.Random(1), set()
     machine.start(SMALL, rng, 0)

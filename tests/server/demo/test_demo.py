@@ -1,4 +1,4 @@
-"""The demo: a living book from the first request on, by two bots that keep to their pace."""
+"""The demo: filled books from the first request, traded by two bots at a limited rate."""
 
 import itertools
 import shutil
@@ -45,7 +45,7 @@ def check_living(book):
     assert book["bids"][0]["price"] < book["asks"][0]["price"]
 
 
-def test_decision_47_the_first_request_finds_a_living_book(live):
+def test_decision_47_first_request_returns_a_filled_book(live):
     for token in (YES, NO):
         check_living(book(live, token))
     trades = live.http.get(f"/api/markets/{MARKET}/trades").json()
@@ -55,13 +55,13 @@ def test_decision_47_the_first_request_finds_a_living_book(live):
     assert (market["yesTokenId"], market["noTokenId"]) == (YES, NO)
 
 
-def test_decision_47_a_plain_start_is_empty(tmp_path):
+def test_decision_47_start_without_the_demo_is_empty(tmp_path):
     with live_server(tmp_path) as live:
         assert live.http.get("/api/markets").json() == []
         assert live.http.get("/health").json()["commandSeq"] == 0
 
 
-def test_the_welcome_leads_to_everything_there_is_to_see(live):
+def test_welcome_text_lists_every_page(live):
     told = {}
     while "token" not in told:
         name, _, text = live.process.stdout.readline().strip().partition(" ")
@@ -74,7 +74,7 @@ def test_the_welcome_leads_to_everything_there_is_to_see(live):
     assert live.http.get("/api/admin/engine", headers=authority).status_code == 200
 
 
-def test_the_bots_trade_at_most_twice_a_second_on_nobodys_budget(live):
+def test_bots_trade_at_most_twice_a_second_without_using_budgets(live):
     with websockets.sync.client.connect(live.ws_url) as socket:
         socket.send(f'{{"type": "subscribe", "channel": "orderbook", "marketId": "{MARKET}"}}')
         before = live.http.get("/health").json()["commandSeq"]
@@ -91,7 +91,7 @@ def test_the_bots_trade_at_most_twice_a_second_on_nobodys_budget(live):
         check_living(book(live, token))
 
 
-def test_the_demo_is_made_anew_at_each_start(tmp_path):
+def test_demo_is_recreated_at_each_start(tmp_path):
     folder = tmp_path / "data"
     with live_server(folder, demo=True) as live:
         order = {
@@ -109,7 +109,7 @@ def test_the_demo_is_made_anew_at_each_start(tmp_path):
         assert market["marketId"] == MARKET
 
 
-def test_the_examples_of_the_documentation_are_of_the_market():
+def test_documented_examples_use_the_demo_market():
     assert (common.DEMO_YES, common.DEMO_NO) == (YES, NO)
     assert f"0x{CONDITION.condition_id.hex()}" == common.DEMO_CONDITION
     assert WALLETS[0].address == common.DEMO_USER
@@ -122,14 +122,14 @@ def test_the_examples_of_the_documentation_are_of_the_market():
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "log.db", "tip"])
-def test_a_folder_that_the_demo_has_not_made_is_left_alone(tmp_path, name):
+def test_folder_not_created_by_the_demo_is_not_changed(tmp_path, name):
     (tmp_path / name).write_text("mine")
     with pytest.raises(SettingsError, match=f"has other contents: .*({MARK}|{name})"):
         reset_folder(tmp_path)
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
+def test_folder_with_other_files_is_not_changed(tmp_path):
     reset_folder(tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(SettingsError, match=r"notes\.txt"):
@@ -137,7 +137,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {MARK, "notes.txt"}
 
 
-def test_what_a_chain_has_left_goes_and_nothing_else(tmp_path):
+def test_only_files_of_a_chain_are_deleted(tmp_path):
     reset_folder(tmp_path)
     for name in ("chain/outbox.db", "chain/outbox.db-wal", "devchain/chain.db"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -153,7 +153,7 @@ def test_what_a_chain_has_left_goes_and_nothing_else(tmp_path):
         shutil.rmtree(tmp_path / name.partition("/")[0])
 
 
-def test_a_folder_that_a_demo_has_is_left_alone(tmp_path):
+def test_folder_of_a_running_demo_is_not_changed(tmp_path):
     reset_folder(tmp_path)
     log = SqliteLog(tmp_path)
     with pytest.raises(LogLockedError):
@@ -184,7 +184,7 @@ def run_bots(service, seed, count):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_books_are_never_empty_or_crossed_however_long_the_bots_trade(seed):
+def test_books_are_never_empty_or_crossed(seed):
     service = venue()
     matcher: Matcher = service.state.matcher
     num_trades = 0
@@ -199,14 +199,14 @@ def test_the_books_are_never_empty_or_crossed_however_long_the_bots_trade(seed):
     assert len(matcher) <= 4 * (bots.ORDERS_MAX + 1)
 
 
-def test_the_bots_do_the_same_again():
+def test_bots_are_deterministic():
     first, second = venue(), venue()
     for service in (first, second):
         assert sum(1 for _ in run_bots(service, 5, 300)) == 300
     assert first.state.matcher.state_hash() == second.state.matcher.state_hash()
 
 
-def test_the_bots_fill_a_book_again_that_somebody_else_has_emptied():
+def test_bots_refill_a_book_emptied_by_another_maker():
     service = venue()
     assert all(run_bots(service, 1, 10))
     matcher = service.state.matcher

@@ -1,4 +1,4 @@
-"""The lines for a shell in the pages of the server do what the pages say."""
+"""The shell lines of the start page work as described."""
 
 import re
 import shlex
@@ -32,13 +32,13 @@ def live(tmp_path_factory):
         yield live
 
 
-def test_the_page_has_no_line_that_is_not_tried_here():
+def test_every_shell_line_of_the_page_is_tested():
     assert {line for line in LINES if line not in ASKING} == {"make run"}
     assert ASKING
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_what_a_newcomer_asks_is_answered(live):
+def test_shell_lines_of_the_page_succeed(live):
     for line in ASKING:
         command = shlex.split(line.replace(ADDRESS, live.url))
         done = subprocess.run([*command, "-sS", "--fail"], capture_output=True, check=True)
@@ -55,7 +55,7 @@ def test_make_run_serves_the_demo():
 
 
 @pytest.mark.parametrize("page", ["how-to/run-a-server.md", "how-to/manage-keys.md"])
-def test_a_command_that_a_page_shows_is_one(page):
+def test_commands_on_the_pages_exist(page):
     commands = [line for line in shell_lines(page) if line.startswith("clob-server ")]
     assert commands
     for line in commands:

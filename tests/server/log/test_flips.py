@@ -61,7 +61,7 @@ def test_every_bit_of_tip_and_database_header(left, tmp_path, name):
 
 def test_flipped_bit_in_the_newest_snapshot_is_rejected(left, tmp_path):
     if left.snapshot is None:
-        pytest.skip("this writer stores no snapshots")
+        pytest.skip("not here: this writer stores no snapshots")
     rng = random.Random(1)
     for _ in range(20):
         folder = copy_folder(left, tmp_path / "log")
@@ -116,7 +116,7 @@ def test_damaged_file_is_rejected_or_harmless(left, tmp_path, name, damage):
 @pytest.mark.parametrize("damage", [cut, emptied, zeroed])
 def test_damaged_newest_snapshot_is_rejected(left, tmp_path, damage):
     if left.snapshot is None:
-        pytest.skip("this writer stores no snapshots")
+        pytest.skip("not here: this writer stores no snapshots")
     folder = copy_folder(left, tmp_path / "log")
     damage(max(folder.glob("snapshot-*")), random.Random(1))
     assert reaction(left, folder) == "rejected"
@@ -124,7 +124,7 @@ def test_damaged_newest_snapshot_is_rejected(left, tmp_path, damage):
 
 def test_deleted_snapshots_are_reported(left, tmp_path):
     if not left.floor:
-        pytest.skip("this writer drops no frames")
+        pytest.skip("not here: this writer drops no frames")
     folder = copy_folder(left, tmp_path / "log")
     for path in folder.glob("snapshot-*"):
         path.unlink()

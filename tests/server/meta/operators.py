@@ -1,4 +1,4 @@
-"""An operator of a server in a test: his token."""
+"""Operator tokens for tests."""
 
 import time
 

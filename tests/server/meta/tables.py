@@ -1,4 +1,4 @@
-"""The tables that pages of the documentation have from the code.
+"""Tables of the documentation that are generated from the code.
 
 ``python -m tests.server.meta.tables`` writes them into the pages.
 """

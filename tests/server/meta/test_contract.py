@@ -1,4 +1,4 @@
-"""What a live server answers is what /openapi.json says: schemathesis asks it everything."""
+"""Responses of a live server match /openapi.json, tested with schemathesis."""
 
 import shutil
 import subprocess
@@ -11,8 +11,8 @@ from tests.server.live import live_server
 from tests.server.meta.operators import token_of
 
 # A body may be right by its schema and wrong by its meaning: 422. Of a batch each order has its
-# own result, and so has an order that is only to be checked: what is wrong with it is no refusal.
-# What needs a chain is refused with a 503 where there is none. What is too large is a 413.
+# own result, and so has an order that is only to be checked: an error of it is not a rejection.
+# Chain operations are rejected with 503 without a chain. A body that is too large is a 413.
 CONFIG = """
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "304", "401", "403", "404", "409", "422", "503"]
@@ -52,14 +52,14 @@ def live(tmp_path_factory):
         yield live
 
 
-def test_every_answer_is_as_described(live, tmp_path):
+def test_responses_match_the_openapi_document(live, tmp_path):
     ask_everything(live, tmp_path, "--phases", "examples,coverage", token=token_of(live))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("environment", ["test", "production"])
 @pytest.mark.parametrize("with_token", [False, True], ids=["nobody", "operator"])
-def test_every_answer_is_as_described_however_long_it_asks(tmp_path, environment, with_token):
+def test_responses_match_the_openapi_document_in_a_long_run(tmp_path, environment, with_token):
     domain = {
         "eip712_name": "clob",
         "eip712_version": "1",

@@ -1,4 +1,4 @@
-"""The server about itself, over its socket: /, /health, /ready, /metrics, documents and pages."""
+"""Root, health, readiness, metrics, documents and pages of a live server."""
 
 import json
 import re
@@ -78,7 +78,7 @@ def test_decision_46_the_websocket_is_published_at_root(live):
     assert live.http.get("/").json()["websocket"] == live.ws_url
 
 
-def test_decision_32_the_limits_at_root_are_those_that_are_kept(live):
+def test_decision_32_limits_at_root_are_enforced(live):
     told = live.http.get("/").json()["rateLimit"]
     assert told["testnet"] == (
         "100 requests per minute without an API key, 240 with one; 30 orders per minute"
@@ -97,7 +97,7 @@ def test_decision_32_the_limits_at_root_are_those_that_are_kept(live):
 # ----- health, readiness, numbers ------------------------------------------------------------
 
 
-def test_decision_33_health_is_open_and_tells_how_far_the_log_is(live):
+def test_decision_33_health_needs_no_key_and_has_the_log_position(live):
     before = live.http.get("/health")
     assert before.status_code == 200
     assert before.json().keys() == {"status", "version", "commandSeq", "chain"}
@@ -106,7 +106,7 @@ def test_decision_33_health_is_open_and_tells_how_far_the_log_is(live):
     assert live.http.get("/health").json()["commandSeq"] > before.json()["commandSeq"]
 
 
-def test_decision_33_ready_is_503_while_draining_and_creates_are_refused(tmp_path):
+def test_decision_33_ready_is_503_while_draining_and_creates_are_rejected(tmp_path):
     with live_server(tmp_path, drain_s=20, grace_s=5) as live:
         assert live.http.get("/ready").json() == {"status": "ready", "phase": "ready"}
         live.process.send_signal(signal.SIGTERM)
@@ -116,13 +116,13 @@ def test_decision_33_ready_is_503_while_draining_and_creates_are_refused(tmp_pat
         assert answer.status_code == 503
         assert answer.headers["retry-after"] == "1"
         assert answer.json() == {"status": "unavailable", "phase": "draining"}
-        refused = live.http.post("/api/orders/gasless", json={})
-        assert (refused.status_code, refused.json()["code"]) == (503, "DRAINING")
-        assert refused.headers["retry-after"] == "1"
+        response = live.http.post("/api/orders/gasless", json={})
+        assert (response.status_code, response.json()["code"]) == (503, "DRAINING")
+        assert response.headers["retry-after"] == "1"
         assert live.http.get("/health").status_code == 200
 
 
-def test_metrics_have_everything_that_is_counted(live):
+def test_metrics_include_every_counter(live):
     gasless(live, "counted", 0, 50)
     gasless(live, "counted", 1, 50)
     assert live.http.get("/api/markets/nowhere/orderbook").status_code == 404
@@ -141,7 +141,7 @@ def test_metrics_have_everything_that_is_counted(live):
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/asyncapi.json", *PAGES, "/web/style.css"])
-def test_what_does_not_change_is_sent_once(live, path):
+def test_unchanged_documents_return_304(live, path):
     first = live.http.get(path)
     assert first.status_code == 200
     again = live.http.get(path, headers={"If-None-Match": first.headers["etag"]})
@@ -149,7 +149,7 @@ def test_what_does_not_change_is_sent_once(live, path):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_lets_nothing_in_from_elsewhere(live, path):
+def test_page_has_a_strict_content_security_policy(live, path):
     answer = live.http.get(path)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-security-policy"].startswith("default-src 'self';")
@@ -160,29 +160,29 @@ def test_a_page_lets_nothing_in_from_elsewhere(live, path):
 
 
 @pytest.mark.parametrize("file", sorted(WEB.glob("*.[hjcs]*")), ids=lambda file: file.name)
-def test_a_file_of_the_pages_names_no_other_place_and_writes_no_html(file):
+def test_page_files_have_no_external_urls_and_no_inner_html(file):
     text = file.read_text().replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"//\w", text)
     assert not re.search(r"innerHTML|document\.write|eval\(|<script>|style=|\son\w+=", text)
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "..%2f..%2fsettings.py", "%2e%2e", "py.typed"])
-def test_nothing_but_the_files_of_the_pages_is_given_away(live, name):
+def test_other_files_are_not_served(live, name):
     answer = live.http.get(f"/web/{name}")
     assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
 
 
-def test_every_code_has_its_anchor_in_the_document(live):
+def test_every_code_has_an_anchor_in_the_documentation(live):
     document = live.http.get("/openapi.json").json()
-    refused = live.http.get("/nowhere").json()
-    assert refused["type"] == f"/docs#{refused['code']}"
-    assert refused["code"] in [each["code"] for each in document["x-codes"]]
+    response = live.http.get("/nowhere").json()
+    assert response["type"] == f"/docs#{response['code']}"
+    assert response["code"] in [each["code"] for each in document["x-codes"]]
 
 
 # ----- what is said in the logs --------------------------------------------------------------
 
 
-def test_a_body_that_is_nested_deeply_is_refused_like_any_other(live):
+def test_deeply_nested_body_is_rejected(live):
     for opening, closing in (("[", "]"), ('{"a":', "}")):
         depth = 60_000 // len(opening + closing)
         body = opening * depth + closing * depth
@@ -193,5 +193,5 @@ def test_a_body_that_is_nested_deeply_is_refused_like_any_other(live):
     assert live.http.get("/health").status_code == 200
 
 
-def test_a_document_is_json_with_the_environment_it_is_of(live):
+def test_document_is_json_with_its_environment(live):
     assert json.loads(live.http.get("/openapi.json").text)["x-environment"] == "test"

@@ -1,4 +1,4 @@
-"""A server as a process: what it says when it starts and ends, and with which code."""
+"""A server as a process: its output at start and end, and its exit codes."""
 
 import json
 import resource
@@ -41,7 +41,7 @@ def said(done):
     return lines[0]
 
 
-def test_a_second_server_on_the_same_folder_is_refused_in_a_line(tmp_path):
+def test_second_server_on_the_same_folder_is_rejected_in_one_line(tmp_path):
     with live_server(tmp_path) as live:
         done = server("--port", 0, "--data-dir", tmp_path)
         assert done.returncode == 2
@@ -49,7 +49,7 @@ def test_a_second_server_on_the_same_folder_is_refused_in_a_line(tmp_path):
         assert live.http.get("/health").status_code == 200
 
 
-def test_a_damaged_log_is_refused_in_a_line(tmp_path):
+def test_damaged_log_is_rejected_in_one_line(tmp_path):
     with live_server(tmp_path) as live:
         live.http.post("/api/orders/gasless", json={})
         assert live.stop() == 0
@@ -62,7 +62,7 @@ def test_a_damaged_log_is_refused_in_a_line(tmp_path):
     assert said(done).startswith("clob-server: LOG_DAMAGED: ")
 
 
-def test_a_log_of_an_older_format_is_rejected_in_a_line(tmp_path):
+def test_log_of_an_older_format_is_rejected_in_one_line(tmp_path):
     with live_server(tmp_path) as live:
         assert live.stop() == 0
     database = apsw.Connection(str(tmp_path / DATABASE))
@@ -76,14 +76,14 @@ def test_a_log_of_an_older_format_is_rejected_in_a_line(tmp_path):
     )
 
 
-def test_a_port_that_is_taken_is_said_and_is_a_failure(tmp_path):
+def test_port_in_use_is_reported_with_a_failure_code(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = server("--port", taken.getsockname()[1], "--data-dir", tmp_path)
     assert done.returncode == 1
     assert "address already in use" in json.loads(done.stderr.splitlines()[-1])["message"]
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+def test_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     done = server("--port", 0, "--data-dir", tmp_path / "file" / "data")
     assert done.returncode == 2
@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
         (("--trusted-proxies", "anybody"), "'anybody' does not appear to be an IPv4 or IPv6"),
     ],
 )
-def test_a_setting_that_is_unfit_is_said_in_a_line(tmp_path, capsys, options, told):
+def test_invalid_setting_is_reported_in_one_line(tmp_path, capsys, options, told):
     assert cli.main(["run", "--data-dir", str(tmp_path / "data"), *options]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -114,7 +114,7 @@ def test_a_setting_that_is_unfit_is_said_in_a_line(tmp_path, capsys, options, to
     assert not (tmp_path / "data").exists()
 
 
-def test_the_command_line_wins_over_the_environment():
+def test_command_line_overrides_the_environment():
     environ = {"CLOB_TRADES_KEPT": "5", "CLOB_CORS_ORIGINS": "http://a, http://b", "CLOB_PORT": "1"}
     settings = read_settings({"port": "2"}, environ)
     assert (settings.port, settings.trades_kept) == (2, 5)
@@ -123,7 +123,7 @@ def test_the_command_line_wins_over_the_environment():
 
 
 @pytest.mark.parametrize("command", ["", "run", "token", "key", "key create", "verify", "export"])
-def test_each_command_explains_itself(capsys, command):
+def test_each_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as ended:
         cli.main([*command.split(), "--help"])
     assert ended.value.code == 0
@@ -138,7 +138,7 @@ def test_every_setting_is_an_option_with_its_default(capsys):
         assert f"  {option_of(name)} " in told, name
 
 
-def test_production_starts_with_its_whole_domain_from_the_environment_of_the_process(tmp_path):
+def test_production_reads_its_domain_from_the_environment(tmp_path):
     settings = {
         "environment": "production",
         "eip712_name": "venue",
@@ -155,13 +155,13 @@ def test_production_starts_with_its_whole_domain_from_the_environment_of_the_pro
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_that_is_told_to_end_ends_with_0_and_says_nothing(tmp_path, sign):
+def test_signal_ends_the_server_with_code_0_and_no_output(tmp_path, sign):
     with live_server(tmp_path) as live:
         live.process.send_signal(sign)
         assert live.process.wait(END_S) == 0
 
 
-def test_pages_of_other_origins_may_call_only_where_they_are_named(tmp_path):
+def test_only_configured_origins_may_call(tmp_path):
     origin = {"Origin": "https://app.example"}
     with live_server(tmp_path / "shut") as live:
         assert "access-control-allow-origin" not in live.http.get("/", headers=origin).headers
@@ -176,7 +176,7 @@ def test_pages_of_other_origins_may_call_only_where_they_are_named(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="not here: no prlimit")
-def test_a_commit_that_fails_ends_the_process_and_loses_nothing_acknowledged(tmp_path):
+def test_failed_commit_ends_the_process_and_loses_no_acknowledged_order(tmp_path):
     order = {
         "maker": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
         "marketId": "m",

@@ -1,4 +1,4 @@
-"""Orders for markets whose trades settle: what makers said on the chain is what counts there."""
+"""Permissions, balances and cancels on the chain for orders in markets that settle."""
 
 from types import SimpleNamespace
 
@@ -18,20 +18,18 @@ from tests.signings import DOMAIN, EXCHANGE
 
 @pytest.fixture
 def beside():
-    """The order path of a server, without a contract: nothing settles in these tests."""
+    """The order path of a server, without a contract."""
     venue = SimpleNamespace(domain=DOMAIN, wrapped=SAFE, yes=11, no=12, salt=0)
     return Comparison(venue)
 
 
 def preview(beside):
     """Return the preview of orders over a server's state."""
-    return OrderPreview(
-        beside.placement, AutoOpening(beside.exchange, 10), lambda: beside.now_ms
-    )
+    return OrderPreview(beside.placement, AutoOpening(beside.exchange, 10), lambda: beside.now_ms)
 
 
 def takes_back(beside, kind, owner, other):
-    """Have the chain say that something is allowed no more."""
+    """Revoke a permission on the chain."""
     permissions = ((kind, owner, other, False),)
     beside.do(FollowChain, block=2, hash="0x2", permissions=permissions)
 
@@ -40,8 +38,8 @@ def bid(beside, **fields):
     return beside.signed(ALICE, BUY, *amounts(BUY, 5 * ONE, 10 * ONE), **fields)
 
 
-def refused(beside, body, code, *words):
-    """Expect an order to be refused in these words, wherever it is read; nothing may change."""
+def assert_rejected(beside, body, code, *words):
+    """Assert that an order is rejected with this code and these words and changes nothing."""
     before = beside.exchange.snapshot()
     outcome = beside.place(body)
     assert outcome.code == code
@@ -51,82 +49,85 @@ def refused(beside, body, code, *words):
     assert beside.exchange.snapshot() == before
 
 
-def test_a_delegate_counts_who_is_one_on_the_chain(beside):
+def test_delegate_must_be_allowed_on_the_chain(beside):
     assert beside.place(bid(beside, signer=BOB))
     takes_back(beside, "delegate", ALICE, BOB)
     words = f"{ALICE} must call setDelegate({BOB}, true) at {EXCHANGE}"
-    refused(beside, bid(beside, signer=BOB), "SIGNER_NOT_AUTHORISED", words)
+    body = bid(beside, signer=BOB)
+    assert_rejected(beside, body, "SIGNER_NOT_AUTHORISED", words, "the digest to sign is 0x")
 
 
-def test_a_delegate_of_the_server_alone_counts_in_other_markets_alone(beside):
+def test_delegate_of_the_server_signs_only_in_other_markets(beside):
     takes_back(beside, "delegate", ALICE, BOB)
     beside.do(SetDelegate, maker=ALICE, delegate=BOB, allowed=True, nonce="0")
-    refused(beside, bid(beside, signer=BOB), "SIGNER_NOT_AUTHORISED", "setDelegate")
+    assert_rejected(beside, bid(beside, signer=BOB), "SIGNER_NOT_AUTHORISED", "setDelegate")
     elsewhere = {**bid(beside, signer=BOB), "marketId": "elsewhere"}
     beside.placement.check_signature(beside.placement.read(elsewhere))
 
 
-def test_in_other_markets_the_contract_is_not_spoken_of(beside):
+def test_error_in_other_markets_does_not_mention_the_contract(beside):
     body = {**bid(beside, signer=CAROL), "marketId": "elsewhere"}
     with pytest.raises(SignerNotAuthorisedError) as caught:
         beside.placement.check_signature(beside.placement.read(body))
     assert "setDelegate" not in str(caught.value)
 
 
-def test_an_unsigned_order_takes_a_maker_who_is_gasless(beside):
+def test_unsigned_order_needs_the_gasless_permission(beside):
     body = beside.unsigned(ALICE, BUY, 50, ONE)
     words = f"without a signature {ALICE} must call setGasless(true) at {EXCHANGE}"
-    refused(beside, body, "GASLESS_NOT_ALLOWED", words)
+    assert_rejected(beside, body, "GASLESS_NOT_ALLOWED", words)
     assert beside.place(beside.unsigned(CAROL, BUY, 50, ONE))
     takes_back(beside, "gasless", CAROL, CAROL)
-    refused(beside, beside.unsigned(CAROL, BUY, 50, ONE), "GASLESS_NOT_ALLOWED", CAROL)
+    assert_rejected(beside, beside.unsigned(CAROL, BUY, 50, ONE), "GASLESS_NOT_ALLOWED", CAROL)
 
 
-def test_who_pays_has_to_allow_it(beside):
+def test_paying_wallet_must_allow_the_maker(beside):
     body = beside.unsigned(CAROL, BUY, 50, ONE, wallet=BOB)
-    refused(beside, body, "WALLET_NOT_ALLOWED", f"to pay for {CAROL}, {BOB} must call setPayer")
+    words = f"to pay for {CAROL}, {BOB} must call setPayer"
+    assert_rejected(beside, body, "WALLET_NOT_ALLOWED", words)
     assert beside.place(beside.unsigned(CAROL, BUY, 50, ONE, wallet=SAFE))
     takes_back(beside, "payer", SAFE, CAROL)
     body = beside.unsigned(CAROL, BUY, 50, ONE, wallet=SAFE)
-    refused(beside, body, "WALLET_NOT_ALLOWED", f"setPayer({CAROL}, true) at {EXCHANGE}")
+    assert_rejected(beside, body, "WALLET_NOT_ALLOWED", f"setPayer({CAROL}, true) at {EXCHANGE}")
     assert beside.place(beside.unsigned(CAROL, BUY, 50, ONE, wallet=CAROL))
     assert beside.place(beside.unsigned(CAROL, SELL, 60, ONE, wallet=SAFE))
 
 
-def test_that_another_is_paid_the_seller_has_to_allow(beside):
+def test_seller_must_allow_another_payee(beside):
     body = beside.unsigned(CAROL, SELL, 50, ONE, wallet=BOB)
     words = f"for {BOB} to be paid, {CAROL} must call setPayee({BOB}, true) at {EXCHANGE}"
-    refused(beside, body, "WALLET_NOT_ALLOWED", words)
+    assert_rejected(beside, body, "WALLET_NOT_ALLOWED", words)
     assert beside.place(beside.unsigned(CAROL, SELL, 50, ONE, wallet=SAFE))
     takes_back(beside, "payee", CAROL, SAFE)
-    refused(beside, beside.unsigned(CAROL, SELL, 50, ONE, wallet=SAFE), "WALLET_NOT_ALLOWED")
+    body = beside.unsigned(CAROL, SELL, 50, ONE, wallet=SAFE)
+    assert_rejected(beside, body, "WALLET_NOT_ALLOWED")
     assert beside.place(beside.unsigned(CAROL, BUY, 40, ONE, wallet=SAFE))
 
 
-def test_elsewhere_nobody_has_to_allow_anything(beside):
+def test_other_markets_need_no_permissions(beside):
     body = {**beside.unsigned(ALICE, BUY, 50, ONE, wallet=BOB), "marketId": "elsewhere"}
     assert beside.placement.read(body).order.smart_wallet == BOB
 
 
-def test_an_order_that_was_cancelled_on_the_chain_first_is_refused(beside):
+def test_order_cancelled_on_the_chain_is_rejected(beside):
     late, early = ({"marketId": "rain", **bid(beside)} for _ in "ab")
     hashes = [beside.placement.read_signed(body).order_hash for body in (late, early)]
     assert beside.place(early)
     names = tuple(f"0x{each.hex()}" for each in hashes)
     beside.do(FollowChain, block=2, hash="0x2", cancelled=names)
-    refused(beside, late, "ORDER_CANCELLED", names[0], "cancelled on the chain")
-    again = beside.placement.read_signed(early)  # what came before the cancel is answered again
+    assert_rejected(beside, late, "ORDER_CANCELLED", names[0], "cancelled on the chain")
+    again = beside.placement.read_signed(early)  # placed before the cancel, so a repeat returns it
     assert again.order_hash == hashes[1]
 
 
-def test_only_the_operator_of_the_chain_may_be_the_taker(beside):
+def test_taker_must_be_the_operator(beside):
     assert beside.place(bid(beside, taker=OPERATOR.address))
     body = {"marketId": "rain", **bid(beside, taker=BOB)}
     with pytest.raises(TakerNotSupportedError):
         beside.placement.read_signed(body)
 
 
-def test_a_price_is_what_the_contract_takes_it_for(beside):
+def test_price_is_computed_as_by_the_contract(beside):
     body = beside.signed(ALICE, BUY, *amounts(BUY, 5 * ONE - 1_000, 10 * ONE))
     [added] = beside.place(body)
     assert added.price == 49
@@ -136,7 +137,7 @@ def test_a_price_is_what_the_contract_takes_it_for(beside):
         beside.placement.read_signed({**tiny, "marketId": "rain"})
 
 
-def test_an_order_needs_what_the_wallet_has_on_the_chain(beside):
+def test_order_needs_the_balance_on_the_chain(beside):
     big = beside.signed(ALICE, SELL, *amounts(SELL, 600 * ONE, 1_200 * ONE))
     outcome = beside.place(big)
     assert isinstance(outcome, InsufficientBalanceError)
@@ -144,7 +145,7 @@ def test_an_order_needs_what_the_wallet_has_on_the_chain(beside):
     assert told in str(outcome)
 
 
-def test_what_would_come_of_an_order_is_told_by_the_same_rules(beside):
+def test_preview_applies_the_same_rules(beside):
     beside.place(beside.signed(BOB, SELL, *amounts(SELL, 2 * ONE, 4 * ONE)))
     told = preview(beside).simulate({"marketId": "rain", **bid(beside)})
     assert (told.matched, told.filled_tokens) == (True, str(4 * ONE))
@@ -152,8 +153,8 @@ def test_what_would_come_of_an_order_is_told_by_the_same_rules(beside):
         preview(beside).simulate({"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)})
 
 
-def test_an_order_for_a_market_that_was_not_there_does_not_get_into_one_that_settles(beside):
-    """It was read by the rules of another market."""
+def test_order_read_before_its_market_opened_is_rejected(beside):
+    """The order was checked by the rules of a market that does not settle."""
     opened = beside.exchange.markets.pop("rain")
     body = {"marketId": "rain", **beside.unsigned(ALICE, BUY, 50, ONE)}
     late = beside.placement.read(body)
