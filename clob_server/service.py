@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from clob.signing import Domain
 from clob_server import gauges
 from clob_server.api.request import RequestIds
 from clob_server.auth.api_keys import IDS, secret
@@ -20,6 +21,7 @@ from clob_server.core.ids import Ids
 from clob_server.core.lifecycle import Lifecycle, Phase
 from clob_server.core.recovery import recover
 from clob_server.core.sequencer import Sequencer, expire_orders, wall_clock_ms
+from clob_server.core.state import ServerState
 from clob_server.feed import Feed
 from clob_server.history.history import History
 from clob_server.http.book_cache import BookCache
@@ -51,17 +53,17 @@ class Service(Server):
     """
 
     def __init__(self, settings: Settings, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
-        self.settings = settings
-        self.clock_ms = clock_ms
-        self.folder = Path(settings.data_dir)
-        self.domain = settings.domain
-        self.started_ms = clock_ms()
-        self.lifecycle = Lifecycle()
-        self.metrics = Metrics()
-        self.request_ids = RequestIds()
-        self.openapi = b"{}"
-        self.admin_lock = asyncio.Lock()
-        self.chain = ChainClient(
+        self.settings: Settings = settings
+        self.clock_ms: Callable[[], int] = clock_ms
+        self.folder: Path = Path(settings.data_dir)
+        self.domain: Domain = settings.domain
+        self.started_ms: int = clock_ms()
+        self.lifecycle: Lifecycle = Lifecycle()
+        self.metrics: Metrics = Metrics()
+        self.request_ids: RequestIds = RequestIds()
+        self.openapi: bytes = b"{}"
+        self.admin_lock: asyncio.Lock = asyncio.Lock()
+        self.chain: ChainClient = ChainClient(
             settings, self.folder, on_ready=self._on_chain_ready, on_end=self._on_operation_end
         )
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -82,9 +84,10 @@ class Service(Server):
         """
         self._log = log = await asyncio.to_thread(SqliteLog, self.folder)
         self.chain.start()  # starts while the log is read
-        self.ids = Ids(secret(self.folder, IDS))
-        self.history = History(log, self.folder, self.settings, self.ids, self.metrics)
+        self.ids: Ids = Ids(secret(self.folder, IDS))
+        self.history: History = History(log, self.folder, self.settings, self.ids, self.metrics)
         await self.history.open()
+        self.state: ServerState
         self.state, event_hash, count = await asyncio.to_thread(recover, log)
         _LOG.info("recovered", extra={"command_seq": log.tail.seq, "done_again": count})
         self._build_core(log, event_hash)
@@ -92,7 +95,7 @@ class Service(Server):
         self._build_settlement()
         gauges.show(self)
         records = await asyncio.to_thread(self.state.matcher.open_orders)
-        self.resting = await asyncio.to_thread(RestingIds, self.state.matcher, records)
+        self.resting: RestingIds = await asyncio.to_thread(RestingIds, self.state.matcher, records)
         self.feed.start(self.state, self.ids, records)
         self.sequencer.subscribe(self.resting.on_batch, self.history.on_batch, self.feed.on_batch)
         if self.chain.is_configured:
@@ -115,9 +118,11 @@ class Service(Server):
             state, secret(self.folder, IDS), self.clock_ms, is_on=settings.rate_limits
         )
         tokens = tokens_of(settings, self.folder, self.clock_ms)
-        self.guard = Guard(state.registry, settings.environment, limiter, tokens, self.clock_ms)
+        self.guard: Guard = Guard(
+            state.registry, settings.environment, limiter, tokens, self.clock_ms
+        )
         self._open_market = AutoOpening(state, settings.markets_max)
-        self.sequencer = Sequencer(
+        self.sequencer: Sequencer = Sequencer(
             log,
             state,
             self.clock_ms,
@@ -127,13 +132,13 @@ class Service(Server):
             open_market=self._open_market if settings.is_test else None,
             on_commit=self.metrics.commit_seconds.observe,
         )
-        self.feed = Feed(settings, self.guard, self.clock_ms, self.metrics)
-        self.books = BookCache(state)
+        self.feed: Feed = Feed(settings, self.guard, self.clock_ms, self.metrics)
+        self.books: BookCache = BookCache(state)
 
     def _build_orders(self) -> None:
         """Build the parts that place, find and cancel orders."""
-        self.lookup = OrderLookup(self.state, self.history)
-        self.placement = OrderPlacement(
+        self.lookup: OrderLookup = OrderLookup(self.state, self.history)
+        self.placement: OrderPlacement = OrderPlacement(
             self.settings,
             self.domain,
             self.state,
@@ -144,21 +149,21 @@ class Service(Server):
             Permissions(self.state, self.domain),
             lambda: self.chain.operator,
         )
-        self.cancels = OrderCancels(
+        self.cancels: OrderCancels = OrderCancels(
             self.sequencer, self.lookup, self.guard, self.domain, self.clock_ms
         )
-        self.batches = OrderBatches(
+        self.batches: OrderBatches = OrderBatches(
             self.sequencer, self.ids, self.guard, self.lookup, self.placement, self.cancels
         )
-        self.preview = OrderPreview(self.placement, self._open_market, self.clock_ms)
+        self.preview: OrderPreview = OrderPreview(self.placement, self._open_market, self.clock_ms)
 
     def _build_settlement(self) -> None:
         """Build the parts that use the chain."""
         chain, metrics, clock_ms = self.chain, self.metrics, self.clock_ms
         settings, sequencer = self.settings, self.sequencer
-        self.operations = Operations(settings, clock_ms, sequencer, chain, metrics)
-        self.conditions = MarketConditions(clock_ms, self.state, chain, metrics)
-        self.settlement = SettlementCoordinator(
+        self.operations: Operations = Operations(settings, clock_ms, sequencer, chain, metrics)
+        self.conditions: MarketConditions = MarketConditions(clock_ms, self.state, chain, metrics)
+        self.settlement: SettlementCoordinator = SettlementCoordinator(
             settings, clock_ms, sequencer, chain, metrics, self.conditions
         )
         self.chain.on_update = self.settlement.inbox.receive

@@ -506,7 +506,7 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         """Hand the connection over to the WebSocket protocol; it stays counted."""
         self.ignores_input = True
         self.connections.discard(self)
-        self.is_counted = False
+        self.is_counted: bool = False
         make: Any = self.ws_protocol_class
         protocol = make(
             config=self.config, server_state=self.server_state, app_state=self.app_state
@@ -560,4 +560,4 @@ class HttpProtocol(TrackedConnection, HttpToolsProtocol):
         self.flow.is_held = False
         self.flow.resume_reading()
         write_eof(self.transport)
-        self.deadline = self.loop.time() + self.limits.linger_s
+        self.deadline: float = self.loop.time() + self.limits.linger_s

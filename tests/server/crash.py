@@ -180,7 +180,7 @@ class Load:
 
 
 class Witness:
-    """What the log of a folder leads to, done again from its beginning, and what was promised."""
+    """The state replayed from the log of a folder, and the acknowledged commands."""
 
     def __init__(self, folder, aside):
         self.folder = folder
@@ -236,7 +236,7 @@ class Witness:
     # ----- what was promised -----------------------------------------------------------------
 
     def check(self, load):
-        """Compare what clients were told with the log."""
+        """Compare responses and messages with the log."""
         for hashed, (body, answer) in load.acked.items():
             command, trades = self.placed[hashed]
             record = msgspec.msgpack.decode(command.attachment, type=SignatureRecord)
@@ -277,7 +277,7 @@ class Witness:
             assert event.order_id == data["orderId"]
 
     def check_history(self, *, whole):
-        """What history says must be what the log says, as far as it reaches."""
+        """Assert that history equals the log, as far as it reaches."""
         with closing(
             HistoryStore(self.folder)
         ) as store:  # waits for a follower that is about to end
@@ -293,7 +293,7 @@ class Witness:
 
 
 def rows_of(folder, up_to=2**62):
-    """Give the rows of a history, as far as a command."""
+    """Return the rows of a history, as far as a command."""
     import apsw  # noqa: PLC0415
 
     with closing(apsw.Connection(str(folder / "history.db"))) as db:

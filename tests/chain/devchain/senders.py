@@ -27,7 +27,7 @@ class Sender:
         self.nonce = 0
 
     def sign(self, to="", data=b"", value=0, gas=GAS, fees=DYNAMIC, **more):
-        """Sign the next transaction, and give it as JSON-RPC takes it."""
+        """Sign the next transaction; return it as JSON-RPC takes it."""
         made = {"to": to, "data": data, "value": value, "gas": gas, "nonce": self.nonce, **fees}
         made = {"chainId": CHAIN_ID, **made, **more}
         if made["to"]:
@@ -40,6 +40,6 @@ class Sender:
 
 
 def creation_of(runtime):
-    """Give the code that creates a contract with this code."""
+    """Return the code that creates a contract with this code."""
     # PUSH2 length, DUP1, PUSH1 11, PUSH0, CODECOPY, PUSH0, RETURN
     return bytes.fromhex(f"61{len(runtime):04x}80600a5f395ff3") + runtime

@@ -88,7 +88,7 @@ class Both:
         self.nodes = devchain, anvil
 
     def send(self, raw):
-        """Have both mine a transaction, compare what comes of it, and give the receipt."""
+        """Send a transaction to both, compare the results and return the receipt."""
         for node in self.nodes:
             hashed = node.ask("eth_sendRawTransaction", raw)
         ours, theirs = (receipt_of(node, hashed) for node in self.nodes)
@@ -102,7 +102,7 @@ class Both:
         return ours
 
     def same(self, method, *params, of=None):
-        """Ask both, compare, and give the answer."""
+        """Ask both, compare; return the answer."""
         ours, theirs = (node.ask(method, *params) for node in self.nodes)
         if of is None:
             assert ours == theirs
@@ -112,12 +112,12 @@ class Both:
 
 
 def shown(record, names):
-    """Give what is compared, addresses in one case."""
+    """Return what is compared, addresses in one case."""
     return {name: lower(record.get(name)) for name in names}
 
 
 def lower(value):
-    """Give hex in lower case."""
+    """Return hex in lower case."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -132,7 +132,7 @@ def both(tmp_path_factory):
 
 
 def deployed(both, sender, code):
-    """Make a contract on both, and give its address."""
+    """Make a contract on both; return its address."""
     return both.send(sender.sign(data=code))["contractAddress"]
 
 
@@ -185,7 +185,7 @@ def test_ether_transfers_and_data_gas(both):
     for fees in (LEGACY, LISTED, DYNAMIC):
         both.send(sender.sign(ACCOUNTS[5].address, value=12345, fees=fees))
     both.send(sender.sign("0x" + "77" * 20, value=1))
-    # So much data costs what EIP-7623 says, and not what is done with it.
+    # The gas of so much data is the floor of EIP-7623.
     both.send(sender.sign(ACCOUNTS[5].address, bytes(5000) + b"\x01" * 5000))
     for address in (sender.address, ACCOUNTS[5].address, "0x" + "77" * 20, "0x" + "00" * 20):
         both.same("eth_getBalance", address, "latest")

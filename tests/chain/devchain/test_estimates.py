@@ -24,14 +24,14 @@ BURNING = "fe"
 
 
 def deployed(rpc, sender, runtime):
-    """Make a contract with this code, and give its address."""
+    """Make a contract with this code; return its address."""
     raw = sender.sign(data=creation_of(bytes.fromhex(runtime)))
     hashed = rpc.ask("eth_sendRawTransaction", raw)
     return rpc.ask("eth_getTransactionReceipt", hashed)["contractAddress"]
 
 
 def estimated(rpc, sender, to, data=b"", value=0):
-    """Estimate a transaction, send it with exactly so much gas, and give both figures."""
+    """Estimate a transaction, send it with exactly so much gas; return both figures."""
     wanted = {"from": sender.address, "data": f"0x{data.hex()}", "value": hex(value)}
     if to:
         wanted["to"] = to

@@ -27,7 +27,7 @@ def dollar(rpc):
 
 
 def mint(rpc, dollar, to, amount):
-    """Mint, and give the receipt."""
+    """Mint; return the receipt."""
     place, sender = dollar
     data = calldata("mint(address,uint256)", to, amount)
     hashed = rpc.ask("eth_sendRawTransaction", sender.sign(place, data))
@@ -35,7 +35,7 @@ def mint(rpc, dollar, to, amount):
 
 
 def padded(address):
-    """Give an address as a topic."""
+    """Return an address as a topic."""
     return f"0x{address[2:].lower():0>64}"
 
 

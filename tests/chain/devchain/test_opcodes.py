@@ -21,7 +21,7 @@ PLACE = bytes.fromhex("aa" * 20)
 
 
 def ran(kind, code, gas):
-    """Run code, and give what is seen of it afterwards."""
+    """Run code; return what is seen of it afterwards."""
     context = ExecutionContext(
         coinbase=bytes(20),
         timestamp=1,
@@ -54,7 +54,7 @@ def ran(kind, code, gas):
 
 
 def same(code, gas=100_000):
-    """Run code both ways, compare, and give what came of it."""
+    """Run code with both interpreters, compare the results and return one."""
     ours, theirs = (ran(kind, code, gas) for kind in (DevelopmentComputation, PragueComputation))
     assert ours == theirs, code.hex()
     return ours

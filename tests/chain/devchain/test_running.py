@@ -19,7 +19,7 @@ WAIT_S = 30
 
 
 def said(*arguments, program=("-m", MODULE)):
-    """Run it to its end, and give its exit code and what it said on standard error."""
+    """Run it to its end; return its exit code and what it said on standard error."""
     command = [sys.executable, *program, *map(str, arguments)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=WAIT_S, env=environment(), check=False

@@ -100,7 +100,7 @@ class Shop:
         return good(self.http.post(path, json=body, **options))
 
     def place(self, body):
-        """Place a signed order, and give the answer."""
+        """Place a signed order; return the answer."""
         return self.post("/api/orders", body)
 
     def gasless(self, body):

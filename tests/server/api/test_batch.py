@@ -20,7 +20,7 @@ PATH = "/api/orders/batch"
 
 @pytest.fixture
 def place_all(shop):
-    """Place orders in one request, and give their results."""
+    """Place orders in one request; return their results."""
 
     def ask(*bodies):
         told = shop.post(PATH, {"orders": list(bodies)})

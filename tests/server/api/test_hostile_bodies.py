@@ -22,7 +22,7 @@ def line(live):
 
 
 def ask(line, path, body, method="POST"):
-    """Send a body over a connection, and give status and answer."""
+    """Send a body over a connection; return status and answer."""
     line.request(method, path, body, JSON)
     answer = line.getresponse()
     return answer.status, json.loads(answer.read())

@@ -26,7 +26,7 @@ from tests.server.api.people import good
 
 
 def pages(http, **query):
-    """Follow the links of a list to its end, and give all pages."""
+    """Follow the links of a list to its end; return all pages."""
     found, answer = [], http.get("/api/orders", params=query)
     while True:
         found.append(good(answer))

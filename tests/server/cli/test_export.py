@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 
 def wait_until(comes_true):
-    """Wait for what a server does beside its answers."""
+    """Wait for background work of a server."""
     end_s = time.monotonic() + START_S
     while not comes_true():
         assert time.monotonic() < end_s

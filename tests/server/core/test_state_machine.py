@@ -101,7 +101,7 @@ def of_the_chain(rng, now_ms):
 
 
 def submissions(command):
-    """Give the submissions in a command, by their place in it."""
+    """Return the submissions in a command, by their place in it."""
     inner = command.commands if type(command) is Batch else (command,)
     if type(inner) is not tuple:
         return {}
@@ -109,7 +109,7 @@ def submissions(command):
 
 
 def shown(outcome):
-    """Give an outcome as something to compare."""
+    """Return an outcome as something to compare."""
     if isinstance(outcome, RejectedError):
         return type(outcome), str(outcome), outcome.index
     return outcome
@@ -124,7 +124,7 @@ def record_in(attachment):
 
 
 class Witness:
-    """What an exchange has to know, kept by what it tells alone."""
+    """The expected state, computed from outcomes alone."""
 
     def __init__(self):
         self.num_orders = self.num_trades = 0
@@ -169,7 +169,7 @@ class Witness:
             self.fills[self.num_trades] = (market.id, now_ms, [half], *rest)
 
     def party(self, order_id, bps):
-        """Give what an order has in a fill, as it was submitted."""
+        """Return the party of an order in a fill, as submitted."""
         order, own = self.orders[order_id]
         collateral = order.collateral
         if collateral is None:
@@ -198,7 +198,7 @@ class Witness:
 
 
 def fills_of(exchange):
-    """Give what an exchange holds to be settled, as the witness notes it."""
+    """Return the pending fills of a state, in the form of the witness."""
     found = {}
     for number, held in exchange.registry.settling.held.items():
         fill, halves = held.fill, [msgspec.structs.astuple(half) for half in held.halves]
@@ -210,7 +210,7 @@ def fills_of(exchange):
 
 
 def party_of(party):
-    """Give an order in a fill as the witness notes it."""
+    """Return an order in a fill as the witness notes it."""
     given = int(party.maker_amount), int(party.taker_amount)
     salt = None if party.signature == "0x" else party.salt
     return party.maker, party.side, given, party.charged_bps, salt

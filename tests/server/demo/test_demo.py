@@ -175,7 +175,7 @@ def venue():
 
 
 def run_bots(service, seed, count):
-    """Open the market, and give the events of so many commands of the bots, one by one."""
+    """Open the market; return the events of so many commands of the bots, one by one."""
     for command in opening(service, 0):
         service.state.apply(command)
     both = Bots(service, seed)
