@@ -219,6 +219,7 @@ __all__ = [
     "OrderAlreadyUsedError",
     "OrderExpiredError",
     "OrderNotOpenError",
+    "PackageMissingError",
     "PostOnlyWouldCrossError",
     "PriceOutOfRangeError",
     "RejectedError",

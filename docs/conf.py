@@ -29,7 +29,7 @@ nitpick_ignore_regex = [
         "py:class",
         r"Records|Status|clob\.signing\.wallet\.AnySigned",
     ),
-    ("py:.*", r"clob\.replay\.(samples\.synthetic|io\.digest)\..*"),
+    ("py:.*", r"clob\.replay\.(samples\.synthetic|io\.digest|report\.run)\..*"),
     ("py:.*", r"(int|str|bool|bytes|object|None|list|tuple|dict|Exception|ValueError|TypeError)"),
 ]
 

@@ -69,7 +69,7 @@ class Book(BatchMethods):
             trades_max: maximum number of trades, 1 or more; None is no limit.
 
         Returns:
-            The events, oldest first: a ``Trade`` for each resting order that it matches,
+            The events, oldest first. A ``Trade`` for each resting order that it matches,
             followed by ``OrderRemoved`` if that order is filled; finally ``OrderAdded`` if a
             remainder rests.
 

@@ -81,7 +81,7 @@ def detect(path: FilePath) -> str:
         path: the file, compressed or not.
 
     Returns:
-        A key of :data:`READERS`.
+        A key of ``READERS``.
 
     Raises:
         OSError: the file cannot be read.
@@ -150,7 +150,7 @@ def open_stream(path: FilePath, format: str = "auto", **options: Any) -> Stream:
 
     Args:
         path: the file. The book file of a LOBSTER message file is found by its name.
-        format: a key of :data:`READERS`, or ``"auto"`` to detect it.
+        format: a key of ``READERS``, or ``"auto"`` to detect it.
         options: keyword arguments of the reader.
 
     Returns:

@@ -143,7 +143,7 @@ class Stream:
         """Read the whole stream into memory. O(events).
 
         Returns:
-            The recording: leading ``SEED`` events are its seed, ``FILL`` records its fills, all
+            The recording. Leading ``SEED`` events are its seed, ``FILL`` records its fills, all
             others its events.
 
         Raises:
