@@ -145,7 +145,8 @@ Build: TypeAlias = Callable[[int], AnyCommand | tuple[AnyCommand, ...]]
 
 Work: TypeAlias = AnyCommand | tuple[AnyCommand, ...] | NewOrder | NewOrders | Build
 """Anything that can be submitted. Commands get the time of their batch, except those that a
-:data:`~clob_server.core.sequencer.Build` returns. Of several commands, the result of the last one is returned."""
+:data:`~clob_server.core.sequencer.Build` returns. Of several commands, the last one's result is
+returned."""
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -257,7 +258,10 @@ class Sequencer:
         self._listeners.extend(listeners)
 
     def next_order_id(self, now_ms: int) -> str:
-        """Return the id of the next order; for a :data:`~clob_server.core.sequencer.Build`, which runs in log order."""
+        """Return the id of the next order.
+
+        Call it from a :data:`~clob_server.core.sequencer.Build`, which runs in log order.
+        """
         assert self._ids is not None, "a sequencer that places orders needs ids"
         self._order_number = max(self._order_number, self.state.num_orders) + 1
         return self._ids.order(now_ms, self._order_number)

@@ -85,7 +85,10 @@ SERVER_DESCRIBED: Final = {
     "metrics": RouteDoc(SERVER_TAG, "Get metrics for Prometheus", "text/plain"),
     "openapi": RouteDoc(SERVER_TAG, "Get this document", dict[str, Any], others=UNCHANGED),
     "asyncapi": RouteDoc(
-        SERVER_TAG, "Get the AsyncAPI 3.0 document of the WebSocket", dict[str, Any], others=UNCHANGED
+        SERVER_TAG,
+        "Get the AsyncAPI 3.0 document of the WebSocket",
+        dict[str, Any],
+        others=UNCHANGED,
     ),
     "docs": RouteDoc(SERVER_TAG, "Show this document as a page", "text/html", others=UNCHANGED),
     "admin_page": RouteDoc(SERVER_TAG, "Show the dashboard", "text/html", others=UNCHANGED),
