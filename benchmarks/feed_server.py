@@ -16,7 +16,7 @@ import uvloop
 from msgspec import structs
 
 from clob import AddMarket, Limits, Market, Order, SetLimits, Side, Submit, tokens
-from clob_server.app import leave_in_peace
+from clob_server.app import relax_garbage_collection
 from clob_server.core.ids import Ids
 from clob_server.core.sequencer import Committed
 from clob_server.core.state import ServerState
@@ -170,7 +170,7 @@ async def main() -> None:
         on_listening=lambda host, number: port.set_result(number),
     )
     ours.feed.start(ours.exchange, Ids(bytes(32)))
-    leave_in_peace()  # as a server does
+    relax_garbage_collection()  # as a server does
     serving = asyncio.create_task(server.serve())
     raw = await loop.create_server(Raw, "127.0.0.1", 0)
     write_line(await port, raw.sockets[0].getsockname()[1])
