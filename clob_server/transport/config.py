@@ -3,16 +3,13 @@
 import ipaddress
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 import uvicorn
 
 from clob_server.api.problems import CONTENT_TYPE, ApiError, Problem, problem_of
-
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
-"""A range of addresses."""
 
 HEADERS_MIN: Final = 1024
 """The smallest limit for the headers of a request, in bytes."""
