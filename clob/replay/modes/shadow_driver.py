@@ -31,6 +31,8 @@ from clob.replay.sim.orders import OwnFill
 LOW, HIGH = -(2**31), 2**31 - 1
 """Below and above every price."""
 FOK = int(Flag.FOK)
+INCOMING = (Kind.LIMIT, Kind.IOC, Kind.REPLACE)
+"""Events that can trade with own orders."""
 
 
 class Reach(NamedTuple):
@@ -409,7 +411,8 @@ class ShadowFlow(StreamDriver):
             return []
         book, place, filled, side, keeps_place = self._pending
         command = RecordedCommand(*self._events[place].item())
-        if command.kind in (Kind.LIMIT, Kind.IOC) and command.side in (Side.BUY, Side.SELL):
+        # A replaced order may be unknown, because it rested before the recording began.
+        if side is None and command.kind in INCOMING and command.side in (Side.BUY, Side.SELL):
             side = Side(command.side)
         status = int(self._status[place])
         rows = last_rows(self._fill_bytes, filled, self._num_fills, self._base + place)

@@ -141,7 +141,18 @@ POST_ONLY_THAT_TRADED = {
 }
 
 
+# A recording that begins after an order was placed: its replacement traded.
+REPLACEMENT_OF_AN_UNKNOWN_ORDER = {
+    "rows": [(Kind.REPLACE, 1, 46, 1, 0, 0, 3, 1, 1)],
+    "acts": [(0, Kind.LIMIT, 0, 47, 1, 0, 1)],
+    "policy": 0,
+    "stop": Stop.NO,
+    "has_fills": True,
+}
+
+
 @example(**POST_ONLY_THAT_TRADED)
+@example(**REPLACEMENT_OF_AN_UNKNOWN_ORDER)
 @settings(max_examples=120, deadline=None)
 @given(**ALL)
 def test_shadow_driver_equals_the_plain_driver(rows, acts, policy, stop, has_fills):
