@@ -19,20 +19,21 @@ class ClobError(Exception):
     code: str = "CLOB_ERROR"
     """Stable name of the error, for programs."""
 
+    def __init_subclass__(cls, *, code: str | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
 
-class BookBusyError(ClobError):
+
+class BookBusyError(ClobError, code="BOOK_BUSY"):
     """The book is executing another call, from another thread or further up the stack."""
-
-    code = "BOOK_BUSY"
 
     def __init__(self) -> None:
         super().__init__("the book is executing another call; it accepts one call at a time")
 
 
-class MatcherBusyError(ClobError):
+class MatcherBusyError(ClobError, code="MATCHER_BUSY"):
     """The matcher is executing another call, or one was interrupted by an exception."""
-
-    code = "MATCHER_BUSY"
 
     def __init__(self) -> None:
         super().__init__(
@@ -41,31 +42,22 @@ class MatcherBusyError(ClobError):
         )
 
 
-class InvalidArrayError(ClobError):
+class InvalidArrayError(ClobError, code="INVALID_ARRAY"):
     """An array passed to ``run`` has the wrong type, dtype, layout or length."""
 
-    code = "INVALID_ARRAY"
 
-
-class InvalidBookError(ClobError):
+class InvalidBookError(ClobError, code="INVALID_BOOK"):
     """The grid, lot or capacity of a new book is invalid."""
 
-    code = "INVALID_BOOK"
 
-
-class InvariantError(ClobError):
+class InvariantError(ClobError, code="INVARIANT_BROKEN"):
     """An internal check failed, which is a bug of this package."""
 
-    code = "INVARIANT_BROKEN"
 
-
-class InvalidBytesError(ClobError):
+class InvalidBytesError(ClobError, code="INVALID_BYTES"):
     """Bytes are not the canonical encoding of the expected type."""
 
-    code = "INVALID_BYTES"
-
     def __init__(self, message: str, offset: int) -> None:
-        """Keep the position of the error."""
         super().__init__(f"byte {offset}: {message}")
         self.reason: str = message
         """Description of the error."""
@@ -73,13 +65,10 @@ class InvalidBytesError(ClobError):
         """Position of the error, from 0."""
 
 
-class FrameError(ClobError):
+class FrameError(ClobError, code="FRAME_UNREADABLE"):
     """A frame of a journal cannot be read; all frames before it are valid."""
 
-    code = "FRAME_UNREADABLE"
-
     def __init__(self, message: str, frame: int, offset: int) -> None:
-        """Keep number and position of the frame."""
         super().__init__(f"frame {frame} at byte {offset}: {message}")
         self.frame: int = frame
         """Number of the frame, from 1."""
@@ -87,37 +76,26 @@ class FrameError(ClobError):
         """Position of its first byte, from 0."""
 
 
-class FrameTruncatedError(FrameError):
+class FrameTruncatedError(FrameError, code="FRAME_TRUNCATED"):
     """The data ends inside a frame."""
 
-    code = "FRAME_TRUNCATED"
 
-
-class FrameMalformedError(FrameError):
+class FrameMalformedError(FrameError, code="FRAME_MALFORMED"):
     """The bytes are not a frame of a supported version, or its parts are inconsistent."""
 
-    code = "FRAME_MALFORMED"
 
-
-class FrameNewerError(FrameError):
+class FrameNewerError(FrameError, code="FRAME_NEWER"):
     """The frame has a newer version than this package supports."""
 
-    code = "FRAME_NEWER"
 
-
-class ChainBrokenError(FrameError):
+class ChainBrokenError(FrameError, code="CHAIN_BROKEN"):
     """The frame is damaged, or does not follow the frame before it."""
 
-    code = "CHAIN_BROKEN"
 
-
-class ReplayDiffersError(ClobError):
+class ReplayDiffersError(ClobError, code="REPLAY_DIFFERS"):
     """Replaying the commands of a journal gave another result than the journal states."""
 
-    code = "REPLAY_DIFFERS"
-
     def __init__(self, command_seq: int, what: str, expected: bytes, found: bytes) -> None:
-        """Keep the command and both values."""
         super().__init__(
             f"{what} of command {command_seq} differs: journal {expected.hex()}, "
             f"replay {found.hex()}"
@@ -132,25 +110,18 @@ class ReplayDiffersError(ClobError):
         """Value of the replay."""
 
 
-class PackageMissingError(ClobError):
+class PackageMissingError(ClobError, code="PACKAGE_MISSING"):
     """An optional package is not installed; the message says how to install it."""
 
-    code = "PACKAGE_MISSING"
 
-
-class InvalidSnapshotError(ClobError):
+class InvalidSnapshotError(ClobError, code="INVALID_SNAPSHOT"):
     """Bytes are not a snapshot of this version, or are damaged."""
 
-    code = "INVALID_SNAPSHOT"
 
-
-class RunRejectedError(ClobError):
+class RunRejectedError(ClobError, code="RUN_REFUSED"):
     """``run`` without a status array stopped at an event that a rule rejects."""
 
-    code: str = "RUN_REFUSED"
-
     def __init__(self, index: int, code: str, fills: "npt.NDArray[np.void]") -> None:
-        """Keep the index and code of the rejection, and the fills so far."""
         super().__init__(f"event {index} was rejected: {code}; the events before it were executed")
         self.index: int = index
         """Index of the rejected event in the array passed."""
@@ -160,13 +131,10 @@ class RunRejectedError(ClobError):
         """Fills of the events before it, an array of ``FILL``."""
 
 
-class FillsFullError(ClobError):
+class FillsFullError(ClobError, code="FILLS_FULL"):
     """``run`` stopped before an event whose fills do not fit into the buffer."""
 
-    code = "FILLS_FULL"
-
     def __init__(self, index: int, fills: "npt.NDArray[np.void]") -> None:
-        """Keep the index to continue at, and the fills so far."""
         super().__init__(
             f"the fills of event {index} do not fit after {len(fills)} others; "
             f"continue with run(events[{index}:])"
@@ -177,69 +145,9 @@ class FillsFullError(ClobError):
         """Fills of the events before it, an array of ``FILL``."""
 
 
-__all__ = [
-    "REJECTIONS",
-    "AmountTooLargeError",
-    "AmountTooSmallError",
-    "BatchTooLargeError",
-    "BookBusyError",
-    "ChainBrokenError",
-    "ClientIdConflictError",
-    "ClobError",
-    "ClockWentBackError",
-    "DeadlinePassedError",
-    "DuplicateOrderError",
-    "FillsFullError",
-    "FokNotFillableError",
-    "FrameError",
-    "FrameMalformedError",
-    "FrameNewerError",
-    "FrameTruncatedError",
-    "InsufficientBalanceError",
-    "InvalidAmountError",
-    "InvalidArrayError",
-    "InvalidBookError",
-    "InvalidBytesError",
-    "InvalidCommandError",
-    "InvalidFeeRateError",
-    "InvalidInstructionError",
-    "InvalidKindError",
-    "InvalidMarketError",
-    "InvalidOrderIdError",
-    "InvalidOwnerError",
-    "InvalidSideError",
-    "InvalidSnapshotError",
-    "InvalidTimeError",
-    "InvariantError",
-    "MarketExistsError",
-    "MarketNotOpenError",
-    "MatcherBusyError",
-    "NonceTooLowError",
-    "NotTheMakerError",
-    "OrderAlreadyUsedError",
-    "OrderExpiredError",
-    "OrderNotOpenError",
-    "PackageMissingError",
-    "PostOnlyWouldCrossError",
-    "PriceOutOfRangeError",
-    "RejectedError",
-    "ReplayDiffersError",
-    "RunRejectedError",
-    "SeedWouldCrossError",
-    "SizeNotReducedError",
-    "TokenNotInMarketError",
-    "TooManyOrdersError",
-    "TooManyTradesError",
-    "UnknownMarketError",
-    "UnknownOrderError",
-    "UnknownTradeError",
-]
-
-
-class RejectedError(ClobError):
+class RejectedError(ClobError, code="REJECTED"):
     """A rule rejected the command; nothing changed, ``seq`` included."""
 
-    code = "REJECTED"
     number: ClassVar[int] = 255
     """Stable number of the error, 1 to 255, as written to a status array by ``run``."""
     index: int | None = None
@@ -247,284 +155,170 @@ class RejectedError(ClobError):
     path: str | None = None
     """Field of the input at fault, as JSON names it; None if no field was read."""
 
+    def __init_subclass__(cls, *, code: str | None = None, number: int | None = None) -> None:
+        super().__init_subclass__(code=code)
+        if number is not None:
+            cls.number = number
 
-class InvalidTimeError(RejectedError):
+
+class InvalidTimeError(RejectedError, code="INVALID_TIME", number=1):
     """The time of the command is not an integer from 0 to ``TIME_MAX``."""
 
-    code = "INVALID_TIME"
-    number = 1
 
-
-class ClockWentBackError(RejectedError):
+class ClockWentBackError(RejectedError, code="CLOCK_WENT_BACK", number=18):
     """The time of the command is before that of the last applied command."""
 
-    code = "CLOCK_WENT_BACK"
-    number = 18
 
-
-class DeadlinePassedError(RejectedError):
+class DeadlinePassedError(RejectedError, code="DEADLINE_PASSED", number=19):
     """The command arrived after its deadline."""
 
-    code = "DEADLINE_PASSED"
-    number = 19
 
-
-class InvalidCommandError(RejectedError):
+class InvalidCommandError(RejectedError, code="INVALID_COMMAND", number=20):
     """The value is not a command, or a field has the wrong type or range."""
 
-    code = "INVALID_COMMAND"
-    number = 20
 
-
-class BatchTooLargeError(RejectedError):
+class BatchTooLargeError(RejectedError, code="BATCH_TOO_LARGE", number=21):
     """A batch is empty or has more commands than the limit allows."""
 
-    code = "BATCH_TOO_LARGE"
-    number = 21
 
-
-class InvalidMarketError(RejectedError):
+class InvalidMarketError(RejectedError, code="INVALID_MARKET", number=22):
     """The terms of a market are invalid, or a fixed term would change."""
 
-    code = "INVALID_MARKET"
-    number = 22
 
-
-class MarketExistsError(RejectedError):
+class MarketExistsError(RejectedError, code="MARKET_EXISTS", number=23):
     """A market with this id already exists."""
 
-    code = "MARKET_EXISTS"
-    number = 23
 
-
-class UnknownMarketError(RejectedError):
+class UnknownMarketError(RejectedError, code="UNKNOWN_MARKET", number=24):
     """No market has this id."""
 
-    code = "UNKNOWN_MARKET"
-    number = 24
 
-
-class InvalidKindError(RejectedError):
+class InvalidKindError(RejectedError, code="INVALID_KIND", number=2):
     """The kind of an event is unknown, or not executed by this call."""
 
-    code = "INVALID_KIND"
-    number = 2
 
-
-class InvalidInstructionError(RejectedError):
+class InvalidInstructionError(RejectedError, code="INVALID_INSTRUCTION", number=3):
     """The instructions of an order are invalid or contradict each other."""
 
-    code = "INVALID_INSTRUCTION"
-    number = 3
 
-
-class InvalidSideError(RejectedError):
+class InvalidSideError(RejectedError, code="INVALID_SIDE", number=4):
     """The side is neither buy nor sell."""
 
-    code = "INVALID_SIDE"
-    number = 4
 
-
-class InvalidOrderIdError(RejectedError):
+class InvalidOrderIdError(RejectedError, code="INVALID_ORDER_ID", number=5):
     """The order id is neither a non-empty str nor an integer from 0 to 2**63 - 1."""
 
-    code = "INVALID_ORDER_ID"
-    number = 5
 
-
-class InvalidOwnerError(RejectedError):
+class InvalidOwnerError(RejectedError, code="INVALID_OWNER", number=6):
     """The maker is not a str, or the owner number is 2**31 or more."""
 
-    code = "INVALID_OWNER"
-    number = 6
 
-
-class TokenNotInMarketError(RejectedError):
+class TokenNotInMarketError(RejectedError, code="TOKEN_NOT_IN_MARKET", number=7):
     """The order is for a token of another market or book."""
 
-    code = "TOKEN_NOT_IN_MARKET"
-    number = 7
 
-
-class PriceOutOfRangeError(RejectedError):
+class PriceOutOfRangeError(RejectedError, code="PRICE_OUT_OF_RANGE", number=8):
     """The price is not an integer on the grid of the book."""
 
-    code = "PRICE_OUT_OF_RANGE"
-    number = 8
 
-
-class InvalidAmountError(RejectedError):
+class InvalidAmountError(RejectedError, code="INVALID_AMOUNT", number=9):
     """The size is not a positive integer or not a multiple of the book's lot."""
 
-    code = "INVALID_AMOUNT"
-    number = 9
 
-
-class AmountTooLargeError(RejectedError):
+class AmountTooLargeError(RejectedError, code="AMOUNT_TOO_LARGE", number=10):
     """The size is larger than ``SIZE_MAX``."""
 
-    code = "AMOUNT_TOO_LARGE"
-    number = 10
 
-
-class AmountTooSmallError(RejectedError):
+class AmountTooSmallError(RejectedError, code="AMOUNT_TOO_SMALL", number=25):
     """The size is below the market's minimum."""
 
-    code = "AMOUNT_TOO_SMALL"
-    number = 25
 
-
-class InvalidFeeRateError(RejectedError):
+class InvalidFeeRateError(RejectedError, code="INVALID_FEE_RATE", number=26):
     """The fee rate is not an integer from 0 to ``FEE_RATE_MAX_BPS``."""
 
-    code = "INVALID_FEE_RATE"
-    number = 26
 
-
-class OrderExpiredError(RejectedError):
+class OrderExpiredError(RejectedError, code="ORDER_EXPIRED", number=11):
     """The order's expiration is before the time of the command."""
 
-    code = "ORDER_EXPIRED"
-    number = 11
 
-
-class OrderAlreadyUsedError(RejectedError):
+class OrderAlreadyUsedError(RejectedError, code="ORDER_ALREADY_USED", number=27):
     """This signed order was already accepted; it is executed at most once."""
 
-    code = "ORDER_ALREADY_USED"
-    number = 27
-
     def __init__(self, message: str, order_id: str | int | None = None) -> None:
-        """Keep the id of the known order."""
         super().__init__(message)
         self.order_id: str | int | None = order_id
         """Id of the accepted order; None if it was evicted from the finished orders."""
 
 
-class ClientIdConflictError(RejectedError):
+class ClientIdConflictError(RejectedError, code="CLIENT_ID_CONFLICT", number=28):
     """The client id already belongs to another order of the maker."""
 
-    code = "CLIENT_ID_CONFLICT"
-    number = 28
-
     def __init__(self, message: str, order_id: str | int | None = None) -> None:
-        """Keep the id of the known order."""
         super().__init__(message)
         self.order_id: str | int | None = order_id
         """Id of the order with this client id."""
 
 
-class DuplicateOrderError(RejectedError):
+class DuplicateOrderError(RejectedError, code="DUPLICATE_ORDER", number=12):
     """An order with this id already exists: resting or, in a matcher, finished and not evicted."""
 
-    code = "DUPLICATE_ORDER"
-    number = 12
 
-
-class UnknownOrderError(RejectedError):
+class UnknownOrderError(RejectedError, code="UNKNOWN_ORDER", number=13):
     """No order has this id."""
 
-    code = "UNKNOWN_ORDER"
-    number = 13
 
-
-class NotTheMakerError(RejectedError):
+class NotTheMakerError(RejectedError, code="NOT_THE_MAKER", number=29):
     """The order belongs to another maker."""
 
-    code = "NOT_THE_MAKER"
-    number = 29
 
-
-class OrderNotOpenError(RejectedError):
+class OrderNotOpenError(RejectedError, code="ORDER_NOT_OPEN", number=30):
     """The order is already filled or cancelled."""
 
-    code = "ORDER_NOT_OPEN"
-    number = 30
-
     def __init__(self, message: str, order_id: str | int | None = None) -> None:
-        """Keep the id of the known order."""
         super().__init__(message)
         self.order_id: str | int | None = order_id
         """Id of the order."""
 
 
-class UnknownTradeError(RejectedError):
+class UnknownTradeError(RejectedError, code="UNKNOWN_TRADE", number=31):
     """No trade with this ``seq`` waits for settlement."""
 
-    code = "UNKNOWN_TRADE"
-    number = 31
 
-
-class MarketNotOpenError(RejectedError):
+class MarketNotOpenError(RejectedError, code="MARKET_NOT_OPEN", number=32):
     """The mode of the market does not allow the command."""
 
-    code = "MARKET_NOT_OPEN"
-    number = 32
 
-
-class NonceTooLowError(RejectedError):
+class NonceTooLowError(RejectedError, code="NONCE_TOO_LOW", number=33):
     """The nonce of an order is below the maker's, or a new nonce is not above it."""
 
-    code = "NONCE_TOO_LOW"
-    number = 33
 
-
-class SizeNotReducedError(RejectedError):
+class SizeNotReducedError(RejectedError, code="SIZE_NOT_REDUCED", number=14):
     """The size of a reduction is not below the order's remaining size."""
 
-    code = "SIZE_NOT_REDUCED"
-    number = 14
 
-
-class TooManyOrdersError(RejectedError):
+class TooManyOrdersError(RejectedError, code="TOO_MANY_ORDERS", number=34):
     """The maker has as many resting orders in the market as the limit allows."""
 
-    code = "TOO_MANY_ORDERS"
-    number = 34
 
-
-class InsufficientBalanceError(RejectedError):
+class InsufficientBalanceError(RejectedError, code="INSUFFICIENT_BALANCE", number=35):
     """The available balance of the wallet does not cover the order."""
 
-    code = "INSUFFICIENT_BALANCE"
-    number = 35
 
-
-class PostOnlyWouldCrossError(RejectedError):
+class PostOnlyWouldCrossError(RejectedError, code="POST_ONLY_WOULD_CROSS", number=15):
     """A post-only order would trade immediately."""
 
-    code = "POST_ONLY_WOULD_CROSS"
-    number = 15
 
-
-class SeedWouldCrossError(RejectedError):
+class SeedWouldCrossError(RejectedError, code="SEED_WOULD_CROSS", number=16):
     """An order that rests without matching would cross the book."""
 
-    code = "SEED_WOULD_CROSS"
-    number = 16
 
-
-class FokNotFillableError(RejectedError):
+class FokNotFillableError(RejectedError, code="FOK_NOT_FILLABLE", number=17):
     """A fill-or-kill order cannot be filled completely."""
 
-    code = "FOK_NOT_FILLABLE"
-    number = 17
 
-
-class TooManyTradesError(RejectedError):
+class TooManyTradesError(RejectedError, code="TOO_MANY_TRADES", number=36):
     """The order would make more trades than the limit allows."""
 
-    code = "TOO_MANY_TRADES"
-    number = 36
 
-
-def _numbered() -> dict[int, type[RejectedError]]:
-    """Return the rejections by number."""
-    classes = (
-        c for c in globals().values() if isinstance(c, type) and issubclass(c, RejectedError)
-    )
-    return {c.number: c for c in classes if c is not RejectedError}
-
-
-REJECTIONS: dict[int, type[RejectedError]] = _numbered()
+REJECTIONS: dict[int, type[RejectedError]] = {c.number: c for c in RejectedError.__subclasses__()}
 """Each rejection by its number in a status array."""

@@ -138,7 +138,6 @@ def ladder_html(depth: Depth, num_orders: int | None = None, *, rows: int = 10) 
 
 
 def _picture(depth: Depth, num_orders: int | None, rows: int) -> Picture:
-    """Select the levels and format the texts."""
     asks, bids = depth.asks[:rows], depth.bids[:rows]
     largest = max((level.size for level in (*asks, *bids)), default=0)
     whole_book = (*depth.asks, *depth.bids)
@@ -159,7 +158,6 @@ def _picture(depth: Depth, num_orders: int | None, rows: int) -> Picture:
 
 
 def _head(depth: Depth, num_orders: int, unit: str) -> str:
-    """Return the head line."""
     words = [
         f"market {_short_name(depth.market)}" if depth.market else "",
         f"token {_short_name(depth.token)}" if depth.token else "",
@@ -171,7 +169,6 @@ def _head(depth: Depth, num_orders: int, unit: str) -> str:
 
 
 def _between(depth: Depth) -> str:
-    """Return the spread or the empty side."""
     if depth.bids and depth.asks:
         return f"spread {depth.asks[0].price - depth.bids[0].price}"
     if depth.asks:
@@ -180,14 +177,12 @@ def _between(depth: Depth) -> str:
 
 
 def _more(levels: Sequence[Level], size: Callable[[int], str]) -> str:
-    """Return a summary of the levels not shown."""
     if not levels:
         return ""
     return f"{_counted(len(levels), 'more level')}, {size(sum(level.size for level in levels))}"
 
 
 def _counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -211,7 +206,6 @@ def _short_name(name: str) -> str:
 
 
 def _columns(picture: Picture) -> LadderColumns:
-    """Return the columns, wide enough for titles and numbers."""
     levels = (*picture.asks, *picture.bids)
     return LadderColumns(
         orders=_widest("orders", (str(level.num_orders) for level in levels)),
@@ -221,12 +215,10 @@ def _columns(picture: Picture) -> LadderColumns:
 
 
 def _widest(title: str, texts: Iterable[str]) -> int:
-    """Return the width of one column."""
     return max(len(title), *map(len, texts), 0)
 
 
 def _width(columns: LadderColumns) -> int:
-    """Return the width of a line."""
     return 2 * columns.side + columns.price + len(" │  │ ")
 
 
@@ -240,13 +232,11 @@ def _text_row(
 
 
 def _text_ask(picture: Picture, columns: LadderColumns, level: Level) -> str:
-    """Return the line of an ask level."""
     ask = (picture.size(level.size), str(level.num_orders), _bar(picture, level, "▌"))
     return _text_row(columns, ("", "", ""), str(level.price), ask)
 
 
 def _text_bid(picture: Picture, columns: LadderColumns, level: Level) -> str:
-    """Return the line of a bid level, with its bar mirrored."""
     bar = _bar(picture, level, "▐")[::-1]
     bid = (bar, str(level.num_orders), picture.size(level.size))
     return _text_row(columns, bid, str(level.price), ("", "", ""))
@@ -288,7 +278,6 @@ ASK_COLOUR = "rgba(220,70,60,0.32)"
 
 
 def _html_cell(text: str, style: str = "", tag: str = "td") -> str:
-    """Return one cell."""
     return f'<{tag} style="{CELL_STYLE}{style}">{_escape(text)}</{tag}>'
 
 
@@ -299,19 +288,16 @@ def _html_bar(picture: Picture, level: Level, direction: str, colour: str) -> st
 
 
 def _html_price(price: int) -> str:
-    """Return the cell of a price."""
     return _html_cell(str(price), ";font-weight:bold;text-align:center")
 
 
 def _html_ask(picture: Picture, level: Level) -> str:
-    """Return the row of an ask level."""
     size = _html_cell(picture.size(level.size), _html_bar(picture, level, "right", ASK_COLOUR))
     orders = _html_cell(str(level.num_orders))
     return f"<tr{BARE}>{_html_cell('') * 2}{_html_price(level.price)}{size}{orders}</tr>"
 
 
 def _html_bid(picture: Picture, level: Level) -> str:
-    """Return the row of a bid level."""
     size = _html_cell(picture.size(level.size), _html_bar(picture, level, "left", BID_COLOUR))
     orders = _html_cell(str(level.num_orders))
     return f"<tr{BARE}>{orders}{size}{_html_price(level.price)}{_html_cell('') * 2}</tr>"
@@ -325,7 +311,6 @@ def _html_note(text: str, *, rule: bool = False) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape a text for HTML."""
     from html import escape  # noqa: PLC0415 - loads a large table, for notebooks only
 
     return escape(text)

@@ -97,12 +97,8 @@ OWNER_PREFIX: Final = "owner:"
 def owner_number(maker: str) -> int | None:
     """Return the owner number of a maker's name.
 
-    Args:
-        maker: a maker's name.
-
-    Returns:
-        0 for the empty name, N for ``owner:N`` with N in plain decimal from 1 to ``OWNER_MAX``,
-        else None.
+    0 for the empty name, N for ``owner:N`` with N in plain decimal from 1 to ``OWNER_MAX``, else
+    None.
     """
     if not maker:
         return 0
@@ -114,12 +110,5 @@ def owner_number(maker: str) -> int | None:
 
 
 def maker_of(owner: int) -> str:
-    """Return the maker's name of an owner number, as used in events.
-
-    Args:
-        owner: 0 to ``OWNER_MAX``.
-
-    Returns:
-        The empty str for 0, else ``owner:N``.
-    """
+    """Return the maker's name of an owner number in events: empty for 0, else ``owner:N``."""
     return f"{OWNER_PREFIX}{owner}" if owner else ""

@@ -27,7 +27,6 @@ OWNER_MAX = 2**31 - 1
 TIME_MAX = 2**63 - 1
 """Latest time of a command; an order with a later expiration never expires."""
 
-
 FEE_RATE_MAX_BPS = 1000
 """Highest fee rate of orders and markets, in basis points: 10 %."""
 

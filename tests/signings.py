@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clob.signing import Domain, SignedOrder, secp
+from clob.signing import Domain, SignedOrder, _secp_py, secp
 
 BACKENDS = ("python", "compiled")
 """The backends, by their names in the tests."""
@@ -33,7 +33,7 @@ def load(name):
 def use(monkeypatch, name):
     """Make ``clob.signing`` use one backend; return its module."""
     backend = load(name)
-    for each in set(secp.__all__) - {"BACKEND"}:
+    for each in set(_secp_py.__all__) - {"BACKEND"}:
         monkeypatch.setattr(secp, each, getattr(backend, each))
     return backend
 

@@ -5,21 +5,11 @@ Sizes in records are lots; the queues work in wei.
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from clob import records
+from clob import errors, records
 from clob.book import validation
 from clob.book._matching_py import QueuedOrder
 from clob.book._queries_py import Views, alone
 from clob.book.validation import check_advance, check_arrays, check_seed
-from clob.errors import (
-    AmountTooLargeError,
-    FillsFullError,
-    InvalidAmountError,
-    InvalidInstructionError,
-    InvalidKindError,
-    InvalidSideError,
-    RejectedError,
-    RunRejectedError,
-)
 from clob.events import RemovalReason
 from clob.order import SelfTrade, Side, maker_of
 from clob.records import LOTS_MAX, SELF_TRADE_SHIFT, EventRow, Flag, Kind
@@ -34,18 +24,16 @@ REFERENCE_KINDS = frozenset({Kind.TRADE, Kind.FILL, Kind.BBO, Kind.SETTLE})
 
 
 class Command(EventRow):
-    """One event to execute, with its time in seconds and its self-trade policy."""
+    """One event to execute."""
 
     __slots__ = ()
 
     @property
     def now_s(self) -> int:
-        """Unix second of the event."""
         return self.ts_ns // 1_000_000_000
 
     @property
     def policy(self) -> SelfTrade:
-        """Self-trade policy in the flags."""
         return SelfTrade((self.flags & Flag.SELF_TRADE) >> SELF_TRADE_SHIFT)
 
 
@@ -63,7 +51,6 @@ class FillWriter:
         self.ts_ns = 0
 
     def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
-        """Record one trade."""
         lots = size // self.book.lot_wei
         ids = (resting.number, incoming.number)
         self.rows.append((self.base + self.index, *ids, lots, resting.price, self.ts_ns))
@@ -76,7 +63,20 @@ class FillWriter:
     def reserve(self, trades: int) -> None:
         """Raise ``FillsFullError`` if the trades of the next event do not fit."""
         if self.room is not None and len(self.rows) + trades > self.room:
-            raise FillsFullError(self.index, self.array())
+            raise errors.FillsFullError(self.index, self.array())
+
+    def execute(self, index: int, row: Command, status: "Status | None") -> None:
+        """Execute one event; write its status or, without a status array, raise a rejection."""
+        self.index, self.ts_ns = index, row.ts_ns
+        number = 0
+        try:
+            execute(self.book, row)
+        except errors.RejectedError as rejection:
+            if status is None:
+                raise errors.RunRejectedError(index, rejection.code, self.array()) from None
+            number = rejection.number
+        if status is not None:
+            status[index] = number
 
     def array(self) -> "Records":
         """Return the rows as an array, at the start of the buffer if one was passed."""
@@ -97,13 +97,7 @@ def run(
     writer = book._listener = FillWriter(book, fills)
     try:
         for index, fields in enumerate(events.tolist()):
-            row = Command(*fields)
-            writer.index, writer.ts_ns = index, row.ts_ns
-            rejection = _attempt(book, row)
-            if status is not None:
-                status[index] = rejection.number if rejection else 0
-            elif rejection:
-                raise RunRejectedError(index, rejection.code, writer.array())
+            writer.execute(index, Command(*fields), status)
     finally:
         book._listener = None
     return writer.array()
@@ -113,24 +107,28 @@ def run(
 
 
 class EventRange(NamedTuple):
-    """The events to execute: from ``start`` up to the first limit reached."""
+    """The events to execute and what ends the range; see :meth:`BatchMethods.advance`."""
 
-    start: int
-    """Index of the first event."""
-    stop: int
-    """Index after the last event."""
-    until_ns: int | None
-    """The latest time; None is no limit."""
+    base: int
     instrument: int | None
-    """The only instrument; None is any."""
+    watch: int
+    passes: bool
+    verify: bool
+    start: int
+    stop: int | None
+    until_ns: int | None
 
     def contains(self, index: int, events: "Records") -> bool:
         """Return whether the range extends to this event, given all events before it."""
-        if index >= self.stop:
+        if index >= (len(events) if self.stop is None else self.stop):
             return False
         if self.instrument is not None and events["instrument"][index] != self.instrument:
             return False
         return self.until_ns is None or int(events["ts_ns"][index]) <= self.until_ns
+
+
+RangeArguments: TypeAlias = tuple[int, int | None, int, bool, bool, int, int | None, int | None]
+"""The fields of an ``EventRange``, in order."""
 
 
 class PreparedArrays(NamedTuple):
@@ -148,30 +146,20 @@ class RangeWriter(FillWriter):
     """Collects the trades of a range, and decides after each event whether they end it."""
 
     def __init__(
-        self,
-        book: "Views",
-        buffer: "Records",
-        watch: int,
-        recorded: "Records",
-        differs: "Status | None",
-        base: int,
-        *,
-        passes: bool,
-        verify: bool,
+        self, book: "Views", buffer: "Records", arrays: PreparedArrays, span: EventRange
     ) -> None:
-        """``watch`` is an owner, 0 for none; ``base`` is the number of the first event."""
+        """``buffer`` is the unused part of the fills in ``arrays``."""
         super().__init__(book, buffer)
-        self.base = base
-        self.watched = maker_of(watch)
-        self.recorded = recorded
-        self.differs = differs
-        self.passes = passes
-        self.verify = verify
+        self.base = span.base
+        self.watched = maker_of(span.watch)
+        self.recorded = arrays.events
+        self.differs = arrays.differs
+        self.passes = span.passes
+        self.verify = span.verify
         self.hit = False
         self.ends = False
 
     def trade(self, resting: QueuedOrder, incoming: QueuedOrder, size: int) -> None:
-        """Record one trade."""
         super().trade(resting, incoming, size)
         if self.watched and resting.maker == self.watched:
             self.hit = True
@@ -217,7 +205,6 @@ class BestWriter:
         return self.buffer is not None and self.count == len(self.buffer)
 
     def read(self) -> Top:
-        """Return the current best prices."""
         (bid_size, bid), (ask_size, ask) = (self.best(side) for side in Side)
         return bid_size, ask_size, bid, ask
 
@@ -245,78 +232,39 @@ def execute_range(
     fill_count: int,
     best_count: int,
     best_limit: int | None,
-    base: int,
-    instrument: int | None,
-    watch: int,
-    passes: bool,
-    verify: bool,
-    start: int,
-    stop: int | None,
-    until_ns: int | None,
+    span: EventRange,
 ) -> tuple[int, int, int, bool]:
     """Execute a range of events; see :meth:`BatchMethods._proceed`."""
-    events, fills, status, bests, kinds, differs = arrays
-    validation.check_range(len(events), start, stop, until_ns)
-    validation.check_filters(watch, instrument, base)
+    events, fills, status, bests, kinds, _ = arrays
+    validation.check_range(len(events), span.start, span.stop, span.until_ns)
+    validation.check_filters(span.watch, span.instrument, span.base)
     best_room = 0 if bests is None else len(bests)
     validation.check_counts(fill_count, len(fills), best_count, best_room, best_limit)
     if bests is not None:
         last = None if best_limit is None else best_count + best_limit
         bests = None if best_limit == 0 else bests[best_count:last]
-    end = len(events) if stop is None else stop
-    span = EventRange(start, end, until_ns, instrument)
-    writer = RangeWriter(
-        book, fills[fill_count:], watch, events, differs, base, passes=passes, verify=verify
-    )
-    index, new_fills, new_bests = _execute_each(book, events, status, writer, bests, span)
-    if kinds is not None:
-        kinds[start:index] = events["kind"][start:index]
-    return index, fill_count + new_fills, best_count + new_bests, writer.hit
-
-
-def _execute_each(
-    book: "Views",
-    events: "Records",
-    status: "Status | None",
-    writer: RangeWriter,
-    bests: "Records | None",
-    span: EventRange,
-) -> tuple[int, int, int]:
-    """Execute events one by one; return the end index and the numbers of fills and best prices."""
     book._departed.clear()
-    book._listener = writer
+    writer = book._listener = RangeWriter(book, fills[fill_count:], arrays, span)
     best_writer = BestWriter(book, bests)
     index = span.start
     try:
         while span.contains(index, events) and not writer.ends and not best_writer.full:
             row = Command(*events[index].item())
-            writer.index, writer.ts_ns = index, row.ts_ns
             first = len(writer.rows)
-            rejection = _attempt(book, row)
-            if status is not None:
-                status[index] = rejection.number if rejection else 0
-            elif rejection:
-                raise RunRejectedError(index, rejection.code, writer.array())
-            best_writer.write_change(writer.base + index, row)
+            writer.execute(index, row, status)
+            best_writer.write_change(span.base + index, row)
             writer.check(first, row.kind)
             index += 1
-    except FillsFullError:
+    except errors.FillsFullError:
         pass  # the caller sees it from the end index
     finally:
         book._listener = None
-    return index, len(writer.array()), best_writer.count
+    if kinds is not None:
+        kinds[span.start : index] = events["kind"][span.start : index]
+    return index, fill_count + len(writer.array()), best_count + best_writer.count, writer.hit
 
 
 # ----- one event ---------------------------------------------------------------------------
-
-
-def _attempt(book: "Views", row: Command) -> RejectedError | None:
-    """Execute one event; return its rejection, or None."""
-    try:
-        execute(book, row)
-    except RejectedError as rejection:
-        return rejection
-    return None
 
 
 def execute(book: "Views", row: Command) -> None:
@@ -334,14 +282,15 @@ def execute(book: "Views", row: Command) -> None:
         case Kind.CLEAR:
             book._remove_all(list(book._queued()), RemovalReason.CANCELLED)
         case kind if kind not in REFERENCE_KINDS:
-            raise InvalidKindError(f"kind must be one that run executes or skips; got {kind}")
+            raise errors.InvalidKindError(
+                f"kind must be one that run executes or skips; got {kind}"
+            )
 
 
 def _enter(book: "Views", row: Command) -> None:
-    """Match or rest a new order."""
     _check_flags(row)
     if row.side > 1:
-        raise InvalidSideError(f"side must be 0 or 1; got {row.side}")
+        raise errors.InvalidSideError(f"side must be 0 or 1; got {row.side}")
     validation.check_new_id(row.order_id)
     validation.check_owner(row.owner)
     validation.check_price(row.price, book.lo, book.hi)
@@ -362,7 +311,6 @@ def _enter(book: "Views", row: Command) -> None:
 
 
 def _replace(book: "Views", row: Command) -> None:
-    """Change the price or size of a resting order."""
     _check_flags(row)
     validation.check_price(row.price, book.lo, book.hi)
     size = _size(book, row)
@@ -374,22 +322,24 @@ def _replace(book: "Views", row: Command) -> None:
 def _check_flags(row: Command) -> None:
     """Check that flags are known and do not contradict the kind or each other."""
     if row.flags & ~KNOWN_FLAGS:
-        raise InvalidInstructionError(f"flags must be within {KNOWN_FLAGS:#x}; got {row.flags:#x}")
+        raise errors.InvalidInstructionError(
+            f"flags must be within {KNOWN_FLAGS:#x}; got {row.flags:#x}"
+        )
     if (row.flags & Flag.SELF_TRADE) >> SELF_TRADE_SHIFT > max(SelfTrade):
-        raise InvalidInstructionError(
+        raise errors.InvalidInstructionError(
             f"flags must hold a self-trade policy from 0 to 4; got {row.flags:#x}"
         )
     must_rest = row.flags & Flag.POST_ONLY or row.kind in (Kind.SEED, Kind.REPLACE)
     if must_rest and (row.flags & Flag.FOK or row.kind == Kind.IOC):
-        raise InvalidInstructionError(f"kind {row.kind} does not allow flags {row.flags:#x}")
+        raise errors.InvalidInstructionError(f"kind {row.kind} does not allow flags {row.flags:#x}")
 
 
 def _size(book: "Views", row: Command) -> int:
     """Return the size of an event in wei."""
     if row.size <= 0:
-        raise InvalidAmountError(f"size must be 1 lot or more; got {row.size}")
+        raise errors.InvalidAmountError(f"size must be 1 lot or more; got {row.size}")
     if row.size * book.lot_wei > SIZE_MAX:
-        raise AmountTooLargeError(
+        raise errors.AmountTooLargeError(
             f"size must be at most {SIZE_MAX // book.lot_wei} lots; got {row.size}"
         )
     return row.size * book.lot_wei
@@ -500,8 +450,8 @@ class BatchMethods(Views):
                 index, code and fills.
         """
         arrays = PreparedArrays(*check_advance(events, fills, status, bests, kinds, differs))
-        options = (base, instrument, watch, passes, verify, start, stop, until_ns)
-        return execute_range(self, arrays, 0, 0, None, *options)
+        span = EventRange(base, instrument, watch, passes, verify, start, stop, until_ns)
+        return execute_range(self, arrays, 0, 0, None, span)
 
     @staticmethod
     def _lend(
@@ -526,15 +476,8 @@ class BatchMethods(Views):
         fill_count: int,
         best_count: int,
         best_limit: int | None,
-        base: int,
-        instrument: int | None,
-        watch: int,
-        passes: bool,
-        verify: bool,
-        start: int,
-        stop: int | None,
-        until_ns: int | None,
         /,
+        *span: *RangeArguments,
     ) -> tuple[int, int, int, bool]:
         """Execute a range as :meth:`advance` does, with arrays from :meth:`_lend`.
 
@@ -544,8 +487,7 @@ class BatchMethods(Views):
         """
         if type(arrays) is not PreparedArrays:
             raise TypeError(f"arrays must come from _lend; got {type(arrays).__name__}")
-        options = (base, instrument, watch, passes, verify, start, stop, until_ns)
-        return execute_range(self, arrays, fill_count, best_count, best_limit, *options)
+        return execute_range(self, arrays, fill_count, best_count, best_limit, EventRange(*span))
 
     @alone
     def seed(self, events: "Records") -> int:

@@ -27,7 +27,6 @@ from libc.string cimport memcpy, memset
 from clob import errors
 from clob import depth as _depth
 from clob import events as _events
-from clob import ladder as _ladder
 from clob import order as _order
 from clob.book import rejections as _rejections, state as _state_py, validation as _validation
 from clob.errors import BookBusyError, FillsFullError, InvariantError, RunRejectedError
@@ -174,14 +173,7 @@ cdef class Book:
             self.busy = False
 
     def replace(
-        self,
-        order_id,
-        price,
-        size,
-        now_ms=0,
-        post_only=False,
-        self_trade=None,
-        trades_max=None,
+        self, order_id, price, size, now_ms=0, post_only=False, self_trade=None, trades_max=None
     ):
         """Change the price or size of an order."""
         cdef size_t limit
@@ -194,14 +186,8 @@ cdef class Book:
             _validation.check_price(price, self.lo, self.hi)
             _validation.check_size(size, self.lot_wei)
             return replace_order(
-                self,
-                find_slot(self, order_id),
-                price,
-                size,
-                now_ms // 1000,
-                post_only,
-                self_trade or 0,
-                limit,
+                self, find_slot(self, order_id), price, size, now_ms // 1000, post_only,
+                self_trade or 0, limit
             )
         finally:
             self.busy = False
@@ -454,16 +440,18 @@ cdef class Book:
 
     def __repr__(self):
         """Draw the ladder of the best ten prices per side."""
+        from clob import ladder
         self.acquire()
         try:
-            return _ladder.ladder(depth_of(self, None), num_orders(&self.core))
+            return ladder.ladder(depth_of(self, None), num_orders(&self.core))
         finally:
             self.busy = False
 
     def _repr_html_(self):
         """Draw the ladder for a notebook."""
+        from clob import ladder
         self.acquire()
         try:
-            return _ladder.ladder_html(depth_of(self, None), num_orders(&self.core))
+            return ladder.ladder_html(depth_of(self, None), num_orders(&self.core))
         finally:
             self.busy = False

@@ -45,17 +45,6 @@ class Book(BatchMethods):
     (50, 60, '0xA11CE', '0xB0B', 40)
     """
 
-    def __init__(
-        self,
-        lo: int = 1,
-        hi: int = 99,
-        token: str = "",
-        lot_wei: int = 1,
-        capacity: int = 0,
-        market: str = "",
-    ) -> None:
-        super().__init__(lo, hi, token, lot_wei, capacity, market)
-
     # ----- commands ------------------------------------------------------------------------
 
     @alone
@@ -144,10 +133,7 @@ class Book(BatchMethods):
 
     @alone
     def cancel(
-        self,
-        order_id: str | int,
-        now_ms: int = 0,
-        reason: RemovalReason = RemovalReason.CANCELLED,
+        self, order_id: str | int, now_ms: int = 0, reason: RemovalReason = RemovalReason.CANCELLED
     ) -> list[Event]:
         """Remove an order from the book.
 
@@ -328,7 +314,6 @@ class Book(BatchMethods):
         return QueuedOrder(order.id, order.maker, order.side, order.price, order.size, expiration_s)
 
     def _copy(self) -> "Book":
-        """Return an independent copy."""
         twin = Book(self._lo, self._hi, self._token, self._lot_wei, 0, self._market)
         for order in self._queued():
             twin._add(order.copy(), [])

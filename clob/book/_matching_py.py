@@ -34,7 +34,6 @@ class QueuedOrder:
         self.expiration_s: int = expiration_s
 
     def copy(self) -> "QueuedOrder":
-        """Return an independent copy."""
         twin = QueuedOrder(
             self.id, self.maker, self.side, self.price, self.remaining, self.expiration_s
         )
@@ -98,7 +97,6 @@ class Queues:
             yield from queue.values()
 
     def _reject_duplicate(self, order_id: str | int) -> None:
-        """Reject the id of a resting order."""
         if order_id in self._orders:
             raise rejections.duplicate(order_id)
 
@@ -149,7 +147,6 @@ class Queues:
     def _reject_too_many_trades(
         self, incoming: QueuedOrder, policy: SelfTrade, now_s: int, trades_max: int | None
     ) -> None:
-        """Reject an order that would make more than ``trades_max`` trades."""
         if trades_max is None:
             return
         sizes = list(self._predict(incoming, policy, now_s))
@@ -273,12 +270,10 @@ class Queues:
     # ----- changing the queues -------------------------------------------------------------
 
     def _next_seq(self) -> int:
-        """Return the number of the next event."""
         self._seq += 1
         return self._seq
 
     def _add(self, order: QueuedOrder, events: list[Event]) -> None:
-        """Append an order to its queue."""
         if not order.number and isinstance(order.id, str):
             order.number = self._next_number
             self._next_number += 1
@@ -289,17 +284,8 @@ class Queues:
         if order.price not in levels:
             levels[order.price] = OrderedDict()
         levels[order.price][order.id] = order
-        events.append(
-            OrderAdded(
-                seq=self._next_seq(),
-                market=self._market,
-                token=self._token,
-                order_id=order.id,
-                side=order.side,
-                price=order.price,
-                remaining=order.remaining,
-            )
-        )
+        fields = (order.id, order.side, order.price, order.remaining)
+        events.append(OrderAdded(self._next_seq(), self._market, self._token, *fields))
 
     def _move(self, order: QueuedOrder, following: QueuedOrder | None) -> None:
         """Move the last order of a queue in front of ``following``, if given."""
@@ -311,7 +297,6 @@ class Queues:
             queue.move_to_end(order_id)
 
     def _remove(self, order: QueuedOrder, reason: RemovalReason, events: list[Event]) -> None:
-        """Remove an order."""
         levels = self._sides[order.side]
         queue = levels[order.price]
         del queue[order.id], self._orders[order.id]
@@ -320,19 +305,10 @@ class Queues:
             del levels[order.price]
         if self._listener and reason is not RemovalReason.REPLACED:
             self._listener.departure(order)
-        events.append(
-            OrderRemoved(
-                seq=self._next_seq(),
-                market=self._market,
-                token=self._token,
-                order_id=order.id,
-                reason=reason,
-                remaining=order.remaining,
-            )
-        )
+        fields = (order.id, reason, order.remaining)
+        events.append(OrderRemoved(self._next_seq(), self._market, self._token, *fields))
 
     def _remove_all(self, orders: list[QueuedOrder], reason: RemovalReason) -> list[Event]:
-        """Remove several orders, in this sequence."""
         events: list[Event] = []
         for order in orders:
             self._remove(order, reason, events)
@@ -345,17 +321,8 @@ class Queues:
         return self._shrink(order, size)
 
     def _shrink(self, order: QueuedOrder, size: int) -> list[Event]:
-        """Reduce an order in place."""
         order.remaining = size
-        return [
-            OrderReduced(
-                seq=self._next_seq(),
-                market=self._market,
-                token=self._token,
-                order_id=order.id,
-                remaining=size,
-            )
-        ]
+        return [OrderReduced(self._next_seq(), self._market, self._token, order.id, size)]
 
 
 def _same_maker(incoming: QueuedOrder, resting: QueuedOrder) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Concatenate, ParamSpec, TypeVar
 
-from clob import ladder
 from clob.book import rejections, state, validation
 from clob.book._matching_py import Queue, QueuedOrder, Queues
 from clob.depth import Ahead, Depth, Level, Resting
@@ -18,9 +17,7 @@ T = TypeVar("T")
 B = TypeVar("B", bound="Views")
 
 
-def alone(
-    method: Callable[Concatenate[B, P], T],
-) -> Callable[Concatenate[B, P], T]:
+def alone(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
     """Wrap a method so that a call during another one raises ``BookBusyError``."""
 
     @functools.wraps(method)
@@ -42,7 +39,13 @@ class Views(Queues):
     """The methods of a Book that read it."""
 
     def __init__(
-        self, lo: int, hi: int, token: str, lot_wei: int, capacity: int, market: str
+        self,
+        lo: int = 1,
+        hi: int = 99,
+        token: str = "",
+        lot_wei: int = 1,
+        capacity: int = 0,
+        market: str = "",
     ) -> None:
         validation.check_book(lo, hi, token, lot_wei, capacity, market)
         super().__init__(token, market)
@@ -262,15 +265,9 @@ class Views(Queues):
     @alone
     def state_bytes(self) -> bytes:
         """Return the whole state as canonical bytes, queue order included. O(orders)."""
-        head = state.encode_head(
-            self._lo,
-            self._hi,
-            self._lot_wei,
-            self._token,
-            self._market,
-            self._seq,
-            self._next_number,
-        )
+        names = (self._token, self._market)
+        counters = (self._seq, self._next_number)
+        head = state.encode_head(self._lo, self._hi, self._lot_wei, *names, *counters)
         sides = [
             [(price, list(queue.values())) for price, queue in levels.items()]
             for levels in self._sides
@@ -287,17 +284,20 @@ class Views(Queues):
     @alone
     def __repr__(self) -> str:
         """Draw the ladder of the best ten prices per side."""
+        from clob import ladder  # noqa: PLC0415 - `import clob` starts without it
+
         return ladder.ladder(self._depth(None), len(self._orders))
 
     @alone
     def _repr_html_(self) -> str:
         """Draw the ladder for a notebook."""
+        from clob import ladder  # noqa: PLC0415 - as in __repr__
+
         return ladder.ladder_html(self._depth(None), len(self._orders))
 
     # ----- helpers -------------------------------------------------------------------------
 
     def _depth(self, limit: int | None) -> Depth:
-        """Return the price levels of the book."""
         sides = (
             tuple(
                 Level(price, sum(order.remaining for order in queue.values()), len(queue))
@@ -308,7 +308,6 @@ class Views(Queues):
         return Depth(self._market, self._token, self._seq, *sides)
 
     def _find(self, order_id: str | int) -> QueuedOrder:
-        """Return a resting order by id or number."""
         validation.check_id(order_id)
         order = self._orders.get(order_id)
         if order is None and isinstance(order_id, int):
@@ -318,7 +317,6 @@ class Views(Queues):
         return order
 
     def _check_queue(self, side: Side, price: int, queue: Queue) -> None:
-        """Check the queue of one level."""
         if not queue or not self._lo <= price <= self._hi:
             raise InvariantError(f"level {price} is empty or off the grid")
         for order_id, order in queue.items():
@@ -331,12 +329,5 @@ class Views(Queues):
 
 
 def _resting(order: QueuedOrder) -> Resting:
-    """Return the public view of a queued order."""
-    return Resting(
-        order_id=order.id,
-        side=order.side,
-        price=order.price,
-        remaining=order.remaining,
-        maker=order.maker,
-        expiration_s=order.expiration_s,
-    )
+    terms = (order.side, order.price, order.remaining)
+    return Resting(order.id, *terms, order.maker, order.expiration_s)

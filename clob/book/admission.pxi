@@ -130,9 +130,7 @@ cdef bint read_order(Book self, PyObject* order, object now_ms, NewOrder* to) ex
         ensure_hash(item)
         to.name = item
         # The bucket arrives during the remaining checks.
-        prefetch(
-            self.core.by_name.buckets + (mix_name(to.name) >> self.core.by_name.shift)
-        )
+        prefetch(self.core.by_name.buckets + (mix_name(to.name) >> self.core.by_name.shift))
     elif not as_i64(item, <int64_t*>&to.incoming.id):
         return False
     to.maker = fields[AT_MAKER]
@@ -209,9 +207,7 @@ cdef int reject_duplicate(Book self, NewOrder* order) except -1:
     else:
         slot = index_find(&self.core, order.incoming.id)
     if unlikely(slot != NIL):
-        raise _rejections.duplicate(
-            <object>order.name if order.name != NULL else order.incoming.id
-        )
+        raise _rejections.duplicate(<object>order.name if order.name != NULL else order.incoming.id)
     return 0
 
 
@@ -231,9 +227,7 @@ cdef int reject_crossing(
             return 0
         level = level_of(core.nodes + slot)
     raise rejection(
-        SIDE_SELL if incoming.side else SIDE_BUY,
-        price,
-        price_at(core, 1 - incoming.side, level),
+        SIDE_SELL if incoming.side else SIDE_BUY, price, price_at(core, 1 - incoming.side, level)
     )
 
 
@@ -260,9 +254,7 @@ cdef int reserve_slot(Book self, NewOrder* order) except -1:
         order.incoming.id = core.next_number
         if not table_reserve(core, &core.by_name, True, 1):
             raise MemoryError
-    if not index_reserve(
-        core, window_of(core, order.incoming.id), order.incoming.id
-    ):
+    if not index_reserve(core, window_of(core, order.incoming.id), order.incoming.id):
         raise MemoryError
     if (order.name != NULL or order.expiration_s) and not extras_reserve(core):
         raise MemoryError
@@ -300,13 +292,8 @@ cdef uint32_t rest_admitted(Book self, NewOrder* order, uint32_t owner) noexcept
     cdef Core* core = &self.core
     cdef Incoming* incoming = &order.incoming
     cdef uint32_t slot = rest(
-        core,
-        window_of(core, incoming.id),
-        incoming.id,
-        incoming.side,
-        order.level,
-        incoming.left,
-        owner,
+        core, window_of(core, incoming.id), incoming.id, incoming.side, order.level, incoming.left,
+        owner
     )
     if order.name != NULL or order.expiration_s:
         core.extras[slot].name = order.name

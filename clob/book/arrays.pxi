@@ -240,9 +240,7 @@ cdef tuple run_range(
             done, errors.REJECTIONS[out.code].code, fills[fill : fill + <int64_t>out.count]
         )
     out.hit |= out.was_hit
-    return (
-        done, fill + <int64_t>out.count, best + <int64_t>bests.count, YES if out.hit else NO
-    )
+    return (done, fill + <int64_t>out.count, best + <int64_t>bests.count, YES if out.hit else NO)
 
 
 cdef object fills_array(Book self, Output* out, object fills):

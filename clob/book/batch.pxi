@@ -86,10 +86,9 @@ cdef int run_new_order(
     cdef uint32_t tick = <uint32_t>price_of(event) - <uint32_t>core.lo
     cdef int64_t lots = lots_of(event)
     cdef u128 left = <u128><uint64_t>lots
-    cdef uint32_t slot, level, limit
+    cdef uint32_t level, limit
     cdef bint rests = kind != KIND_IOC and not flags & FLAG_FOK
     cdef Window* window = &core.window
-    cdef Node* node
     cdef Incoming incoming
     cdef int rejection
     if unlikely(flags & ~<uint32_t>FLAG_SILENT):
@@ -132,14 +131,7 @@ cdef int run_new_order(
         return NOT_FILLABLE
     if not rests:
         return DONE
-    slot = slab_allocate(core)
-    node = core.nodes + slot
-    node.id = id
-    node.place = level | side << 31
-    node.owner = owner
-    queue_append(core, &core.sides[side], level, slot, left)
-    index_insert(core, window, id, slot)
-    core.seq += 1
+    rest(core, window, id, side, level, left, owner)
     return DONE
 
 
@@ -236,7 +228,6 @@ cdef int quick_cross(
 ) noexcept nogil:
     # The part of quick_limit that matches.
     cdef Incoming incoming
-    cdef uint32_t slot
     if core.num_expiring or out.room - out.count < num_orders(core):
         return NOT_DONE
     if index_find_in(core, &core.window, id) != NIL:
@@ -248,19 +239,11 @@ cdef int quick_cross(
     out.index = index
     match_with(core, &incoming, False, True, out)
     if incoming.left:
-        slot = slab_allocate(core)
-        core.nodes[slot].id = id
-        core.nodes[slot].place = level | side << 31
-        core.nodes[slot].owner = owner
-        queue_append(core, &core.sides[side], level, slot, incoming.left)
-        index_insert(core, &core.window, id, slot)
-        core.seq += 1
+        rest(core, &core.window, id, side, level, incoming.left, owner)
     return DONE_AT_BEST
 
 
-cdef int quick_limit(
-    Core* core, const Event* event, uint64_t index, Output* out
-) noexcept nogil:
+cdef int quick_limit(Core* core, const Event* event, uint64_t index, Output* out) noexcept nogil:
     # The quick path: a valid limit order without instructions other than post-only. After NOT_DONE
     # nothing has changed, and run_new_order handles the event.
     cdef uint64_t id = id_of(event), ahead = id - core.window.base, mixed, bucket_place
@@ -318,9 +301,7 @@ cdef int quick_limit(
     return done_at(&core.sides[side], level)
 
 
-cdef int quick_ioc(
-    Core* core, const Event* event, uint64_t index, Output* out
-) noexcept nogil:
+cdef int quick_ioc(Core* core, const Event* event, uint64_t index, Output* out) noexcept nogil:
     # As quick_limit, for an order that never rests.
     cdef uint32_t side = side_of_event(event)
     cdef uint32_t tick = <uint32_t>price_of(event) - <uint32_t>core.lo
@@ -348,21 +329,11 @@ cdef int quick_ioc(
 cdef int quick_cancel(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
     # The quick path: the slot holds the order of this id, without text id, named owner or
     # expiration, and it is not alone at its price.
-    cdef uint32_t slot = guess, found, level
-    cdef uint64_t mixed
+    cdef uint32_t slot = guess if guess != NIL else likely_slot(core, id)
+    cdef uint32_t level
     cdef Node* node
     cdef Ladder* ladder
     cdef Level* at
-    cdef Bucket* bucket
-    if slot == NIL:
-        if id - core.window.base <= core.window.mask:
-            slot = core.window.slots[id & core.window.mask]
-        elif core.by_id.count:
-            mixed = mix(id)
-            bucket = core.by_id.buckets + (mixed >> core.by_id.shift)
-            found = tags_equal(bucket.tags, tag_of(mixed))
-            if found:
-                slot = bucket.slots[ctz(found)]
     node = core.nodes + slot
     ladder = &core.sides[node.place >> 31]
     level = level_of(node)
@@ -377,16 +348,7 @@ cdef int quick_cancel(Core* core, uint64_t id, uint32_t guess) noexcept nogil:
             return NOT_DONE
         core.by_id.buckets[node.where >> 4].tags[node.where & 15] = 0
         core.by_id.count -= 1
-    if node.prev != NIL:
-        core.nodes[node.prev].next = node.next
-    else:
-        at.head = node.next
-    if node.next != NIL:
-        core.nodes[node.next].prev = node.prev
-    else:
-        at.tail = node.prev
-    at.total -= size_of(node)
-    at.num_orders -= 1
+    level_unlink(core, at, node)
     core.seq += 1
     slab_free(core, slot)
     return done_at(ladder, level)
@@ -419,19 +381,10 @@ cdef inline void prefetch_bucket(const Core* core, const Event* event) noexcept 
 
 cdef inline uint32_t prefetch_node(const Core* core, const Event* event) noexcept nogil:
     # Guess the slot of a later event by its tag alone, and prefetch its node.
-    cdef uint64_t id = id_of(event), mixed
-    cdef uint32_t slot = NIL, found
-    cdef const Bucket* bucket
+    cdef uint32_t slot
     if kind_of(event) == KIND_LIMIT:
         return NIL
-    if id - core.window.base <= core.window.mask:
-        slot = core.window.slots[id & core.window.mask]
-    elif core.by_id.count:
-        mixed = mix(id)
-        bucket = core.by_id.buckets + (mixed >> core.by_id.shift)
-        found = tags_equal(bucket.tags, tag_of(mixed))
-        if found:
-            slot = bucket.slots[ctz(found)]
+    slot = likely_slot(core, id_of(event))
     prefetch(core.nodes + slot)
     return slot
 
@@ -641,8 +594,7 @@ cdef Py_ssize_t run_events(
 
 
 cdef Py_ssize_t run_without_bests(
-    Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, uint8_t* status,
-    Output* out
+    Core* core, const Event* events, Py_ssize_t start, Py_ssize_t stop, uint8_t* status, Output* out
 ) noexcept nogil:
     return execute(core, events, start, stop, status, out, NULL, True, False)
 

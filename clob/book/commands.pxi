@@ -57,14 +57,8 @@ cdef object effect_event(
 
 
 cdef object trade_event(
-    Book self,
-    const Effect* effect,
-    object seq,
-    object resting_id,
-    object resting_left,
-    object order_id,
-    object maker,
-    int side,
+    Book self, const Effect* effect, object seq, object resting_id, object resting_left,
+    object order_id, object maker, int side
 ):
     cdef object resting_maker = maker_at(self, effect.owner)
     cdef object price = effect.price, size = to_wei(self, effect.size)
@@ -108,6 +102,7 @@ cdef list submit_order(Book self, object order, object now_ms, size_t trades_max
     cdef uint64_t seq
     cdef bint crossing
     cdef u128 size
+    cdef object remaining
     cdef list events
     order = admit(self, order, now_ms, &new)
     if new.incoming.policy != POLICY_NONE:
@@ -138,15 +133,10 @@ cdef list submit_order(Book self, object order, object now_ms, size_t trades_max
     try:
         events = effect_events(self, seq, order.id, <object>new.maker, new.incoming.side)
         if slot != NIL:
-            events.append(
-                added_event(
-                    self,
-                    slot,
-                    <object>new.price_object,
-                    <object>new.size if new.incoming.left == size
-                    else to_wei(self, new.incoming.left),
-                )
-            )
+            remaining = <object>new.size
+            if new.incoming.left != size:
+                remaining = to_wei(self, new.incoming.left)
+            events.append(added_event(self, slot, <object>new.price_object, remaining))
     finally:
         release_effects(self)
         if new.rests and slot == NIL:
@@ -192,11 +182,8 @@ cdef list cancel_order(Book self, object order_id, object now_ms, object reason)
     # Prefetch for the removal while the event is built.
     prefetch_removal(&self.core, slot)
     event = removed_event(
-        self,
-        self.core.seq + 1,
-        order_id_at(self, slot),
-        reason,
-        to_wei(self, size_of(self.core.nodes + slot)),
+        self, self.core.seq + 1, order_id_at(self, slot), reason,
+        to_wei(self, size_of(self.core.nodes + slot))
     )
     drop_order(self, slot)
     return untracked([event])
@@ -206,22 +193,14 @@ cdef list reduce_order(Book self, uint32_t slot, object size):
     cdef object event
     if to_lots(self, size) >= size_of(self.core.nodes + slot):
         raise _rejections.not_reduced(size, to_wei(self, size_of(self.core.nodes + slot)))
-    event = OrderReduced(
-        self.core.seq + 1, self.market, self.token, order_id_at(self, slot), size
-    )
+    event = OrderReduced(self.core.seq + 1, self.market, self.token, order_id_at(self, slot), size)
     reduce(&self.core, slot, to_lots(self, size))
     return untracked([event])
 
 
 cdef list replace_order(
-    Book self,
-    uint32_t slot,
-    int32_t price,
-    object size,
-    int64_t now_s,
-    bint post_only,
-    int policy,
-    size_t trades_max,
+    Book self, uint32_t slot, int32_t price, object size, int64_t now_s, bint post_only,
+    int policy, size_t trades_max
 ):
     cdef Core* core = &self.core
     cdef Node* node = core.nodes + slot
@@ -252,11 +231,8 @@ cdef list replace_order(
     replace(core, slot, level, &incoming, &out)
     try:
         events = effect_events(
-            self,
-            seq,
-            <object>name if name != NULL else incoming.id,
-            maker_at(self, owner),
-            incoming.side,
+            self, seq, <object>name if name != NULL else incoming.id, maker_at(self, owner),
+            incoming.side
         )
         if incoming.left:
             events.append(added_event(self, slot, price, to_wei(self, incoming.left)))
@@ -277,11 +253,8 @@ cdef list remove_all(Book self, bint expired_only, int64_t now_s, object reason)
         seq += 1
         events.append(
             removed_event(
-                self,
-                seq,
-                order_id_at(self, slot),
-                reason,
-                to_wei(self, size_of(self.core.nodes + slot)),
+                self, seq, order_id_at(self, slot), reason,
+                to_wei(self, size_of(self.core.nodes + slot))
             )
         )
     for slot in slots:
@@ -301,9 +274,6 @@ cdef list simulate_order(Book self, object order, object now_ms, size_t trades_m
     reserve_effects(self, &new.incoming, 0, trades_max)
     prediction.trades_max = NO_LIMIT
     predict(&self.core, &new.incoming, True, &prediction)
-    events = effect_events(
-        self,
-        self.core.seq, order.id, <object>new.maker, new.incoming.side
-    )
+    events = effect_events(self, self.core.seq, order.id, <object>new.maker, new.incoming.side)
     self.core.effects_count = 0
     return [event for event in events if type(event) is Trade]

@@ -87,6 +87,22 @@ cdef inline uint32_t table_find(const Core* core, uint64_t mixed, uint64_t id) n
         place = (place + 1) & table.mask
 
 
+cdef inline uint32_t likely_slot(const Core* core, uint64_t id) noexcept nogil:
+    # The slot of an id in the window or, by its tag alone, in the table; NIL if there is none.
+    cdef uint64_t mixed
+    cdef uint32_t found
+    cdef const Bucket* bucket
+    if id - core.window.base <= core.window.mask:
+        return core.window.slots[id & core.window.mask]
+    if core.by_id.count:
+        mixed = mix(id)
+        bucket = core.by_id.buckets + (mixed >> core.by_id.shift)
+        found = tags_equal(bucket.tags, tag_of(mixed))
+        if found:
+            return bucket.slots[ctz(found)]
+    return NIL
+
+
 cdef uint32_t name_find(const Core* core, PyObject* name) noexcept:
     cdef const Table* table = &core.by_name
     cdef uint64_t mixed, place
@@ -125,9 +141,7 @@ cdef bint table_grow(Core* core, Table* table, bint by_name, uint64_t orders) no
                 if by_name:
                     table_insert(&grown, mix_name(core.extras[slot].name), slot)
                 else:
-                    core.nodes[slot].where = table_insert(
-                        &grown, mix(core.nodes[slot].id), slot
-                    )
+                    core.nodes[slot].where = table_insert(&grown, mix(core.nodes[slot].id), slot)
     free(table.memory)
     table[0] = grown
     return True

@@ -193,12 +193,9 @@ cdef inline int64_t expiration_at(Book self, uint32_t slot):
 cdef object resting_order(Book self, uint32_t slot):
     cdef Node* node = self.core.nodes + slot
     return Resting(
-        order_id_at(self, slot),
-        SIDE_SELL if side_of(node) else SIDE_BUY,
-        price_at(&self.core, side_of(node), level_of(node)),
-        to_wei(self, size_of(node)),
-        maker_at(self, node.owner),
-        expiration_at(self, slot),
+        order_id_at(self, slot), SIDE_SELL if side_of(node) else SIDE_BUY,
+        price_at(&self.core, side_of(node), level_of(node)), to_wei(self, size_of(node)),
+        maker_at(self, node.owner), expiration_at(self, slot)
     )
 
 

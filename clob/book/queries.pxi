@@ -10,11 +10,8 @@ cdef object best_price(Book self, int side):
 
 cdef object depth_of(Book self, object limit):
     return _depth.Depth(
-        self.market,
-        self.token,
-        self.core.seq,
-        depth_levels(self, BUY, limit),
-        depth_levels(self, SELL, limit),
+        self.market, self.token, self.core.seq,
+        depth_levels(self, BUY, limit), depth_levels(self, SELL, limit)
     )
 
 
@@ -121,13 +118,7 @@ cdef bytes state_bytes_of(Book self):
     cdef Core* core = &self.core
     cdef list pieces = [
         _state_py.encode_head(
-            self.lo,
-            self.hi,
-            self.lot_wei,
-            self.token,
-            self.market,
-            core.seq,
-            core.next_number,
+            self.lo, self.hi, self.lot_wei, self.token, self.market, core.seq, core.next_number
         )
     ]
     cdef dict makers = {}
@@ -226,9 +217,7 @@ cdef int copy_window(Window* to, const Window* source) except -1:
 
 
 cdef Book fork_book(Book self):
-    cdef Book twin = Book(
-        self.lo, self.hi, self.token, self.lot_wei, 0, self.market
-    )
+    cdef Book twin = Book(self.lo, self.hi, self.token, self.lot_wei, 0, self.market)
     cdef Core* core = &twin.core
     cdef Core* own = &self.core
     cdef uint64_t slot
@@ -237,17 +226,13 @@ cdef Book fork_book(Book self):
     copy_table(&core.by_name, &own.by_name)
     copy_window(&core.window, &own.window)
     copy_window(&core.numbers, &own.numbers)
-    memcpy(
-        core.greatest_in_table, own.greatest_in_table, sizeof(core.greatest_in_table)
-    )
+    memcpy(core.greatest_in_table, own.greatest_in_table, sizeof(core.greatest_in_table))
     for side in range(2):
         copy_ladder(&core.sides[side], &own.sides[side], own.num_levels)
     core.nodes = <Node*>copy_array(core.nodes, own.nodes, own.capacity, own.top, sizeof(Node))
     core.capacity = own.capacity
     if own.extras != NULL:
-        core.extras = <Extra*>copy_array(
-            NULL, own.extras, own.capacity, own.top, sizeof(Extra)
-        )
+        core.extras = <Extra*>copy_array(NULL, own.extras, own.capacity, own.top, sizeof(Extra))
     if own.owners != NULL:
         core.owners = <Owner*>copy_array(
             NULL, own.owners, own.owners_capacity, own.owners_top, sizeof(Owner)

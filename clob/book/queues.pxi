@@ -23,10 +23,8 @@ cdef inline void queue_append(
     at.total += size
 
 
-cdef inline void queue_unlink(Core* core, uint32_t slot) noexcept nogil:
-    cdef Node* node = core.nodes + slot
-    cdef Ladder* ladder = &core.sides[side_of(node)]
-    cdef Level* at = ladder.levels + level_of(node)
+cdef inline void level_unlink(Core* core, Level* at, const Node* node) noexcept nogil:
+    # Unlink an order from its level, whose bit stays set.
     if likely(node.prev != NIL):
         core.nodes[node.prev].next = node.next
     else:
@@ -37,6 +35,13 @@ cdef inline void queue_unlink(Core* core, uint32_t slot) noexcept nogil:
         at.tail = node.prev
     at.total -= size_of(node)
     at.num_orders -= 1
+
+
+cdef inline void queue_unlink(Core* core, uint32_t slot) noexcept nogil:
+    cdef Node* node = core.nodes + slot
+    cdef Ladder* ladder = &core.sides[side_of(node)]
+    cdef Level* at = ladder.levels + level_of(node)
+    level_unlink(core, at, node)
     if unlikely(at.num_orders == 0):
         ladder_clear(ladder, level_of(node))
 

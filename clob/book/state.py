@@ -74,7 +74,6 @@ def encode_side(levels: Levels) -> Iterable[bytes]:
 
 
 def _encode_order(order: StoredOrder) -> bytes:
-    """Encode one order."""
     number = order.number.to_bytes(8, "little")
     name = b"\x00" if isinstance(order.id, int) else b"\x01" + encode_text(order.id)
     rest = encode_text(order.maker) + order.expiration_s.to_bytes(8, "little")

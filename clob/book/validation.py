@@ -7,22 +7,7 @@ on arrays, once the first array arrives.
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clob import records
-from clob.errors import (
-    AmountTooLargeError,
-    InvalidAmountError,
-    InvalidArrayError,
-    InvalidBookError,
-    InvalidInstructionError,
-    InvalidKindError,
-    InvalidOrderIdError,
-    InvalidOwnerError,
-    InvalidSideError,
-    InvalidTimeError,
-    OrderExpiredError,
-    PriceOutOfRangeError,
-    TokenNotInMarketError,
-)
+from clob import errors, records
 from clob.events import RemovalReason
 from clob.order import Order, SelfTrade, Side, TimeInForce
 from clob.records import Kind
@@ -45,58 +30,41 @@ if TYPE_CHECKING:
     Status = npt.NDArray[np.uint8]
 
 
-class Grid(Protocol):
+class _Grid(Protocol):
     """The properties of a book that an order is checked against."""
 
     @property
-    def lo(self) -> int:
-        """Lowest price."""
-
+    def lo(self) -> int: ...
     @property
-    def hi(self) -> int:
-        """Highest price."""
-
+    def hi(self) -> int: ...
     @property
-    def lot_wei(self) -> int:
-        """Size of a lot, in wei."""
-
+    def lot_wei(self) -> int: ...
     @property
-    def token(self) -> str:
-        """Token of the book; empty accepts any."""
+    def token(self) -> str: ...
 
 
 def check_book(lo: int, hi: int, token: str, lot_wei: int, capacity: int, market: str) -> None:
-    """Check the arguments of ``Book``.
-
-    Raises:
-        InvalidBookError: the grid is empty, too wide or off the 32-bit range; the lot is not 1 to
-            ``SIZE_MAX``; the capacity is not 0 to 2**31; token or market is not a ``str``.
-    """
+    """Check the arguments of ``Book``; raise ``InvalidBookError``."""
     for name, value in (("lo", lo), ("hi", hi), ("lot_wei", lot_wei), ("capacity", capacity)):
         if type(value) is not int:
-            raise InvalidBookError(f"{name} must be an integer; got {show(value)}")
+            raise errors.InvalidBookError(f"{name} must be an integer; got {show(value)}")
     for name, text in (("token", token), ("market", market)):
         if type(text) is not str:
-            raise InvalidBookError(f"{name} must be a str; got {show(text)}")
+            raise errors.InvalidBookError(f"{name} must be a str; got {show(text)}")
     if not -TICK_LIMIT <= lo <= hi <= TICK_LIMIT:
-        raise InvalidBookError(
+        raise errors.InvalidBookError(
             f"lo and hi must be in order within {-TICK_LIMIT} to {TICK_LIMIT}; got {lo} and {hi}"
         )
     if hi - lo >= TICKS_MAX:
-        raise InvalidBookError(f"a book spans at most {TICKS_MAX} prices; got {hi - lo + 1}")
+        raise errors.InvalidBookError(f"a book spans at most {TICKS_MAX} prices; got {hi - lo + 1}")
     if not 1 <= lot_wei <= SIZE_MAX:
-        raise InvalidBookError(f"lot_wei must be from 1 to {SIZE_MAX}; got {lot_wei}")
+        raise errors.InvalidBookError(f"lot_wei must be from 1 to {SIZE_MAX}; got {lot_wei}")
     if not 0 <= capacity <= 2**31:
-        raise InvalidBookError(f"capacity must be from 0 to {2**31} orders; got {capacity}")
+        raise errors.InvalidBookError(f"capacity must be from 0 to {2**31} orders; got {capacity}")
 
 
 def check_range(count: int, start: int, stop: int | None, until_ns: int | None) -> None:
-    """Check the range of events that ``advance`` executes.
-
-    Raises:
-        ValueError: ``start`` and ``stop`` are not in order within 0 to ``count``, or ``until_ns``
-            is not a 64-bit integer.
-    """
+    """Check the range of events that ``advance`` executes; raise ``ValueError``."""
     stop = count if stop is None else stop
     if type(start) is not int or type(stop) is not int or not 0 <= start <= stop <= count:
         raise ValueError(
@@ -107,12 +75,7 @@ def check_range(count: int, start: int, stop: int | None, until_ns: int | None) 
 
 
 def check_filters(watch: int, instrument: int | None, base: int) -> None:
-    """Check the owner to watch, the instrument and the number of the first event.
-
-    Raises:
-        ValueError: ``watch`` is not 0 to ``2**31 - 1``, ``instrument`` neither None nor 0 to
-            ``2**16 - 1``, or ``base`` not 0 to ``2**63 - 1``.
-    """
+    """Check the owner to watch, the instrument and the number of the first event."""
     if type(watch) is not int or not 0 <= watch < 2**31:
         raise ValueError(f"watch must be an owner from 0 to {2**31 - 1}; got {watch!r}")
     if instrument is not None and (type(instrument) is not int or not 0 <= instrument < 2**16):
@@ -124,16 +87,9 @@ def check_filters(watch: int, instrument: int | None, base: int) -> None:
 def check_counts(
     fill_count: int, fill_room: int, best_count: int, best_room: int, best_limit: int | None
 ) -> None:
-    """Check how many rows were written before, against the lengths of the arrays.
-
-    Raises:
-        ValueError: ``fill_count`` or ``best_count`` is not 0 to the length of its array, or
-            ``best_limit`` is neither None nor 0 to ``2**63 - 1``.
-    """
-    for name, count, room in (
-        ("fill_count", fill_count, fill_room),
-        ("best_count", best_count, best_room),
-    ):
+    """Check how many rows were written before, against the lengths of the arrays."""
+    counts = (("fill_count", fill_count, fill_room), ("best_count", best_count, best_room))
+    for name, count, room in counts:
         if type(count) is not int or not 0 <= count <= room:
             raise ValueError(f"{name} must be from 0 to {room}; got {count!r}")
     if best_limit is not None and (type(best_limit) is not int or not 0 <= best_limit < 2**63):
@@ -143,7 +99,7 @@ def check_counts(
 def check_time(now_ms: int) -> None:
     """Check that a time is an integer from 0 to ``TIME_MAX``."""
     if type(now_ms) is not int or not 0 <= now_ms <= TIME_MAX:
-        raise InvalidTimeError(
+        raise errors.InvalidTimeError(
             f"now_ms must be an integer from 0 to {TIME_MAX}; got {show(now_ms)}"
         )
 
@@ -151,15 +107,17 @@ def check_time(now_ms: int) -> None:
 def check_reason(reason: RemovalReason) -> None:
     """Check that a reason is a :class:`~clob.RemovalReason`."""
     if type(reason) is not RemovalReason:
-        raise InvalidInstructionError(f"reason must be a RemovalReason; got {show(reason)}")
+        raise errors.InvalidInstructionError(f"reason must be a RemovalReason; got {show(reason)}")
 
 
 def check_policy(post_only: bool, self_trade: SelfTrade | None) -> None:
     """Check the types of ``post_only`` and ``self_trade``."""
     if type(post_only) is not bool:
-        raise InvalidInstructionError(f"post_only must be True or False; got {show(post_only)}")
+        raise errors.InvalidInstructionError(
+            f"post_only must be True or False; got {show(post_only)}"
+        )
     if self_trade is not None and type(self_trade) is not SelfTrade:
-        raise InvalidInstructionError(
+        raise errors.InvalidInstructionError(
             f"self_trade must be a SelfTrade or None; got {show(self_trade)}"
         )
 
@@ -167,7 +125,7 @@ def check_policy(post_only: bool, self_trade: SelfTrade | None) -> None:
 def check_trades_max(trades_max: int | None) -> None:
     """Check that a limit on trades is None or an integer of 1 or more."""
     if trades_max is not None and (type(trades_max) is not int or trades_max < 1):
-        raise InvalidInstructionError(
+        raise errors.InvalidInstructionError(
             f"trades_max must be None or an integer of 1 or more; got {show(trades_max)}"
         )
 
@@ -176,25 +134,29 @@ def check_instructions(order: Order) -> None:
     """Check that the instructions of an order are known and consistent."""
     tif = order.time_in_force
     if type(tif) is not TimeInForce:
-        raise InvalidInstructionError(f"time_in_force must be a TimeInForce; got {show(tif)}")
+        raise errors.InvalidInstructionError(
+            f"time_in_force must be a TimeInForce; got {show(tif)}"
+        )
     check_policy(order.post_only, order.self_trade)
     if type(order.expiration_s) is not int or order.expiration_s < 0:
-        raise InvalidInstructionError(
+        raise errors.InvalidInstructionError(
             f"expiration_s must be an integer of 0 or more; got {show(order.expiration_s)}"
         )
     if order.post_only and tif in (TimeInForce.IOC, TimeInForce.FOK):
-        raise InvalidInstructionError(f"post_only needs time_in_force GTC or GTD; got {tif!r}")
+        raise errors.InvalidInstructionError(
+            f"post_only needs time_in_force GTC or GTD; got {tif!r}"
+        )
     if tif is TimeInForce.GTD and not order.expiration_s:
-        raise InvalidInstructionError("time_in_force GTD needs expiration_s above 0; got 0")
+        raise errors.InvalidInstructionError("time_in_force GTD needs expiration_s above 0; got 0")
 
 
 def check_new_id(order_id: str | int) -> None:
     """Check the id of a new order."""
     if type(order_id) is str:
         if not order_id:
-            raise InvalidOrderIdError("order id must have at least 1 character; got ''")
+            raise errors.InvalidOrderIdError("order id must have at least 1 character; got ''")
     elif type(order_id) is not int or not 0 <= order_id <= ORDER_ID_MAX:
-        raise InvalidOrderIdError(
+        raise errors.InvalidOrderIdError(
             f"order id must be a str or an integer from 0 to {ORDER_ID_MAX}; got {show(order_id)}"
         )
 
@@ -202,30 +164,35 @@ def check_new_id(order_id: str | int) -> None:
 def check_owner(owner: int) -> None:
     """Check that an owner number is one that callers may use."""
     if owner > OWNER_MAX:
-        raise InvalidOwnerError(f"owner must be at most {OWNER_MAX}; got {owner}")
+        raise errors.InvalidOwnerError(f"owner must be at most {OWNER_MAX}; got {owner}")
 
 
 def check_id(order_id: str | int) -> None:
     """Check the id or number of a resting order."""
     if type(order_id) is not str and not (type(order_id) is int and 0 <= order_id < 2**64):
-        raise InvalidOrderIdError(
+        raise errors.InvalidOrderIdError(
             f"order id must be a str or an integer from 0 to {2**64 - 1}; got {show(order_id)}"
         )
 
 
 def check_number(number: int) -> None:
     """Check the number of an order."""
-    if type(number) is not int or not 0 <= number < 2**64:
-        raise InvalidOrderIdError(
-            f"number must be an integer from 0 to {2**64 - 1}; got {show(number)}"
-        )
+    check_integer("number", number, 0, 2**64 - 1, errors.InvalidOrderIdError)
+
+
+def check_integer(
+    name: str, value: object, least: int, most: int, error: type[errors.RejectedError]
+) -> None:
+    """Raise ``error`` unless a value is an integer in a range."""
+    if type(value) is not int or not least <= value <= most:
+        raise error(f"{name} must be an integer from {least} to {most}; got {show(value)}")
 
 
 def check_price(price: int, lo: int, hi: int) -> None:
     """Check that a price is an integer on the grid."""
     if type(price) is not int or not lo <= price <= hi:
         unit = "cents" if (lo, hi) == (PRICE_MIN, PRICE_MAX) else "ticks"
-        raise PriceOutOfRangeError(
+        raise errors.PriceOutOfRangeError(
             f"price must be an integer from {lo} to {hi} ({unit}); got {show(price)}"
         )
 
@@ -233,16 +200,18 @@ def check_price(price: int, lo: int, hi: int) -> None:
 def check_size(size: int, lot_wei: int) -> None:
     """Check that a size is a positive integer, a multiple of the lot and not too large."""
     if type(size) is not int or size <= 0:
-        raise InvalidAmountError(f"size must be an integer of 1 wei or more; got {show(size)}")
+        raise errors.InvalidAmountError(
+            f"size must be an integer of 1 wei or more; got {show(size)}"
+        )
     if size % lot_wei:
         below = size - size % lot_wei
         nearest = f"{show(below)} or {show(below + lot_wei)}" if below else f"{lot_wei}"
-        raise InvalidAmountError(
+        raise errors.InvalidAmountError(
             f"size must be a multiple of the lot of {lot_wei} wei; got {show(size)}, "
             f"nearest: {nearest}"
         )
     if size > SIZE_MAX:
-        raise AmountTooLargeError(f"size must be at most {SIZE_MAX} wei; got {show(size)}")
+        raise errors.AmountTooLargeError(f"size must be at most {SIZE_MAX} wei; got {show(size)}")
 
 
 def plain_order(order: Order) -> Order:
@@ -260,13 +229,8 @@ def plain_order(order: Order) -> Order:
     return Order(**{name: getattr(order, name) for name in Order.__struct_fields__})
 
 
-def check_order(order: Order, book: Grid, now_ms: int) -> None:
-    """Check the fields of a new order against the book.
-
-    Args:
-        order: the order, from :func:`plain_order`.
-        book: the ``lo``, ``hi``, ``lot_wei`` and ``token`` to check against.
-        now_ms: the time of the command, Unix milliseconds.
+def check_order(order: Order, book: _Grid, now_ms: int) -> None:
+    """Check the fields of a new order, from :func:`plain_order`, against the book.
 
     Raises:
         RejectedError: the first rule that the order breaks, in the order of :mod:`clob.errors` from
@@ -275,18 +239,20 @@ def check_order(order: Order, book: Grid, now_ms: int) -> None:
     check_time(now_ms)
     check_instructions(order)
     if type(order.side) is not Side:
-        raise InvalidSideError(f"side must be Side.BUY or Side.SELL; got {show(order.side)}")
+        raise errors.InvalidSideError(f"side must be Side.BUY or Side.SELL; got {show(order.side)}")
     check_new_id(order.id)
     if type(order.maker) is not str:
-        raise InvalidOwnerError(f"maker must be a str; got {show(order.maker)}")
+        raise errors.InvalidOwnerError(f"maker must be a str; got {show(order.maker)}")
     if book.token and order.token != book.token:
-        raise TokenNotInMarketError(f"token must be {show(book.token)}; got {show(order.token)}")
+        raise errors.TokenNotInMarketError(
+            f"token must be {show(book.token)}; got {show(order.token)}"
+        )
     check_price(order.price, book.lo, book.hi)
     check_size(order.size, book.lot_wei)
     # "Orders past their expiration are rejected from matching." -- specification, States and
     # transitions. The order is still valid during the second of its expiration.
     if order.expiration_s and now_ms // 1000 > order.expiration_s:
-        raise OrderExpiredError(
+        raise errors.OrderExpiredError(
             f"the order expired at second {order.expiration_s}; the time is {now_ms // 1000}"
         )
 
@@ -308,12 +274,7 @@ def show(value: object) -> str:
 def check_arrays(
     events: "Records", fills: "Records | None", status: "Status | None"
 ) -> "tuple[Records, Records | None, Status | None]":
-    """Check the arrays of ``run``.
-
-    Args:
-        events: must be a one-dimensional contiguous aligned array of ``EVENT``.
-        fills: None, or a writable one of ``FILL``, of any length.
-        status: None, or a writable one of ``uint8``, at least as long as events.
+    """Check the arrays of :meth:`clob.Book.run`.
 
     Returns:
         The same memory as plain arrays: a subclass may report a wrong length or dtype, and the
@@ -328,7 +289,7 @@ def check_arrays(
     if status is not None:
         status = _checked_bytes("status", status, len(events))
     if _overlap(events, fills, status):
-        raise InvalidArrayError("events, fills and status must not share memory")
+        raise errors.InvalidArrayError("events, fills and status must not share memory")
     return events, fills, status
 
 
@@ -340,22 +301,7 @@ def check_advance(
     kinds: "Status | None",
     differs: "Status | None",
 ) -> "tuple[Records, Records, Status | None, Records | None, Status | None, Status | None]":
-    """Check the arrays of ``advance``.
-
-    Args:
-        events: as for :func:`check_arrays`.
-        fills: must be a writable array of ``FILL``.
-        status: as for :func:`check_arrays`.
-        bests: None, or a writable array of ``BEST``, of any length.
-        kinds: as ``status``.
-        differs: as ``status``.
-
-    Returns:
-        The same memory as plain arrays.
-
-    Raises:
-        InvalidArrayError: an array has the wrong type, dtype, layout or length, or two overlap.
-    """
+    """Check the arrays of :meth:`clob.Book.advance`, as :func:`check_arrays` does."""
     events, _, status = check_arrays(events, None, status)
     fills = _checked("fills", fills, records.FILL, writable=True)
     if bests is not None:
@@ -365,7 +311,7 @@ def check_advance(
     if differs is not None:
         differs = _checked_bytes("differs", differs, len(events))
     if _overlap(events, fills, status, bests, kinds, differs):
-        raise InvalidArrayError(
+        raise errors.InvalidArrayError(
             "events, fills, status, bests, kinds and differs must not share memory"
         )
     return events, fills, status, bests, kinds, differs
@@ -379,20 +325,12 @@ def array_types() -> tuple[Any, ...]:
 
 
 def check_seed(events: "Records") -> "Records":
-    """Check the array of ``seed``.
-
-    Returns:
-        The same memory as a plain array.
-
-    Raises:
-        InvalidArrayError: the array has the wrong type, dtype or layout.
-        InvalidKindError: an event is not of kind ``SEED``.
-    """
+    """Check the array of :meth:`clob.Book.seed`, as :func:`check_arrays` does."""
     events, _, _ = check_arrays(events, None, None)
     others = (events["kind"] != Kind.SEED).nonzero()[0]
     if len(others):
         index = int(others[0])
-        raise InvalidKindError(
+        raise errors.InvalidKindError(
             f"kind must be {Kind.SEED!r} in seed; got {events['kind'][index]} at event {index}"
         )
     return events
@@ -423,7 +361,7 @@ def _checked_bytes(name: str, array: Any, count: int) -> Any:
 
     array = _checked(name, array, np.dtype(np.uint8), writable=True)
     if len(array) < count:
-        raise InvalidArrayError(
+        raise errors.InvalidArrayError(
             f"{name} must have at least {count} items, one per event; got {len(array)}"
         )
     return array
@@ -434,15 +372,15 @@ def _checked(name: str, array: Any, dtype: "np.dtype[Any]", *, writable: bool) -
     import numpy as np  # noqa: PLC0415 - only where arrays are used
 
     if not isinstance(array, np.ndarray):
-        raise InvalidArrayError(f"{name} must be a NumPy array; got {type(array).__name__}")
+        raise errors.InvalidArrayError(f"{name} must be a NumPy array; got {type(array).__name__}")
     array = np.asarray(array)
     if array.dtype != dtype:
-        raise InvalidArrayError(f"{name} must have dtype {dtype}; got {array.dtype}")
+        raise errors.InvalidArrayError(f"{name} must have dtype {dtype}; got {array.dtype}")
     if array.ndim != 1 or not array.flags.c_contiguous or not array.flags.aligned:
-        raise InvalidArrayError(
+        raise errors.InvalidArrayError(
             f"{name} must be one-dimensional, contiguous and aligned; got shape {array.shape} "
             f"with strides {array.strides}"
         )
     if writable and not array.flags.writeable:
-        raise InvalidArrayError(f"{name} must be writable; got a read-only array")
+        raise errors.InvalidArrayError(f"{name} must be writable; got a read-only array")
     return array

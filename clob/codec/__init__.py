@@ -4,24 +4,18 @@ The format is documented in :mod:`clob.codec.layout`.
 """
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from clob.codec._codec_py import decode, encode, encode_all, read, split, write
+from clob.codec._codec_py import decode, encode, encode_all, read, split, write
 
-    CODEC_COMPILED: bool
-elif os.environ.get("CLOB_PURE_PYTHON") == "1":
-    from clob.codec._codec_py import decode, encode, encode_all, read, split, write
+CODEC_COMPILED: bool = False
 
-    CODEC_COMPILED: Final = False
-else:
+if not TYPE_CHECKING and os.environ.get("CLOB_PURE_PYTHON") != "1":
     try:
         from clob.codec._codec_c import decode, encode, encode_all, read, split, write
 
-        CODEC_COMPILED: Final = True
+        CODEC_COMPILED = True
     except ImportError:  # clob.book warns about it
-        from clob.codec._codec_py import decode, encode, encode_all, read, split, write
-
-        CODEC_COMPILED: Final = False
+        pass
 
 __all__ = ["CODEC_COMPILED", "decode", "encode", "encode_all", "read", "split", "write"]

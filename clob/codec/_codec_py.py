@@ -7,7 +7,7 @@ texts are here.
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from clob.codec.layout import INTEGER_BYTES_MAX, KINDS, NUMBERS, Encoding, Form, layout_of
+from clob.codec.layout import INTEGER_BYTES_MAX, KINDS, NUMBERS, PLAIN, Encoding, Form, layout_of
 from clob.errors import InvalidBytesError
 
 # ----- public functions ----------------------------------------------------------------------
@@ -145,7 +145,6 @@ def split(data: bytes, offset: int, end: int, count: int) -> tuple[bytes, ...] |
 
 
 def _put_numbered(numbers: tuple[int, ...], value: Any, out: bytearray, where: str) -> None:
-    """Write the number of a kind and its fields."""
     number = NUMBERS.get(type(value))
     if number is None or number not in numbers:
         raise TypeError(f"{where} must be {_kind_names(numbers)}; got {type(value).__name__}")
@@ -154,7 +153,6 @@ def _put_numbered(numbers: tuple[int, ...], value: Any, out: bytearray, where: s
 
 
 def _put_fields(kind: type[Any], value: Any, out: bytearray) -> None:
-    """Write the fields of a Struct."""
     for name, form in layout_of(kind):
         _put(form, getattr(value, name), out, f"{kind.__name__}.{name}")
 
@@ -204,13 +202,11 @@ def _put_integer(value: int, out: bytearray, where: str) -> None:
 
 
 def _put_raw(raw: bytes, out: bytearray) -> None:
-    """Write a length and bytes."""
     _put_integer(len(raw), out, "length")
     out += raw
 
 
 def _kind_names(numbers: tuple[int, ...]) -> str:
-    """Return the expected kinds for an error."""
     if len(numbers) == len(KINDS):
         return "a command or an event"
     return "one of " + ", ".join(KINDS[number].__name__ for number in numbers)
@@ -218,22 +214,12 @@ def _kind_names(numbers: tuple[int, ...]) -> str:
 
 def _type_names(form: Form) -> str:
     """Return the expected types for an error."""
-    match form.encoding:
-        case Encoding.INTEGER:
-            names = "int"
-        case Encoding.FLAG:
-            names = "bool"
-        case Encoding.TEXT:
-            names = "str"
-        case Encoding.BYTES:
-            names = "bytes"
-        case Encoding.ORDER_ID:
-            names = "str or int"
-        case Encoding.TUPLE:
-            names = "tuple"
-        case _:
-            names = form.kind.__name__ if form.kind else "a Struct"
+    names = _TYPE_NAMES.get(form.encoding) or (form.kind.__name__ if form.kind else "a Struct")
     return f"{names} or None" if form.optional else names
+
+
+_TYPE_NAMES = {encoding: kind.__name__ for kind, encoding in PLAIN.items()}
+_TYPE_NAMES |= {Encoding.ORDER_ID: "str or int", Encoding.TUPLE: "tuple"}
 
 
 def _shown(value: int) -> str:
@@ -255,14 +241,12 @@ def _check_bytes(data: bytes) -> None:
 
 
 def _get_byte(data: bytes, offset: int) -> int:
-    """Read one byte."""
     if offset == len(data):
         _fail("unexpected end of the data", offset)
     return data[offset]
 
 
 def _get_flag(data: bytes, offset: int) -> tuple[bool, int]:
-    """Read a byte that is 0 or 1."""
     byte = _get_byte(data, offset)
     if byte > 1:
         _fail(f"a flag must be 0 or 1; got {byte}", offset)
@@ -280,7 +264,6 @@ def _get_flags(bits: int, data: bytes, offset: int) -> tuple[bool, int]:
 
 
 def _get_integer(data: bytes, offset: int) -> tuple[int, int]:
-    """Read an integer."""
     length = _get_byte(data, offset)
     if length > INTEGER_BYTES_MAX:
         _fail(f"an integer must have at most {INTEGER_BYTES_MAX} bytes; got {length}", offset)
@@ -293,7 +276,6 @@ def _get_integer(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def _get_raw(data: bytes, offset: int) -> tuple[bytes, int]:
-    """Read a length and bytes."""
     length, start = _get_integer(data, offset)
     if length > len(data) - start:
         _fail(f"length {length} exceeds the remaining {len(data) - start} bytes", offset)
@@ -301,7 +283,6 @@ def _get_raw(data: bytes, offset: int) -> tuple[bytes, int]:
 
 
 def _get_text(data: bytes, offset: int) -> tuple[str, int]:
-    """Read a text."""
     raw, end = _get_raw(data, offset)
     try:
         return raw.decode("utf-8", "surrogatepass"), end
@@ -310,7 +291,6 @@ def _get_text(data: bytes, offset: int) -> tuple[str, int]:
 
 
 def _get_numbered(numbers: tuple[int, ...], data: bytes, offset: int) -> tuple[Any, int]:
-    """Read the number of a kind and its fields."""
     number = _get_byte(data, offset)
     if number not in numbers:
         _fail(f"unexpected kind {number}", offset)
@@ -318,7 +298,6 @@ def _get_numbered(numbers: tuple[int, ...], data: bytes, offset: int) -> tuple[A
 
 
 def _get_fields(kind: type[Any], data: bytes, offset: int) -> tuple[Any, int]:
-    """Read the fields of a Struct and construct it."""
     fields = {}
     for name, form in layout_of(kind):
         fields[name], offset = _get(form, data, offset)
@@ -326,7 +305,6 @@ def _get_fields(kind: type[Any], data: bytes, offset: int) -> tuple[Any, int]:
 
 
 def _get(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
-    """Read a value."""
     if form.optional:
         present, offset = _get_flag(data, offset)
         if not present:
@@ -356,7 +334,6 @@ def _get(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
 
 
 def _get_member(form: Form, data: bytes, offset: int) -> tuple[Any, int]:
-    """Read a member of an enumeration."""
     number = _get_byte(data, offset)
     member = form.members[number] if number < len(form.members) else None
     if member is None and form.kind:

@@ -7,6 +7,7 @@ files.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 
@@ -239,18 +240,17 @@ def verify(
     return replay.result()
 
 
+@dataclass(slots=True)
 class _Replay:
     """A matcher that replays frames and compares the results."""
 
-    def __init__(
-        self, matcher: Matcher, event_hash: bytes, chain_hash: bytes, next_seq: int
-    ) -> None:
-        self.matcher = matcher
-        self.event_hash = event_hash
-        self.chain_hash = chain_hash
-        self.next_seq = next_seq
-        self.frames = self.commands = 0
-        self.rejected: dict[str, int] = {}
+    matcher: Matcher
+    event_hash: bytes
+    chain_hash: bytes
+    next_seq: int
+    frames: int = 0
+    commands: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
 
     def apply(self, frame: Frame) -> None:
         """Execute the commands of a frame and compare its hashes."""

@@ -12,18 +12,10 @@ from typing import Final, NoReturn, TypeAlias
 
 import msgspec
 
+from clob import errors
 from clob.codec import decode, encode, encode_all, split, write
 from clob.codec.layout import FIRST_EVENT_KIND, FIRST_FOREIGN_KIND
 from clob.commands import Command
-from clob.errors import (
-    ChainBrokenError,
-    FrameError,
-    FrameMalformedError,
-    FrameNewerError,
-    FrameTruncatedError,
-    InvalidBytesError,
-    RejectedError,
-)
 from clob.events import Event, Rejected
 
 MAGIC: Final = b"CLOBFRM"
@@ -44,7 +36,7 @@ OUTCOME_BYTES: Final = 8
 SEQ_MAX: Final = 2**64 - 1
 """Highest number of a command."""
 
-Outcome: TypeAlias = Sequence[Event | Rejected] | RejectedError
+Outcome: TypeAlias = Sequence[Event | Rejected] | errors.RejectedError
 """Events of a command, including the rejections in a batch, or the error that rejected it."""
 
 COMMANDS: Final = frozenset(typing.get_args(Command))
@@ -100,7 +92,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             decoded = list(map(decode, self.raw))
-        except InvalidBytesError:
+        except errors.InvalidBytesError:
             decoded = None
         # The slower way keeps the embedder's own kinds as bytes and raises the exact error.
         if decoded is None or not COMMANDS.issuperset(map(type, decoded)):
@@ -121,8 +113,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             return decode_command(self.raw[index])
-        except InvalidBytesError as error:
-            raise InvalidBytesError(
+        except errors.InvalidBytesError as error:
+            raise errors.InvalidBytesError(
                 f"{error.reason} (command {self.first_seq + index}, frame {self.number})",
                 self._offset_of(index) + error.offset,
             ) from None
@@ -136,13 +128,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_command(raw: bytes) -> Command | bytes:
-    """Decode a command, unless it is of one of the embedder's own kinds.
-
-    Args:
-        raw: canonical bytes.
-
-    Returns:
-        The command, or ``raw`` itself for kinds from 128.
+    """Decode a command; return the bytes themselves for the embedder's own kinds, from 128.
 
     Raises:
         InvalidBytesError: the bytes are not a command.
@@ -151,7 +137,7 @@ def decode_command(raw: bytes) -> Command | bytes:
     if kind >= FIRST_FOREIGN_KIND:
         return raw
     if kind >= FIRST_EVENT_KIND:
-        raise InvalidBytesError(f"kind {kind} is not a command", 0)
+        raise errors.InvalidBytesError(f"kind {kind} is not a command", 0)
     command: Command = decode(raw)
     return command
 
@@ -226,7 +212,6 @@ def frame_hash(frame: bytes) -> bytes:
 
 
 def _raw_of(command: Command | bytes) -> bytes:
-    """Return the canonical bytes of a command."""
     raw = command if isinstance(command, bytes) else encode(command)
     kind = raw[0] if raw else 0
     if not (0 < kind < FIRST_EVENT_KIND or kind >= FIRST_FOREIGN_KIND):
@@ -235,7 +220,6 @@ def _raw_of(command: Command | bytes) -> bytes:
 
 
 def _check_hash(name: str, value: bytes) -> bytes:
-    """Check the length of a hash."""
     if len(value) != HASH_BYTES:
         raise ValueError(f"{name} must have {HASH_BYTES} bytes; got {len(value)}")
     return value
@@ -271,7 +255,7 @@ def read_frames(
             number += 1
             frame, offset = _read_frame(piece, offset, previous, number, begin)
             if frame.first_seq != first_seq:
-                raise ChainBrokenError(
+                raise errors.ChainBrokenError(
                     f"first command must be number {first_seq}; got {frame.first_seq}",
                     number,
                     frame.offset,
@@ -286,7 +270,7 @@ def _read_frame(
 ) -> tuple[Frame, int]:
     """Read one frame; return it and its end. ``begin`` is the position of the piece in the data."""
 
-    def fail(error: type[FrameError], message: str) -> NoReturn:
+    def fail(error: type[errors.FrameError], message: str) -> NoReturn:
         raise error(message, number, begin + start)
 
     end = start + _frame_length(piece, start, fail)
@@ -295,17 +279,19 @@ def _read_frame(
     expected, chain_hash = digest(previous, memoryview(piece)[start:last]), piece[last:end]
     if expected != chain_hash:
         fail(
-            ChainBrokenError,
+            errors.ChainBrokenError,
             f"chain hash must be {expected.hex()}; got {chain_hash.hex()}: "
             "the frame is damaged, or does not follow the frame before it",
         )
     first_seq, count, flags = _INNER.unpack_from(piece, inner)
     if flags > _ALL_FLAGS:
-        fail(FrameMalformedError, f"flags must be from 0 to {_ALL_FLAGS}; got {flags}")
+        fail(errors.FrameMalformedError, f"flags must be from 0 to {_ALL_FLAGS}; got {flags}")
     hashes = _read_hashes(piece, inner + _INNER.size, count, flags)
     raw = split(piece, inner + _INNER.size + sum(map(len, hashes)), last, count)
     if raw is None or not 1 <= first_seq <= SEQ_MAX + 1 - count:
-        fail(FrameMalformedError, f"content is not {count} commands numbered from {first_seq}")
+        fail(
+            errors.FrameMalformedError, f"content is not {count} commands numbered from {first_seq}"
+        )
     event_hash, state_hash, outcomes = hashes
     frame = Frame(
         number=number,
@@ -321,31 +307,31 @@ def _read_frame(
 
 
 def _frame_length(
-    piece: bytes, start: int, fail: Callable[[type[FrameError], str], NoReturn]
+    piece: bytes, start: int, fail: Callable[[type[errors.FrameError], str], NoReturn]
 ) -> int:
     """Read the header of a frame and return the length of the frame."""
     head = piece[start : start + _HEAD.size]
     magic = head[: len(MAGIC)]
     if magic != MAGIC[: len(magic)]:
-        fail(FrameMalformedError, f"a frame must begin with {MAGIC!r}; got {magic!r}")
+        fail(errors.FrameMalformedError, f"a frame must begin with {MAGIC!r}; got {magic!r}")
     if len(head) > len(MAGIC) and head[len(MAGIC)] != FRAME_VERSION:
         version = head[len(MAGIC)]
         newer = version > FRAME_VERSION
         fail(
-            FrameNewerError if newer else FrameMalformedError,
+            errors.FrameNewerError if newer else errors.FrameMalformedError,
             f"unsupported journal version {version} (expected {FRAME_VERSION})",
         )
     if len(head) < _HEAD.size:
-        fail(FrameTruncatedError, f"header must have {_HEAD.size} bytes; got {len(head)}")
+        fail(errors.FrameTruncatedError, f"header must have {_HEAD.size} bytes; got {len(head)}")
     length: int = _HEAD.unpack(head)[-1]
     if length < _LENGTH_MIN:
         fail(
-            FrameMalformedError,
+            errors.FrameMalformedError,
             f"length in the header must be at least {_LENGTH_MIN}; got {length}",
         )
     left = len(piece) - start - _HEAD.size
     if length > left:
-        fail(FrameTruncatedError, f"header must be followed by {length} bytes; got {left}")
+        fail(errors.FrameTruncatedError, f"header must be followed by {length} bytes; got {left}")
     return _HEAD.size + length
 
 
@@ -386,7 +372,7 @@ def event_hash(previous: bytes, outcome: Outcome) -> bytes:
 
 def _outcome_bytes(outcome: Outcome) -> bytes:
     """Encode an outcome: 0, the number of events and the events; or 1 and the error code."""
-    if isinstance(outcome, RejectedError):
+    if isinstance(outcome, errors.RejectedError):
         return b"\x01" + write(_Code(outcome.code))
     if Rejected in map(type, outcome):
         outcome = [_without_message(event) for event in outcome]

@@ -1,6 +1,5 @@
 """The matcher: all markets behind one interface, commands in and events out."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, KeysView, Sequence
 from typing import overload
 
@@ -39,132 +38,6 @@ from clob.order import Order, SelfTrade
 from clob.status import OrderRecord
 
 
-class CommandMethods(ABC):
-    """One method per command, which builds the command and executes it."""
-
-    @abstractmethod
-    def _do(self, command: Single) -> list[Event]:
-        """Execute one command."""
-
-    # ----- orders --------------------------------------------------------------------------
-
-    def submit(
-        self,
-        market: str,
-        order: Order,
-        now_ms: int = 0,
-        *,
-        client_id: str | None = None,
-        order_hash: bytes | None = None,
-        deadline_ms: int | None = None,
-        attachment: bytes | None = None,
-    ) -> list[Event]:
-        """Match an order and rest its remainder; see :class:`clob.Submit`."""
-        return self._do(
-            Submit(
-                market=market,
-                order=order,
-                now_ms=now_ms,
-                client_id=client_id,
-                order_hash=order_hash,
-                deadline_ms=deadline_ms,
-                attachment=attachment,
-            )
-        )
-
-    def cancel(
-        self, order_id: str | int, now_ms: int = 0, *, maker: str | None = None
-    ) -> list[Event]:
-        """Cancel an order; see :class:`clob.Cancel`."""
-        return self._do(Cancel(order_id=order_id, maker=maker, now_ms=now_ms))
-
-    def cancel_all(
-        self, now_ms: int = 0, *, maker: str | None = None, market: str | None = None
-    ) -> list[Event]:
-        """Cancel all orders of a maker, of a market, or both; see :class:`clob.CancelAll`."""
-        return self._do(CancelAll(maker=maker, market=market, now_ms=now_ms))
-
-    def reduce(
-        self, order_id: str | int, size: int, now_ms: int = 0, *, maker: str | None = None
-    ) -> list[Event]:
-        """Reduce an order, which keeps its place in the queue; see :class:`clob.Reduce`."""
-        return self._do(Reduce(order_id=order_id, size=size, maker=maker, now_ms=now_ms))
-
-    def replace(
-        self,
-        order_id: str | int,
-        price: int,
-        size: int,
-        now_ms: int = 0,
-        *,
-        post_only: bool = False,
-        self_trade: SelfTrade | None = None,
-        maker: str | None = None,
-    ) -> list[Event]:
-        """Change the price or size of an order; see :class:`clob.Replace`."""
-        return self._do(
-            Replace(
-                order_id=order_id,
-                price=price,
-                size=size,
-                post_only=post_only,
-                self_trade=self_trade,
-                maker=maker,
-                now_ms=now_ms,
-            )
-        )
-
-    def set_nonce(self, maker: str, nonce: int, now_ms: int = 0) -> list[Event]:
-        """Raise a maker's nonce; see :class:`clob.SetNonce`."""
-        return self._do(SetNonce(maker=maker, nonce=nonce, now_ms=now_ms))
-
-    def expire(self, now_ms: int) -> list[Event]:
-        """Remove expired orders; see :class:`clob.Expire`."""
-        return self._do(Expire(now_ms=now_ms))
-
-    # ----- markets and limits --------------------------------------------------------------
-
-    def add_market(self, market: Market, now_ms: int = 0) -> list[Event]:
-        """Add a market; see :class:`clob.AddMarket`."""
-        return self._do(AddMarket(market=market, now_ms=now_ms))
-
-    def set_market(self, market: Market, now_ms: int = 0) -> list[Event]:
-        """Change the terms of a market; see :class:`clob.SetMarket`."""
-        return self._do(SetMarket(market=market, now_ms=now_ms))
-
-    def set_mode(self, market: str, mode: Mode, now_ms: int = 0) -> list[Event]:
-        """Change the mode of a market; see :class:`clob.SetMode`."""
-        return self._do(SetMode(market=market, mode=mode, now_ms=now_ms))
-
-    def set_limits(self, limits: Limits, now_ms: int = 0) -> list[Event]:
-        """Change the limits; see :class:`clob.SetLimits`."""
-        return self._do(SetLimits(limits=limits, now_ms=now_ms))
-
-    # ----- funds ---------------------------------------------------------------------------
-
-    def set_balance(self, wallet: str, asset: str, amount: int, now_ms: int = 0) -> list[Event]:
-        """Set the balance of a wallet in an asset; see :class:`clob.SetBalance`."""
-        return self._do(SetBalance(wallet=wallet, asset=asset, amount=amount, now_ms=now_ms))
-
-    def settled(self, market: str, trades: Sequence[int], now_ms: int = 0) -> list[Event]:
-        """Mark trades as settled; see :class:`clob.Settled`."""
-        return self._do(Settled(market=market, trades=tuple(trades), now_ms=now_ms))
-
-    def settle_failed(
-        self,
-        market: str,
-        trade: int,
-        now_ms: int = 0,
-        *,
-        wallet: str | None = None,
-        reason: str = "",
-    ) -> list[Event]:
-        """Mark the settlement of a trade as failed; see :class:`clob.SettleFailed`."""
-        return self._do(
-            SettleFailed(market=market, trade=trade, wallet=wallet, reason=reason, now_ms=now_ms)
-        )
-
-
 class Replayed(msgspec.Struct, frozen=True):
     """Counts of a replayed stream of commands."""
 
@@ -176,7 +49,7 @@ class Replayed(msgspec.Struct, frozen=True):
     """Number of events."""
 
 
-class Matcher(CommandMethods):
+class Matcher:
     """Markets with a YES and a NO token, their orders and, optionally, accounts.
 
     Deterministic: the same commands produce the same events and the same :meth:`state_hash` on any
@@ -232,10 +105,6 @@ class Matcher(CommandMethods):
         """
         return self._engine.apply(command)  # type: ignore[no-any-return]
 
-    def _do(self, command: Single) -> list[Event]:
-        """Execute one command."""
-        return self.apply(command)
-
     def batch(
         self, commands: Sequence[Command], now_ms: int = 0, *, atomic: bool = False
     ) -> list[list[Event] | RejectedError]:
@@ -271,6 +140,124 @@ class Matcher(CommandMethods):
             The number of applied commands, and of rejected ones by code.
         """
         return Replayed(*self._engine.replay(commands))
+
+    # ----- commands about orders -----------------------------------------------------------
+
+    def submit(
+        self,
+        market: str,
+        order: Order,
+        now_ms: int = 0,
+        *,
+        client_id: str | None = None,
+        order_hash: bytes | None = None,
+        deadline_ms: int | None = None,
+        attachment: bytes | None = None,
+    ) -> list[Event]:
+        """Match an order and rest its remainder; see :class:`clob.Submit`."""
+        return self.apply(
+            Submit(
+                market=market,
+                order=order,
+                now_ms=now_ms,
+                client_id=client_id,
+                order_hash=order_hash,
+                deadline_ms=deadline_ms,
+                attachment=attachment,
+            )
+        )
+
+    def cancel(
+        self, order_id: str | int, now_ms: int = 0, *, maker: str | None = None
+    ) -> list[Event]:
+        """Cancel an order; see :class:`clob.Cancel`."""
+        return self.apply(Cancel(order_id=order_id, maker=maker, now_ms=now_ms))
+
+    def cancel_all(
+        self, now_ms: int = 0, *, maker: str | None = None, market: str | None = None
+    ) -> list[Event]:
+        """Cancel all orders of a maker, of a market, or both; see :class:`clob.CancelAll`."""
+        return self.apply(CancelAll(maker=maker, market=market, now_ms=now_ms))
+
+    def reduce(
+        self, order_id: str | int, size: int, now_ms: int = 0, *, maker: str | None = None
+    ) -> list[Event]:
+        """Reduce an order, which keeps its place in the queue; see :class:`clob.Reduce`."""
+        return self.apply(Reduce(order_id=order_id, size=size, maker=maker, now_ms=now_ms))
+
+    def replace(
+        self,
+        order_id: str | int,
+        price: int,
+        size: int,
+        now_ms: int = 0,
+        *,
+        post_only: bool = False,
+        self_trade: SelfTrade | None = None,
+        maker: str | None = None,
+    ) -> list[Event]:
+        """Change the price or size of an order; see :class:`clob.Replace`."""
+        return self.apply(
+            Replace(
+                order_id=order_id,
+                price=price,
+                size=size,
+                post_only=post_only,
+                self_trade=self_trade,
+                maker=maker,
+                now_ms=now_ms,
+            )
+        )
+
+    def set_nonce(self, maker: str, nonce: int, now_ms: int = 0) -> list[Event]:
+        """Raise a maker's nonce; see :class:`clob.SetNonce`."""
+        return self.apply(SetNonce(maker=maker, nonce=nonce, now_ms=now_ms))
+
+    def expire(self, now_ms: int) -> list[Event]:
+        """Remove expired orders; see :class:`clob.Expire`."""
+        return self.apply(Expire(now_ms=now_ms))
+
+    # ----- commands about markets and limits -----------------------------------------------
+
+    def add_market(self, market: Market, now_ms: int = 0) -> list[Event]:
+        """Add a market; see :class:`clob.AddMarket`."""
+        return self.apply(AddMarket(market=market, now_ms=now_ms))
+
+    def set_market(self, market: Market, now_ms: int = 0) -> list[Event]:
+        """Change the terms of a market; see :class:`clob.SetMarket`."""
+        return self.apply(SetMarket(market=market, now_ms=now_ms))
+
+    def set_mode(self, market: str, mode: Mode, now_ms: int = 0) -> list[Event]:
+        """Change the mode of a market; see :class:`clob.SetMode`."""
+        return self.apply(SetMode(market=market, mode=mode, now_ms=now_ms))
+
+    def set_limits(self, limits: Limits, now_ms: int = 0) -> list[Event]:
+        """Change the limits; see :class:`clob.SetLimits`."""
+        return self.apply(SetLimits(limits=limits, now_ms=now_ms))
+
+    # ----- commands about funds ------------------------------------------------------------
+
+    def set_balance(self, wallet: str, asset: str, amount: int, now_ms: int = 0) -> list[Event]:
+        """Set the balance of a wallet in an asset; see :class:`clob.SetBalance`."""
+        return self.apply(SetBalance(wallet=wallet, asset=asset, amount=amount, now_ms=now_ms))
+
+    def settled(self, market: str, trades: Sequence[int], now_ms: int = 0) -> list[Event]:
+        """Mark trades as settled; see :class:`clob.Settled`."""
+        return self.apply(Settled(market=market, trades=tuple(trades), now_ms=now_ms))
+
+    def settle_failed(
+        self,
+        market: str,
+        trade: int,
+        now_ms: int = 0,
+        *,
+        wallet: str | None = None,
+        reason: str = "",
+    ) -> list[Event]:
+        """Mark the settlement of a trade as failed; see :class:`clob.SettleFailed`."""
+        return self.apply(
+            SettleFailed(market=market, trade=trade, wallet=wallet, reason=reason, now_ms=now_ms)
+        )
 
     # ----- trial execution -----------------------------------------------------------------
 
@@ -463,8 +450,7 @@ class Matcher(CommandMethods):
         Raises:
             UnknownMarketError: no market has this id.
         """
-        entries = queries.open_orders(self._engine, maker, market)
-        return [queries.record_of(entry) for entry in entries]
+        return list(map(queries.record_of, queries.open_orders(self._engine, maker, market)))
 
     def ahead(self, order_id: str | int) -> Ahead:
         """Return the orders ahead of a resting order at its price. O(orders ahead).
@@ -486,7 +472,7 @@ class Matcher(CommandMethods):
         """
         return queries.next_expiry_s(self._engine)
 
-    # ----- makers and wallets ----------------------------------------------------------------
+    # ----- makers and wallets --------------------------------------------------------------
 
     def nonce(self, maker: str) -> int:
         """Return the lowest nonce that orders of a maker may have; 0 until it is raised."""

@@ -67,12 +67,7 @@ class Accounts:
         self.move(market_state, seller.pays, buyer.receives, event.size, event.buyer_fee)
 
     def pay_paired(
-        self,
-        market_state: MarketState,
-        entry: OrderEntry,
-        event: Trade,
-        paid: int,
-        other_seq: int,
+        self, market_state: MarketState, entry: OrderEntry, event: Trade, paid: int, other_seq: int
     ) -> None:
         """Pay for one of the two trades of a mint or merge, which has no counterparty.
 

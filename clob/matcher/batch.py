@@ -42,13 +42,7 @@ def _results(engine: "Engine", command: Batch, now_ms: int) -> list[Result]:
 def all_or_none(
     engine: "Engine", command: Batch, now_ms: int, *, keep: bool = True
 ) -> list[list[Event]]:
-    """Execute every command, or roll all of them back.
-
-    Args:
-        engine: the engine.
-        command: the batch.
-        now_ms: its time.
-        keep: False rolls a successful batch back as well.
+    """Execute every command, or roll all of them back; with ``keep=False`` in any case.
 
     Raises:
         RejectedError: a command was rejected; its ``index`` is the command's.

@@ -16,10 +16,6 @@ def layout_matches(entities: Any, source: Any) -> bool:
 
     Compiled code reads fields at fixed offsets, those of the msgspec it was built with. All fields
     have the same C type, so another layout would read a wrong field without an error.
-
-    Args:
-        entities: the module to check.
-        source: the module loaded from its Python source.
     """
     kinds: tuple[Any, ...] = (Order, Submit, Cancel, Trade, OrderSnapshot)
     trials = [kind(**{name: object() for name in kind.__struct_fields__}) for kind in kinds]

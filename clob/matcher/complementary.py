@@ -118,11 +118,7 @@ def convert_events(
 ) -> None:
     """Convert events of the YES grid to events of the tokens, in place.
 
-    Args:
-        entries: the orders by id.
-        market_state: a complementary market.
-        events: events of its book; a trade between orders for both tokens becomes two.
-        is_yes: whether the incoming order is for YES.
+    A trade between orders for both tokens becomes two. ``is_yes`` is about the incoming order.
     """
     before = len(events)
     events[:] = token_events(entries, market_state, events, is_yes)
@@ -189,7 +185,6 @@ def _direct_trade(event: Trade, market_state: "MarketState", seq: int, is_yes: b
 def _paired_trades(
     event: Trade, market_state: "MarketState", seq: int, is_yes: bool
 ) -> list[PairedTrade]:
-    """Return the two trades of a mint or merge, the incoming order's token first."""
     minted = (event.incoming_side is Side.BUY) == is_yes
     match_type = MatchType.MINT if minted else MatchType.MERGE
     yes_maker, no_maker = (event.buyer, event.seller) if minted else (event.seller, event.buyer)

@@ -47,9 +47,7 @@ cdef class Engine(OrderIndex):
     )
     cpdef submit_order(self, Submit command, now_ms)
 
-    @cython.locals(
-        market_state=MarketState, maker_state=MakerState, entry=OrderEntry, token=object
-    )
+    @cython.locals(market_state=MarketState, maker_state=MakerState, entry=OrderEntry, token=object)
     cpdef OrderEntry admit(self, Submit command, Order order, now_ms)
 
     @cython.locals(market_state=MarketState, resting=OrderEntry, place=Py_ssize_t)

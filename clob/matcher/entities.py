@@ -17,6 +17,9 @@ from clob.order import Order, SelfTrade
 if TYPE_CHECKING:
     from clob.book import Book
 
+SAVED_FIELDS = tuple(name for name in Order.__struct_fields__ if name not in ("token", "maker"))
+"""Fields of an order in its snapshot, which has the index of the maker instead of the name."""
+
 
 class Account:
     """Balance of one wallet in one asset, in wei."""
@@ -147,30 +150,19 @@ class OrderEntry:
 
     def state(self, maker: int) -> OrderSnapshot:
         """Return the snapshot of the order; ``maker`` is the index of its maker there."""
-        order, submitted = self.order, self.submitted
+        order, terms = self.order, None
+        if self.submitted is not order:
+            terms = Terms(self.submitted.price, self.submitted.size, self.submitted.collateral)
         return OrderSnapshot(
-            order.id,
-            maker,
-            order.side,
-            order.price,
-            order.size,
-            order.time_in_force,
-            order.expiration_s,
-            order.post_only,
-            order.self_trade,
-            order.nonce,
-            order.collateral,
-            order.fee_rate_bps,
-            order.smart_wallet,
-            self.remaining,
-            self.filled_collateral,
-            self.number,
-            self.accepted_ms,
-            self.client_id,
-            self.order_hash,
-            None
-            if submitted is order
-            else Terms(submitted.price, submitted.size, submitted.collateral),
+            maker=maker,
+            remaining=self.remaining,
+            filled_collateral=self.filled_collateral,
+            number=self.number,
+            accepted_ms=self.accepted_ms,
+            client_id=self.client_id,
+            order_hash=self.order_hash,
+            submitted=terms,
+            **{name: getattr(order, name) for name in SAVED_FIELDS},
         )
 
     def detach(self) -> None:
@@ -228,22 +220,8 @@ class PendingTrade:
 
 def order_from(state: OrderSnapshot, token: str, maker: str) -> Order:
     """Return the order of a snapshot."""
-    return Order(
-        id=state.id,
-        token=token,
-        maker=maker,
-        side=state.side,
-        price=state.price,
-        size=state.size,
-        time_in_force=state.time_in_force,
-        expiration_s=state.expiration_s,
-        post_only=state.post_only,
-        self_trade=state.self_trade,
-        nonce=state.nonce,
-        collateral=state.collateral,
-        fee_rate_bps=state.fee_rate_bps,
-        smart_wallet=state.smart_wallet,
-    )
+    fields = {name: getattr(state, name) for name in SAVED_FIELDS}
+    return Order(token=token, maker=maker, **fields)
 
 
 def read_fields(
@@ -259,13 +237,8 @@ def read_fields(
         (cancel.now_ms, cancel.market, cancel.order_id, cancel.maker),
         (trade.seq, trade.resting_order_id, trade.price, trade.size, trade.resting_remaining),
         (trade.incoming_side, trade.buyer_fee, trade.seller_fee, trade.token),
-        (
-            state.remaining,
-            state.filled_collateral,
-            state.client_id,
-            state.order_hash,
-            state.submitted,
-        ),
+        (state.remaining, state.filled_collateral, state.client_id),
+        (state.order_hash, state.submitted),
         (state.number, state.accepted_ms, state.maker),
         msgspec.structs.astuple(order_from(state, order.token, order.maker)),
     )

@@ -82,8 +82,6 @@ cdef extern from *:
 @cython.final
 @cython.no_gc
 cdef class Account:
-    """Balance of one wallet in one asset, in wei."""
-
     def __init__(self, wallet, asset):
         self.wallet = wallet
         self.asset = asset
@@ -91,7 +89,6 @@ cdef class Account:
         self.smart_wallet_orders = {}
 
     def save(self):
-        """Return the values that `restore` takes."""
         return self.balance, self.reserved, self.unsettled
 
     def restore(self, saved):
@@ -104,8 +101,6 @@ NO_ACCOUNT = Account("", "")
 @cython.final
 @cython.no_gc
 cdef class MarketState:
-    """Terms of a market, its two books, its makers and its pending trades."""
-
     def __init__(self, market, yes, no):
         self.yes_book = yes
         self.no_book = no
@@ -115,12 +110,10 @@ cdef class MarketState:
         self.set_terms(market)
 
     cpdef move_seq(self, book):
-        """Move the sequence number to `book`."""
         book.seq = self.seq_book.seq
         self.seq_book = book
 
     def set_terms(self, market):
-        """Copy the terms of a market."""
         self.market = market
         self.yes = market.yes
         # None until the NO token has an id, so that no order can match it.
@@ -134,7 +127,6 @@ cdef class MarketState:
         self.has_fees = bool(market.resting_fee_rate_bps or market.incoming_fee_rate_bps)
 
     def save(self):
-        """Return the values that `restore` takes: copies of both books."""
         yes, no = self.yes_book.fork(), self.no_book.fork()
         return yes, no, yes if self.seq_book is self.yes_book else no
 
@@ -142,7 +134,6 @@ cdef class MarketState:
         self.yes_book, self.no_book, self.seq_book = saved
 
     def detach(self):
-        """Drop all makers and their lists of orders."""
         cdef MakerState maker_state
         for maker_state in self.makers.values():
             maker_state.first = maker_state.last = None
@@ -152,8 +143,6 @@ cdef class MarketState:
 @cython.final
 @cython.no_gc
 cdef class MakerState:
-    """A maker in one market: resting orders in the order of acceptance, and accounts."""
-
     def __init__(self, maker, market_state):
         self.maker = maker
         self.market_state = market_state
@@ -164,43 +153,28 @@ cdef class MakerState:
 @cython.no_gc
 @cython.freelist(4096)
 cdef class OrderEntry:
-    """An order, resting or finished; `order.size - remaining` of it is filled."""
-
     def save(self):
-        """Return the values that `restore` takes."""
         state = (self.order, self.remaining, self.filled_collateral)
         return (*state, self.resting, self.removal, self.reserve)
 
     def restore(self, saved):
-        """Restore saved values; places in lists are not among them."""
         self.order, self.remaining, self.filled_collateral = saved[:3]
         self.resting, self.removal, self.reserve = saved[3:]
 
     def state(self, maker):
-        """Return the snapshot of the order; `maker` is the index of its maker there."""
         cdef object submitted = None
         if self.submitted is not self.order:
             submitted = Terms(self.submitted.price, self.submitted.size, self.submitted.collateral)
         return new_state(
-            OrderSnapshot,
-            self.order,
-            maker,
-            self.remaining,
-            self.filled_collateral,
-            self.number,
-            self.accepted_ms,
-            self.client_id,
-            self.order_hash,
-            submitted,
+            OrderSnapshot, self.order, maker, self.remaining, self.filled_collateral, self.number,
+            self.accepted_ms, self.client_id, self.order_hash, submitted
         )
 
     def detach(self):
-        """Drop the links to other orders."""
         self.before = self.after = self.next_finished = None
 
 
 cpdef OrderEntry make_entry(Order order, MakerState maker_state, bint is_yes):
-    """Return the entry of an order without fills."""
     cdef OrderEntry entry = OrderEntry.__new__(OrderEntry)
     # All other fields are None, 0 or False.
     entry.order = entry.submitted = order
@@ -215,8 +189,6 @@ cpdef OrderEntry make_entry(Order order, MakerState maker_state, bint is_yes):
 @cython.final
 @cython.no_gc
 cdef class PendingTrade:
-    """A trade that waits for settlement: accounts and amounts of both parties."""
-
     def __init__(self, accounts, amounts):
         self.buyer_pays, self.buyer_receives, self.seller_pays, self.seller_receives = accounts
         self.paid, self.size, self.buyer_fee, self.seller_fee = amounts
@@ -226,12 +198,10 @@ cdef class PendingTrade:
 
 
 cpdef Order order_from(OrderSnapshot state, str token, str maker):
-    """Return the order of a snapshot."""
     return new_order(Order, state, token, maker)
 
 
 def read_fields(Order order, Submit submit, Cancel cancel, Trade trade, OrderSnapshot state):
-    """Return the fields that compiled code reads by offset; `clob.matcher.compiled` compares."""
     return (
         (order.id, order.token, order.maker, order.side, order.price, order.size),
         (order.time_in_force, order.expiration_s, order.self_trade, order.nonce),

@@ -5,21 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from clob.commands import (
-    AddMarket,
-    Batch,
-    CancelAll,
-    Expire,
-    Reduce,
-    Replace,
-    SetBalance,
-    SetLimits,
-    SetMarket,
-    SetMode,
-    SetNonce,
-    Settled,
-    SettleFailed,
-)
+from clob import commands
 from clob.events import Event, OrderRemoved, RemovalReason
 from clob.market import Mode
 from clob.matcher import amend, batch, complementary, rejections, settlement
@@ -35,13 +21,13 @@ class Handler(NamedTuple):
     """Executes a command that passed the check, and returns its events."""
 
 
-def add_market(engine: Engine, command: AddMarket, now_ms: int) -> list[Event]:
+def add_market(engine: Engine, command: commands.AddMarket, now_ms: int) -> list[Event]:
     """Add a market."""
     engine.open_market(command.market)
     return []
 
 
-def set_market(engine: Engine, command: SetMarket, now_ms: int) -> list[Event]:
+def set_market(engine: Engine, command: commands.SetMarket, now_ms: int) -> list[Event]:
     """Change the terms of a market, and set its NO token if it had none."""
     market = command.market
     market_state = engine.markets[market.id]
@@ -51,7 +37,7 @@ def set_market(engine: Engine, command: SetMarket, now_ms: int) -> list[Event]:
     return []
 
 
-def set_mode(engine: Engine, command: SetMode, now_ms: int) -> list[Event]:
+def set_mode(engine: Engine, command: commands.SetMode, now_ms: int) -> list[Event]:
     """Change the mode of a market; resolving it removes every order."""
     market_state = engine.markets[command.market]
     market_state.set_terms(msgspec.structs.replace(market_state.market, mode=command.mode))
@@ -70,24 +56,24 @@ def set_mode(engine: Engine, command: SetMode, now_ms: int) -> list[Event]:
     return events
 
 
-def set_limits(engine: Engine, command: SetLimits, now_ms: int) -> list[Event]:
+def set_limits(engine: Engine, command: commands.SetLimits, now_ms: int) -> list[Event]:
     """Change the limits."""
     engine.set_limits(command.limits)
     return []
 
 
 HANDLERS: Final[dict[type, Handler]] = {
-    Reduce: Handler(rejections.check_reduce, amend.reduce),
-    Replace: Handler(rejections.check_replace, amend.replace),
-    CancelAll: Handler(rejections.check_cancel_all, amend.cancel_all),
-    SetNonce: Handler(rejections.check_set_nonce, amend.set_nonce),
-    Expire: Handler(rejections.check_expire, amend.expire),
-    AddMarket: Handler(rejections.check_add_market, add_market),
-    SetMarket: Handler(rejections.check_set_market, set_market),
-    SetMode: Handler(rejections.check_set_mode, set_mode),
-    SetLimits: Handler(rejections.check_set_limits, set_limits),
-    SetBalance: Handler(rejections.check_set_balance, settlement.set_balance),
-    Settled: Handler(rejections.check_settled, settlement.settled),
-    SettleFailed: Handler(rejections.check_settle_failed, settlement.settle_failed),
-    Batch: Handler(rejections.check_batch, batch.batch),
+    commands.Reduce: Handler(rejections.check_reduce, amend.reduce),
+    commands.Replace: Handler(rejections.check_replace, amend.replace),
+    commands.CancelAll: Handler(rejections.check_cancel_all, amend.cancel_all),
+    commands.SetNonce: Handler(rejections.check_set_nonce, amend.set_nonce),
+    commands.Expire: Handler(rejections.check_expire, amend.expire),
+    commands.AddMarket: Handler(rejections.check_add_market, add_market),
+    commands.SetMarket: Handler(rejections.check_set_market, set_market),
+    commands.SetMode: Handler(rejections.check_set_mode, set_mode),
+    commands.SetLimits: Handler(rejections.check_set_limits, set_limits),
+    commands.SetBalance: Handler(rejections.check_set_balance, settlement.set_balance),
+    commands.Settled: Handler(rejections.check_settled, settlement.settled),
+    commands.SettleFailed: Handler(rejections.check_settle_failed, settlement.settle_failed),
+    commands.Batch: Handler(rejections.check_batch, batch.batch),
 }

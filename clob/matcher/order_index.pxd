@@ -23,9 +23,7 @@ cdef class OrderIndex(Admission):
         self, MarketState market_state, OrderSnapshot state, bint is_yes, str maker
     )
 
-    @cython.locals(
-        entry=OrderEntry, order=Order, state=OrderSnapshot, makers=dict, entries=list
-    )
+    @cython.locals(entry=OrderEntry, order=Order, state=OrderSnapshot, makers=dict, entries=list)
     cpdef list restore_book(self, book, MarketState market_state, states, bint is_yes)
 
     @cython.locals(order=Order)

@@ -117,7 +117,6 @@ def simulate(engine: "Engine", command: Submit) -> list[Trade]:
 def _simulate_in_book(
     engine: "Engine", entry: "OrderEntry", order: Order, now_ms: int
 ) -> list[Trade]:
-    """Return the trades an order would get, without fees."""
     book = engine.book_of(entry)
     if entry.maker_state.market_state.complementary:
         return complementary.simulate(engine.entries, entry, order, now_ms, engine.trades_max)
@@ -149,11 +148,7 @@ def _check_replace_in_book(engine: "Engine", command: Replace) -> None:
 
 
 def audit(engine: "Engine") -> None:
-    """Check all invariants of the engine and its books.
-
-    Raises:
-        InvariantError: an invariant is broken, which is a bug of this package.
-    """
+    """Check all invariants of the engine and its books; raise ``InvariantError``."""
     for market_state in engine.markets.values():
         _audit_market(engine, market_state)
     _audit_accounts(engine)
@@ -171,7 +166,6 @@ def audit(engine: "Engine") -> None:
 
 
 def _audit_market(engine: "Engine", market_state: "MarketState") -> None:
-    """Check one market against its books."""
     market, books = market_state.market, (market_state.yes_book, market_state.no_book)
     if tuple(book.token for book in books) != (market.yes, market.no):
         raise InvariantError(f"market {market.id!r} has books of other tokens")
@@ -211,10 +205,8 @@ def _audit_accounts(engine: "Engine") -> None:
     unsettled: dict[int, int] = {}
     for market_state in engine.markets.values():
         for pending in market_state.pending.values():
-            for account, amount in (
-                (pending.buyer_pays, pending.paid),
-                (pending.seller_pays, pending.size),
-            ):
+            buyer, seller = pending.buyer_pays, pending.seller_pays
+            for account, amount in ((buyer, pending.paid), (seller, pending.size)):
                 unsettled[id(account)] = unsettled.get(id(account), 0) + amount
     reserved: dict[int, int] = {}
     for entry in engine.entries.values():

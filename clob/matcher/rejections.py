@@ -6,57 +6,14 @@ One function per command raises the error of the first broken rule; the order is
 need the resting orders (post-only, fill-or-kill, number of trades) belong to the book.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from clob import commands, errors
 from clob.book import rejections as book_rejections
 from clob.book import validation
-from clob.book.validation import show
-from clob.commands import (
-    AddMarket,
-    Batch,
-    Cancel,
-    CancelAll,
-    Expire,
-    Reduce,
-    Replace,
-    SetBalance,
-    SetLimits,
-    SetMarket,
-    SetMode,
-    SetNonce,
-    Settled,
-    SettleFailed,
-    Submit,
-)
-from clob.errors import (
-    AmountTooSmallError,
-    BatchTooLargeError,
-    ClientIdConflictError,
-    ClockWentBackError,
-    DeadlinePassedError,
-    DuplicateOrderError,
-    InsufficientBalanceError,
-    InvalidCommandError,
-    InvalidFeeRateError,
-    InvalidMarketError,
-    InvalidTimeError,
-    InvariantError,
-    MarketExistsError,
-    MarketNotOpenError,
-    NonceTooLowError,
-    NotTheMakerError,
-    OrderAlreadyUsedError,
-    OrderExpiredError,
-    OrderNotOpenError,
-    RejectedError,
-    TokenNotInMarketError,
-    TooManyOrdersError,
-    UnknownMarketError,
-    UnknownOrderError,
-    UnknownTradeError,
-)
+from clob.book.validation import check_integer, show
 from clob.market import Funds, Limits, Market, Mode
 from clob.matcher.amounts import needed
 from clob.matcher.complementary import LOT_WEI
@@ -76,33 +33,32 @@ if TYPE_CHECKING:
     from clob.matcher.admission import Admission
     from clob.matcher.entities import MarketState, OrderEntry
 
-BATCH_KINDS = (Submit, Cancel, CancelAll, Reduce, Replace)
+BATCH_KINDS = (
+    commands.Submit,
+    commands.Cancel,
+    commands.CancelAll,
+    commands.Reduce,
+    commands.Replace,
+)
 """The commands a batch may contain."""
 
-FIXED_TERMS = (
-    "id",
-    "yes",
-    "no",
-    "lot_wei",
-    "mode",
-    "funds",
-    "collateral",
-    "settles",
-    "complementary",
-)
+OrderCommand: TypeAlias = commands.Cancel | commands.Reduce | commands.Replace
+"""A command about one known order."""
+
+FIXED = ("id", "yes", "no", "lot_wei", "mode", "funds", "collateral", "settles", "complementary")
 """Fields that ``SetMarket`` cannot change, except an empty ``no``."""
 
 
 # ----- single fields -------------------------------------------------------------------------
 
 
-def time_rejection(now_ms: object, last_ms: int) -> RejectedError:
+def time_rejection(now_ms: object, last_ms: int) -> errors.RejectedError:
     """Return the error for a time that is invalid or earlier than the last command's."""
     if type(now_ms) is not int or not 0 <= now_ms <= TIME_MAX:
-        return InvalidTimeError(
+        return errors.InvalidTimeError(
             f"now_ms must be an integer from 0 to {TIME_MAX}; got {show(now_ms)}"
         )
-    return ClockWentBackError(
+    return errors.ClockWentBackError(
         f"now_ms must be at least {last_ms}, the time of the last command; got {now_ms}"
     )
 
@@ -110,9 +66,9 @@ def time_rejection(now_ms: object, last_ms: int) -> RejectedError:
 def check_text(name: str, text: object, shortest: int = 0) -> None:
     """Raise ``InvalidCommandError`` unless ``text`` is a str of an accepted length."""
     if type(text) is not str:
-        raise InvalidCommandError(f"{name} must be a str; got {show(text)}")
+        raise errors.InvalidCommandError(f"{name} must be a str; got {show(text)}")
     if not shortest <= len(text) <= TEXT_MAX:
-        raise InvalidCommandError(
+        raise errors.InvalidCommandError(
             f"{name} must have {shortest} to {TEXT_MAX} characters; got {len(text)}"
         )
 
@@ -120,7 +76,7 @@ def check_text(name: str, text: object, shortest: int = 0) -> None:
 def check_uint256(name: str, value: object) -> None:
     """Raise ``InvalidCommandError`` unless ``value`` is an unsigned 256-bit integer."""
     if type(value) is not int or not 0 <= value <= UINT256_MAX:
-        raise InvalidCommandError(
+        raise errors.InvalidCommandError(
             f"{name} must be an integer from 0 to 2**256 - 1; got {show(value)}"
         )
 
@@ -136,7 +92,7 @@ def find_market(state: "Admission", market: object) -> "MarketState":
     market_state = state.markets.get(market) if type(market) is str else None
     if market_state is None:
         check_text("market", market)
-        raise UnknownMarketError(f"no market {show(market)}")
+        raise errors.UnknownMarketError(f"no market {show(market)}")
     return market_state
 
 
@@ -149,9 +105,9 @@ def find_book(market_state: "MarketState", token: str) -> "Book":
     raise _token_rejection(market_state, token)
 
 
-def _token_rejection(market_state: "MarketState", token: object) -> RejectedError:
+def _token_rejection(market_state: "MarketState", token: object) -> errors.RejectedError:
     no = "a NO token without an id yet" if market_state.no is None else show(market_state.no)
-    return TokenNotInMarketError(
+    return errors.TokenNotInMarketError(
         f"token must be one of market {show(market_state.market.id)}: "
         f"{show(market_state.yes)} or {no}; got {show(token)}"
     )
@@ -160,7 +116,7 @@ def _token_rejection(market_state: "MarketState", token: object) -> RejectedErro
 def check_mode(market_state: "MarketState", mode_max: Mode) -> None:
     """Raise ``MarketNotOpenError`` if the market's mode is stricter than ``mode_max``."""
     if market_state.mode > mode_max:
-        raise MarketNotOpenError(
+        raise errors.MarketNotOpenError(
             f"market {show(market_state.market.id)} must be in mode {mode_max!r} or less strict; "
             f"it is in {market_state.mode!r}"
         )
@@ -169,7 +125,7 @@ def check_mode(market_state: "MarketState", mode_max: Mode) -> None:
 def check_min_size(market_state: "MarketState", size: int) -> None:
     """Raise ``AmountTooSmallError`` if ``size`` is below the market's minimum."""
     if size < market_state.min_size:
-        raise AmountTooSmallError(
+        raise errors.AmountTooSmallError(
             f"size must be at least {market_state.min_size} wei in market "
             f"{show(market_state.market.id)}; got {size}"
         )
@@ -179,8 +135,8 @@ def check_min_size(market_state: "MarketState", size: int) -> None:
 
 
 def submit_rejection(
-    state: "Admission", command: Submit, order: Order, now_ms: int
-) -> RejectedError:
+    state: "Admission", command: commands.Submit, order: Order, now_ms: int
+) -> errors.RejectedError:
     """Return the error of the first rule that a submission breaks.
 
     The time was checked before. Rules about resting orders follow in the book.
@@ -196,12 +152,12 @@ def submit_rejection(
         _check_order_count(state, market_state, order)
         if market_state.has_accounts:
             _check_covered(state, market_state, order)
-    except RejectedError as error:
+    except errors.RejectedError as error:
         return error
-    raise InvariantError(f"admission rejected a command that breaks no rule: {command!r}")
+    raise errors.InvariantError(f"admission rejected a command that breaks no rule: {command!r}")
 
 
-def plain_order(command: Submit, now_ms: int) -> Order:
+def plain_order(command: commands.Submit, now_ms: int) -> Order:
     """Return the order of a submission as a plain ``Order``, each field read once.
 
     Raises:
@@ -212,21 +168,20 @@ def plain_order(command: Submit, now_ms: int) -> Order:
     try:
         return validation.plain_order(command.order)
     except Exception as error:  # properties of a subclass may raise anything
-        raise InvalidCommandError(f"the order cannot be read: {show(error)}") from None
+        raise errors.InvalidCommandError(f"the order cannot be read: {show(error)}") from None
 
 
-def check_deadline(command: Submit, now_ms: int) -> None:
+def check_deadline(command: commands.Submit, now_ms: int) -> None:
     """Raise ``DeadlinePassedError`` if the command's deadline is over."""
     deadline = command.deadline_ms
     if type(deadline) is int and 0 <= deadline < now_ms:
-        raise DeadlinePassedError(f"deadline_ms was {deadline}; the time is {now_ms}")
+        raise errors.DeadlinePassedError(f"deadline_ms was {deadline}; the time is {now_ms}")
 
 
-def _check_submit_fields(command: Submit, order: Order) -> None:
-    """Check types and ranges of the fields that the book does not read."""
+def _check_submit_fields(command: commands.Submit, order: Order) -> None:
     deadline = command.deadline_ms
     if deadline is not None and (type(deadline) is not int or not 0 <= deadline <= TIME_MAX):
-        raise InvalidCommandError(
+        raise errors.InvalidCommandError(
             f"deadline_ms must be None or an integer from 0 to {TIME_MAX}; got {show(deadline)}"
         )
     check_text("market", command.market)
@@ -234,9 +189,11 @@ def _check_submit_fields(command: Submit, order: Order) -> None:
         check_text("client_id", command.client_id, 1)
     order_hash = command.order_hash
     if order_hash is not None and (type(order_hash) is not bytes or len(order_hash) != 32):
-        raise InvalidCommandError(f"order_hash must be None or 32 bytes; got {show(order_hash)}")
+        raise errors.InvalidCommandError(
+            f"order_hash must be None or 32 bytes; got {show(order_hash)}"
+        )
     if command.attachment is not None and type(command.attachment) is not bytes:
-        raise InvalidCommandError(
+        raise errors.InvalidCommandError(
             f"attachment must be None or bytes; got {show(command.attachment)}"
         )
     if type(order.id) is str:
@@ -263,14 +220,14 @@ def _check_order(market_state: "MarketState", order: Order, now_ms: int) -> None
         is_no = order.token == market_state.no
         book = market_state.no_book if is_no else market_state.yes_book
         validation.check_order(order, book, now_ms)
-    except TokenNotInMarketError:
+    except errors.TokenNotInMarketError:
         raise _token_rejection(market_state, order.token) from None
-    except OrderExpiredError as error:
+    except errors.OrderExpiredError as error:
         expired = error
     check_min_size(market_state, order.size)
     rate = order.fee_rate_bps
     if rate is not None and (type(rate) is not int or not 0 <= rate <= FEE_RATE_MAX_BPS):
-        raise InvalidFeeRateError(
+        raise errors.InvalidFeeRateError(
             f"fee_rate_bps must be None or an integer from 0 to {FEE_RATE_MAX_BPS}; "
             f"got {show(rate)}"
         )
@@ -278,30 +235,32 @@ def _check_order(market_state: "MarketState", order: Order, now_ms: int) -> None
         raise expired
 
 
-def _check_unused(state: "Admission", command: Submit, order: Order) -> None:
+def _check_unused(state: "Admission", command: commands.Submit, order: Order) -> None:
     """Check that order hash, client id and order id are new."""
     used = state.used_hashes.get(command.order_hash) if command.order_hash is not None else None
     if used is not None:
         order_id = used.order.id if hasattr(used, "order") else None
         which = "an order no longer kept" if order_id is None else f"order {show(order_id)}"
-        raise OrderAlreadyUsedError(f"this signed order was already accepted as {which}", order_id)
+        raise errors.OrderAlreadyUsedError(
+            f"this signed order was already accepted as {which}", order_id
+        )
     known = None
     if command.client_id is not None:
         known = state.client_ids.get((order.maker, command.client_id))
     if known is not None:
         message = f"client_id {show(command.client_id)} already belongs to order"
         if _is_same_order(known, command, order):
-            raise OrderAlreadyUsedError(
+            raise errors.OrderAlreadyUsedError(
                 f"{message} {show(known.order.id)}, which is identical", known.order.id
             )
-        raise ClientIdConflictError(
+        raise errors.ClientIdConflictError(
             f"{message} {show(known.order.id)}, which differs", known.order.id
         )
     if order.id in state.entries:
-        raise DuplicateOrderError(f"order {show(order.id)} already exists")
+        raise errors.DuplicateOrderError(f"order {show(order.id)} already exists")
 
 
-def _is_same_order(known: "OrderEntry", command: Submit, order: Order) -> bool:
+def _is_same_order(known: "OrderEntry", command: commands.Submit, order: Order) -> bool:
     """Return whether a known order equals a submitted one in all fields but the id."""
     is_same = msgspec.structs.replace(order, id=known.submitted.id) == known.submitted
     return is_same and known.maker_state.market_state.market.id == command.market
@@ -310,7 +269,7 @@ def _is_same_order(known: "OrderEntry", command: Submit, order: Order) -> bool:
 def _check_nonce(state: "Admission", order: Order) -> None:
     nonce = state.nonces.get(order.maker, 0)
     if order.nonce < nonce:
-        raise NonceTooLowError(
+        raise errors.NonceTooLowError(
             f"nonce must be at least {nonce}, the maker's current one; got {order.nonce}"
         )
 
@@ -319,7 +278,7 @@ def _check_order_count(state: "Admission", market_state: "MarketState", order: O
     maker_state = market_state.makers.get(order.maker)
     rests = order.time_in_force in (TimeInForce.GTC, TimeInForce.GTD)
     if maker_state and rests and maker_state.count >= state.orders_max:
-        raise TooManyOrdersError(
+        raise errors.TooManyOrdersError(
             f"a maker may have at most {state.orders_max} resting orders in a market; "
             f"{show(order.maker)} has {maker_state.count}"
         )
@@ -344,7 +303,7 @@ def _check_balance(state: "Admission", wallet: str, asset: str, needs: int, held
         reserved = account.reserved - held
     available = balance - reserved - unsettled
     if needs > available:
-        raise InsufficientBalanceError(
+        raise errors.InsufficientBalanceError(
             f"{show(wallet)} has {available} wei of {show(asset)} available, "
             f"{needs} needed; {reserved} reserved, {unsettled} unsettled of {balance}"
         )
@@ -353,23 +312,23 @@ def _check_balance(state: "Admission", wallet: str, asset: str, needs: int, held
 # ----- Cancel, Reduce, Replace ---------------------------------------------------------------
 
 
-def cancel_rejection(state: "Admission", command: Cancel) -> RejectedError:
+def cancel_rejection(state: "Admission", command: commands.Cancel) -> errors.RejectedError:
     """Return the error of the first rule that a cancel breaks."""
     try:
         check_cancel(state, command)
-    except RejectedError as error:
+    except errors.RejectedError as error:
         return error
-    raise InvariantError(f"admission rejected a command that breaks no rule: {command!r}")
+    raise errors.InvariantError(f"admission rejected a command that breaks no rule: {command!r}")
 
 
-def check_cancel(state: "Admission", command: Cancel) -> None:
+def check_cancel(state: "Admission", command: commands.Cancel) -> None:
     """Raise the error of the first rule that a cancel breaks."""
     _check_market_and_maker(state, command)
     validation.check_id(command.order_id)
     _find_order(state, command, Mode.CANCEL_ONLY)
 
 
-def check_reduce(state: "Admission", command: Reduce, now_ms: int) -> None:
+def check_reduce(state: "Admission", command: commands.Reduce, now_ms: int) -> None:
     """Raise the error of the first rule that a reduction breaks."""
     _check_market_and_maker(state, command)
     validation.check_id(command.order_id)
@@ -379,7 +338,7 @@ def check_reduce(state: "Admission", command: Reduce, now_ms: int) -> None:
         raise book_rejections.not_reduced(command.size, entry.remaining)
 
 
-def check_replace(state: "Admission", command: Replace, now_ms: int) -> None:
+def check_replace(state: "Admission", command: commands.Replace, now_ms: int) -> None:
     """Raise the error of the first rule that a replacement breaks, except the book's own rules."""
     _check_market_and_maker(state, command)
     validation.check_policy(command.post_only, command.self_trade)
@@ -397,33 +356,31 @@ def check_replace(state: "Admission", command: Replace, now_ms: int) -> None:
         _check_balance(state, account.wallet, account.asset, needs, entry.reserve)
 
 
-def _check_market_and_maker(state: "Admission", command: Cancel | Reduce | Replace) -> None:
+def _check_market_and_maker(state: "Admission", command: OrderCommand) -> None:
     check_text("market", command.market)
     check_maker(command.maker)
     if command.market:
         find_market(state, command.market)
 
 
-def _lot_of(state: "Admission", command: Reduce | Replace) -> int:
+def _lot_of(state: "Admission", command: commands.Reduce | commands.Replace) -> int:
     """Return the lot of the order's market; 1 for an unknown order, which is rejected later."""
     entry = state.entries.get(command.order_id)
     return entry.maker_state.market_state.market.lot_wei if entry else 1
 
 
-def _find_order(
-    state: "Admission", command: Cancel | Reduce | Replace, mode_max: Mode
-) -> "OrderEntry":
+def _find_order(state: "Admission", command: OrderCommand, mode_max: Mode) -> "OrderEntry":
     """Return the resting order of a command that its maker may change now, or raise."""
     entry = state.entries.get(command.order_id)
     if entry is None or command.market not in ("", entry.maker_state.market_state.market.id):
         where = f" in market {show(command.market)}" if command.market else ""
-        raise UnknownOrderError(f"no order {show(command.order_id)}{where}")
+        raise errors.UnknownOrderError(f"no order {show(command.order_id)}{where}")
     if command.maker is not None and command.maker != entry.maker_state.maker:
-        raise NotTheMakerError(
+        raise errors.NotTheMakerError(
             f"order {show(command.order_id)} does not belong to maker {show(command.maker)}"
         )
     if not entry.resting:
-        raise OrderNotOpenError(
+        raise errors.OrderNotOpenError(
             f"order {show(command.order_id)} is finished: {entry.removal}", command.order_id
         )
     if command.maker is not None or mode_max is Mode.OPEN:
@@ -434,7 +391,7 @@ def _find_order(
 # ----- CancelAll, SetNonce, Expire -----------------------------------------------------------
 
 
-def check_cancel_all(state: "Admission", command: CancelAll, now_ms: int) -> None:
+def check_cancel_all(state: "Admission", command: commands.CancelAll, now_ms: int) -> None:
     """Raise if the market is unknown, or does not allow its makers to cancel."""
     check_maker(command.maker)
     if command.market is not None:
@@ -443,65 +400,66 @@ def check_cancel_all(state: "Admission", command: CancelAll, now_ms: int) -> Non
             check_mode(market_state, Mode.CANCEL_ONLY)
 
 
-def check_set_nonce(state: "Admission", command: SetNonce, now_ms: int) -> None:
+def check_set_nonce(state: "Admission", command: commands.SetNonce, now_ms: int) -> None:
     """Raise unless the nonce is above the maker's current one."""
     check_text("maker", command.maker)
     check_uint256("nonce", command.nonce)
     nonce = state.nonces.get(command.maker, 0)
     if command.nonce <= nonce:
-        raise NonceTooLowError(
+        raise errors.NonceTooLowError(
             f"nonce must be above {nonce}, the maker's current one; got {command.nonce}"
         )
 
 
-def check_expire(state: "Admission", command: Expire, now_ms: int) -> None:
+def check_expire(state: "Admission", command: commands.Expire, now_ms: int) -> None:
     """Accept every ``Expire``: its time, the only field, was checked before."""
 
 
 # ----- AddMarket, SetMarket, SetMode, SetLimits ----------------------------------------------
 
 
-def check_add_market(state: "Admission", command: AddMarket, now_ms: int) -> None:
+def check_add_market(state: "Admission", command: commands.AddMarket, now_ms: int) -> None:
     """Raise if the market is invalid or its id or a token is taken."""
     market = command.market
     check_market(market)
     check_tokens(state, market)
     if market.id in state.markets:
-        raise MarketExistsError(f"market {show(market.id)} already exists")
+        raise errors.MarketExistsError(f"market {show(market.id)} already exists")
 
 
 def check_market(market: Market) -> None:
     """Raise ``InvalidMarketError`` for a field of the wrong type or range, or a contradiction."""
     if type(market) is not Market:
-        raise InvalidMarketError(f"market must be a Market; got {show(market)}")
+        raise errors.InvalidMarketError(f"market must be a Market; got {show(market)}")
     for name in ("id", "yes", "no", "fee_wallet", "collateral"):
         try:
             check_text(name, getattr(market, name), 0 if name == "no" else 1)
-        except RejectedError as error:
-            raise InvalidMarketError(str(error)) from None
+        except errors.RejectedError as error:
+            raise errors.InvalidMarketError(str(error)) from None
     if len({market.yes, market.no, market.collateral}) != 3:
-        raise InvalidMarketError(
+        raise errors.InvalidMarketError(
             f"yes, no and collateral must differ; got {show(market.yes)}, {show(market.no)} "
             f"and {show(market.collateral)}"
         )
     for name, kind in (("mode", Mode), ("self_trade", SelfTrade), ("funds", Funds)):
         if type(getattr(market, name)) is not kind:
-            raise InvalidMarketError(
+            raise errors.InvalidMarketError(
                 f"{name} must be a {kind.__name__}; got {show(getattr(market, name))}"
             )
     for name in ("lot_wei", "min_size"):
-        _check_range(name, getattr(market, name), 1, SIZE_MAX)
+        check_integer(name, getattr(market, name), 1, SIZE_MAX, errors.InvalidMarketError)
     for name in ("resting_fee_rate_bps", "incoming_fee_rate_bps"):
-        _check_range(name, getattr(market, name), 0, FEE_RATE_MAX_BPS)
+        rate = getattr(market, name)
+        check_integer(name, rate, 0, FEE_RATE_MAX_BPS, errors.InvalidMarketError)
     for name in ("settles", "complementary"):
         if type(getattr(market, name)) is not bool:
-            raise InvalidMarketError(
+            raise errors.InvalidMarketError(
                 f"{name} must be True or False; got {show(getattr(market, name))}"
             )
     if market.settles and market.funds is not Funds.ACCOUNTS:
-        raise InvalidMarketError("settles=True needs funds=Funds.ACCOUNTS; got Funds.NONE")
+        raise errors.InvalidMarketError("settles=True needs funds=Funds.ACCOUNTS; got Funds.NONE")
     if market.funds is Funds.ACCOUNTS and not market.no:
-        raise InvalidMarketError(
+        raise errors.InvalidMarketError(
             f"no must have 1 to {TEXT_MAX} characters in a market with Funds.ACCOUNTS; got 0"
         )
     if market.complementary:
@@ -511,20 +469,13 @@ def check_market(market: Market) -> None:
 def _check_complementary(market: Market) -> None:
     """Check that a complementary market has both tokens and lots that split evenly."""
     if not market.no:
-        raise InvalidMarketError(
+        raise errors.InvalidMarketError(
             f"no must have 1 to {TEXT_MAX} characters in a complementary market; got 0"
         )
     if market.lot_wei % LOT_WEI:
-        raise InvalidMarketError(
+        raise errors.InvalidMarketError(
             f"lot_wei must be a multiple of {LOT_WEI} in a complementary market; "
             f"got {market.lot_wei}"
-        )
-
-
-def _check_range(name: str, value: object, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise InvalidMarketError(
-            f"{name} must be an integer from {least} to {most}; got {show(value)}"
         )
 
 
@@ -532,31 +483,31 @@ def check_tokens(state: "Admission", market: Market) -> None:
     """Raise ``InvalidMarketError`` for a token or collateral that has another role already."""
     for token in (market.yes, market.no):
         if token in state.tokens and state.tokens[token] != market.id:
-            raise InvalidMarketError(
+            raise errors.InvalidMarketError(
                 f"token {show(token)} already belongs to market {show(state.tokens[token])}"
             )
     if market.collateral in state.tokens:
-        raise InvalidMarketError(
+        raise errors.InvalidMarketError(
             f"collateral must not be the token of a market; got {show(market.collateral)}"
         )
     for market_state in state.markets.values():
         if market_state.market.collateral in (market.yes, market.no):
-            raise InvalidMarketError(
+            raise errors.InvalidMarketError(
                 f"token {show(market_state.market.collateral)} is the collateral of market "
                 f"{show(market_state.market.id)}"
             )
 
 
-def check_set_market(state: "Admission", command: SetMarket, now_ms: int) -> None:
+def check_set_market(state: "Admission", command: commands.SetMarket, now_ms: int) -> None:
     """Raise if the terms are invalid or change a fixed field."""
     market = command.market
     check_market(market)
     current = find_market(state, market.id).market
-    for name in FIXED_TERMS:
+    for name in FIXED:
         if name == "no" and not current.no:
             continue
         if getattr(current, name) != getattr(market, name):
-            raise InvalidMarketError(
+            raise errors.InvalidMarketError(
                 f"{name} of market {show(current.id)} cannot change: it is "
                 f"{show(getattr(current, name))}; got {show(getattr(market, name))}"
             )
@@ -564,16 +515,16 @@ def check_set_market(state: "Admission", command: SetMarket, now_ms: int) -> Non
         check_tokens(state, market)
 
 
-def check_set_mode(state: "Admission", command: SetMode, now_ms: int) -> None:
+def check_set_mode(state: "Admission", command: commands.SetMode, now_ms: int) -> None:
     """Raise for an invalid mode, and for any other mode once the market is resolved."""
     if type(command.mode) is not Mode:
-        raise InvalidCommandError(f"mode must be a Mode; got {show(command.mode)}")
+        raise errors.InvalidCommandError(f"mode must be a Mode; got {show(command.mode)}")
     market_state = find_market(state, command.market)
     if command.mode is not Mode.RESOLVED:
         check_mode(market_state, Mode.HALTED)
 
 
-def check_set_limits(state: "Admission", command: SetLimits, now_ms: int) -> None:
+def check_set_limits(state: "Admission", command: commands.SetLimits, now_ms: int) -> None:
     """Raise if a limit is invalid."""
     check_limits(command.limits)
 
@@ -581,33 +532,29 @@ def check_set_limits(state: "Admission", command: SetLimits, now_ms: int) -> Non
 def check_limits(limits: Limits) -> None:
     """Raise ``InvalidCommandError`` unless every limit is an integer from 1 to ``TIME_MAX``."""
     if type(limits) is not Limits:
-        raise InvalidCommandError(f"limits must be a Limits; got {show(limits)}")
+        raise errors.InvalidCommandError(f"limits must be a Limits; got {show(limits)}")
     for name in Limits.__struct_fields__:
-        value = getattr(limits, name)
-        if type(value) is not int or not 1 <= value <= TIME_MAX:
-            raise InvalidCommandError(
-                f"{name} must be an integer from 1 to {TIME_MAX}; got {show(value)}"
-            )
+        check_integer(name, getattr(limits, name), 1, TIME_MAX, errors.InvalidCommandError)
 
 
 # ----- SetBalance, Settled, SettleFailed -----------------------------------------------------
 
 
-def check_set_balance(state: "Admission", command: SetBalance, now_ms: int) -> None:
+def check_set_balance(state: "Admission", command: commands.SetBalance, now_ms: int) -> None:
     """Raise for an invalid wallet, asset or amount."""
     check_text("wallet", command.wallet)
     check_text("asset", command.asset, 1)
     check_uint256("amount", command.amount)
 
 
-def check_settled(state: "Admission", command: Settled, now_ms: int) -> None:
+def check_settled(state: "Admission", command: commands.Settled, now_ms: int) -> None:
     """Raise if a trade is not pending, is named twice, or its paired trade is missing."""
     if type(command.trades) is not tuple:
-        raise InvalidCommandError(f"trades must be a tuple; got {show(command.trades)}")
+        raise errors.InvalidCommandError(f"trades must be a tuple; got {show(command.trades)}")
     for seq in command.trades:
         _check_trade_seq(seq)
     if len(set(command.trades)) != len(command.trades):
-        raise InvalidCommandError("trades must not contain a trade twice")
+        raise errors.InvalidCommandError("trades must not contain a trade twice")
     market_state = find_market(state, command.market)
     for seq in command.trades:
         _check_paired(market_state, seq, command.trades)
@@ -615,7 +562,7 @@ def check_settled(state: "Admission", command: Settled, now_ms: int) -> None:
         _check_pending(market_state, seq)
 
 
-def check_settle_failed(state: "Admission", command: SettleFailed, now_ms: int) -> None:
+def check_settle_failed(state: "Admission", command: commands.SettleFailed, now_ms: int) -> None:
     """Raise for invalid fields or a trade that is not pending."""
     if command.wallet is not None:
         check_text("wallet", command.wallet)
@@ -626,12 +573,14 @@ def check_settle_failed(state: "Admission", command: SettleFailed, now_ms: int) 
 
 def _check_trade_seq(seq: object) -> None:
     if type(seq) is not int:
-        raise InvalidCommandError(f"a trade must be the integer seq of its event; got {show(seq)}")
+        raise errors.InvalidCommandError(
+            f"a trade must be the integer seq of its event; got {show(seq)}"
+        )
 
 
 def _check_pending(market_state: "MarketState", seq: int) -> None:
     if seq not in market_state.pending:
-        raise UnknownTradeError(
+        raise errors.UnknownTradeError(
             f"trade {show(seq)} of market {show(market_state.market.id)} is not waiting for "
             "settlement"
         )
@@ -641,7 +590,7 @@ def _check_paired(market_state: "MarketState", seq: int, trades: tuple[int, ...]
     """Check that both trades of a mint or merge settle together: one alone is not covered."""
     pending = market_state.pending.get(seq)
     if pending is not None and pending.other_seq and pending.other_seq not in trades:
-        raise InvalidCommandError(
+        raise errors.InvalidCommandError(
             f"trade {seq} is half of a mint or merge and must settle together with trade "
             f"{pending.other_seq}"
         )
@@ -650,20 +599,19 @@ def _check_paired(market_state: "MarketState", seq: int, trades: tuple[int, ...]
 # ----- Batch ---------------------------------------------------------------------------------
 
 
-def check_batch(state: "Admission", command: Batch, now_ms: int) -> None:
+def check_batch(state: "Admission", command: commands.Batch, now_ms: int) -> None:
     """Raise for a batch that is malformed, empty or too large."""
     if type(command.commands) is not tuple or type(command.atomic) is not bool:
-        raise InvalidCommandError("commands must be a tuple and atomic must be True or False")
+        raise errors.InvalidCommandError(
+            "commands must be a tuple and atomic must be True or False"
+        )
     for inner in command.commands:
         if type(inner) not in BATCH_KINDS:
             names = ", ".join(kind.__name__ for kind in BATCH_KINDS)
-            raise InvalidCommandError(f"commands may contain {names}; got {show(inner)}")
-        if type(inner.now_ms) is not int or not 0 <= inner.now_ms <= TIME_MAX:
-            raise InvalidCommandError(
-                f"now_ms of a command in a batch must be an integer from 0 to {TIME_MAX}; "
-                f"got {show(inner.now_ms)}"
-            )
+            raise errors.InvalidCommandError(f"commands may contain {names}; got {show(inner)}")
+        name = "now_ms of a command in a batch"
+        check_integer(name, inner.now_ms, 0, TIME_MAX, errors.InvalidCommandError)
     if not 1 <= len(command.commands) <= state.limits.batch_max:
-        raise BatchTooLargeError(
+        raise errors.BatchTooLargeError(
             f"a batch must have 1 to {state.limits.batch_max} commands; got {len(command.commands)}"
         )

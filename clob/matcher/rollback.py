@@ -86,7 +86,6 @@ def _put_back(entry: "OrderEntry", place: tuple[str | int | None, int]) -> None:
 
 
 def _place_of(entry: "OrderEntry") -> "tuple[MarketState, Book]":
-    """Return the market and the book of an order."""
     market_state = entry.maker_state.market_state
     is_in_yes = entry.is_yes or market_state.complementary
     return market_state, market_state.yes_book if is_in_yes else market_state.no_book

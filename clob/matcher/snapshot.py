@@ -203,11 +203,7 @@ class StructReader:
 
 
 def restore(engine: "Engine", state: bytes) -> None:
-    """Load a snapshot into an empty engine.
-
-    Raises:
-        InvalidSnapshotError: the bytes are not a snapshot of this version, or are damaged.
-    """
+    """Load a snapshot into an empty engine; raise ``InvalidSnapshotError``."""
     if type(state) is not bytes or not state.startswith(MAGIC[:-1]):
         raise InvalidSnapshotError("a snapshot must be bytes that begin with CLOBSNAP")
     if state[len(MAGIC) - 1 : len(MAGIC)] != MAGIC[-1:]:

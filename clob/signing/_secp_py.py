@@ -60,7 +60,6 @@ Recover = Callable[[bytes, bytes], bytes | None]
 
 
 def coincurve_recover() -> Recover:
-    """Return recovery by coincurve."""
     from coincurve import PublicKey  # noqa: PLC0415 - optional
 
     def recover_key(digest: bytes, compact: bytes) -> bytes | None:
@@ -74,7 +73,6 @@ def coincurve_recover() -> Recover:
 
 
 def eth_keys_recover() -> Recover:
-    """Return recovery by eth_keys."""
     from eth_keys.exceptions import BadSignature  # noqa: PLC0415 - only without coincurve
     from eth_keys.main import KeyAPI  # noqa: PLC0415
 
@@ -114,11 +112,7 @@ def recovers(recover: Recover, digest: str, signature: str, signer: str) -> bool
 
 
 def compact_of(signature: object) -> bytes | Verdict:
-    """Return r, s and parity of a signature in 65 bytes, or the failed check (decision 15).
-
-    Args:
-        signature: 0x and 130 hex digits; v is 0, 1, 27 or 28, and s is low.
-    """
+    """Return r, s and parity of a signature in 65 bytes, or the failed check (decision 15)."""
     if type(signature) is not str or not SIGNATURE.fullmatch(signature):
         return Verdict.MALFORMED
     raw = bytes.fromhex(signature[2:])

@@ -35,51 +35,32 @@ class Verdict(enum.IntEnum):
     """The signer signed, but may not sign for the maker."""
 
 
-class InvalidDomainError(ClobError):
+class InvalidDomainError(ClobError, code="INVALID_DOMAIN"):
     """A domain or a schema is invalid."""
 
-    code = "INVALID_DOMAIN"
 
-
-class InvalidKeyError(ClobError):
+class InvalidKeyError(ClobError, code="INVALID_KEY"):
     """The value is not a private key."""
 
-    code = "INVALID_KEY"
 
-
-class InvalidFieldError(RejectedError):
+class InvalidFieldError(RejectedError, code="INVALID_FIELD", number=64):
     """A field is missing, of the wrong type, or out of the range of its type."""
 
-    code = "INVALID_FIELD"
-    number = 64
 
-
-class InvalidAddressError(RejectedError):
+class InvalidAddressError(RejectedError, code="INVALID_ADDRESS", number=65):
     """An address is not 0x and 40 hex digits, or its checksum (EIP-55) is wrong."""
 
-    code = "INVALID_ADDRESS"
-    number = 65
 
-
-class TakerNotSupportedError(RejectedError):
+class TakerNotSupportedError(RejectedError, code="TAKER_NOT_SUPPORTED", number=66):
     """The taker is neither the zero address (anyone) nor the operator."""
 
-    code = "TAKER_NOT_SUPPORTED"
-    number = 66
 
-
-class TimestampOutOfWindowError(RejectedError):
+class TimestampOutOfWindowError(RejectedError, code="TIMESTAMP_OUT_OF_WINDOW", number=67):
     """The timestamp of a signed request is too far from the current time."""
 
-    code = "TIMESTAMP_OUT_OF_WINDOW"
-    number = 67
 
-
-class InvalidSignatureError(RejectedError):
+class InvalidSignatureError(RejectedError, code="INVALID_SIGNATURE", number=68):
     """A signature is malformed or not from the signer."""
-
-    code = "INVALID_SIGNATURE"
-    number = 68
 
     def __init__(
         self,
@@ -102,8 +83,5 @@ class InvalidSignatureError(RejectedError):
         """The address recovered from signature and digest; None if recovery failed."""
 
 
-class SignerNotAuthorisedError(InvalidSignatureError):
+class SignerNotAuthorisedError(InvalidSignatureError, code="SIGNER_NOT_AUTHORISED", number=69):
     """The signature is valid, but the signer may not sign for the maker."""
-
-    code = "SIGNER_NOT_AUTHORISED"
-    number = 69

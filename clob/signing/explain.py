@@ -73,13 +73,8 @@ def explain(order: Signed, domains: Domain | Iterable[Domain]) -> Explanation:
     for method, domain, digest in candidates(order, expected_domains):
         address = secp.recover(digest, order.signature)
         if isinstance(address, bytes) and f"0x{address.hex()}" in signers:
-            signer = secp.checksummed(address)
-            return Explanation(
-                text=sentence(method, signer, domain, ours),
-                found=True,
-                domain=domain,
-                digest=digest,
-            )
+            text = sentence(method, secp.checksummed(address), domain, ours)
+            return Explanation(text=text, found=True, domain=domain, digest=digest)
     text = (
         f"the signature matches none of the known mistakes. As EIP-712 for {ours} it recovers to "
         f"{secp.checksummed(first)}: a field changed after signing, or another key signed"
@@ -109,19 +104,13 @@ def candidates(order: Signed, domains: list[Domain]) -> Iterator[tuple[str, Doma
         yield f"by EIP-712, but {change}", ours, secp.digest_of(changed, ours.separator)
     struct = secp.hash_struct(order)
     yield "without any domain: the bare hash of the struct", None, struct
-    yield (
-        "without any domain: personal_sign of the struct's hash",
-        None,
-        (secp.personal_digest(struct)),
-    )
+    personal = secp.personal_digest(struct)
+    yield "without any domain: personal_sign of the struct's hash", None, personal
 
 
 def personal_of_text(digest: bytes) -> bytes:
     """Return the digest of personal_sign for the hash as a text of 66 characters."""
-    hashed: bytes = secp.keccak256(
-        b"\x19Ethereum Signed Message:\n66" + f"0x{digest.hex()}".encode()
-    )
-    return hashed
+    return secp.keccak256(b"\x19Ethereum Signed Message:\n66" + f"0x{digest.hex()}".encode())
 
 
 def variants(order: Signed) -> Iterator[tuple[str, Signed]]:

@@ -51,24 +51,13 @@ def rejection(
     *,
     calls_contracts: bool,
 ) -> RejectedError:
-    """Return the error for a rejected signature.
-
-    Args:
-        order: the signed struct.
-        domain: the expected domain.
-        known: the order hash, if already computed.
-        profile: the meaning of signature types.
-        verdict: the check that failed.
-        calls_contracts: contract wallets were called.
-    """
+    """Return the error for a rejected signature; ``known`` is the order hash if computed before."""
     try:
         digest = known
         if digest is None or verdict is Verdict.INVALID_FIELD:  # hashing raises for that field
             digest = secp.digest_of(order, domain.separator)
-        signer, owner = (
-            checksum_address(order.signer_address),
-            checksum_address(order.owner_address),
-        )
+        signer = checksum_address(order.signer_address)
+        owner = checksum_address(order.owner_address)
     except InvalidFieldError as field_error:
         return field_error
     except (TypeError, ValueError):

@@ -4,6 +4,7 @@ Hashing and verification work on any :class:`Schema`; an order with other fields
 """
 
 import enum
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
@@ -115,10 +116,7 @@ class Schema:
         }
 
     def hash_of(self, value: object) -> bytes:
-        """Return the 32-byte EIP-712 ``hashStruct`` of a value.
-
-        Args:
-            value: an object with the attributes of the fields.
+        """Return the 32-byte EIP-712 ``hashStruct`` of an object with the fields as attributes.
 
         Raises:
             InvalidFieldError: a value does not fit its type.
@@ -199,11 +197,6 @@ def uint_word(value: Any, largest: int = UINT256_MAX) -> bytes:
     return int(value).to_bytes(32)
 
 
-def uint8_word(value: Any) -> bytes:
-    """Encode an unsigned integer below 256."""
-    return uint_word(value, 255)
-
-
 def bool_word(value: Any) -> bytes:
     """Encode a boolean."""
     if not isinstance(value, bool):
@@ -244,7 +237,7 @@ def bytes_word(value: Any) -> bytes:
 
 WORDS: Final[dict[str, Callable[[Any], bytes]]] = {
     "uint256": uint_word,
-    "uint8": uint8_word,
+    "uint8": functools.partial(uint_word, largest=255),
     "bool": bool_word,
     "address": address_word,
     "bytes32": bytes32_word,

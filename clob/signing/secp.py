@@ -51,38 +51,7 @@ def choose_backend() -> Any:
 
 
 if TYPE_CHECKING:
-    from clob.signing._secp_py import (
-        BACKEND,
-        checksummed,
-        digest_of,
-        hash_struct,
-        keccak256,
-        personal_digest,
-        read,
-        recover,
-        verdict_of,
-        verdicts_of,
-    )
+    from clob.signing._secp_py import *  # noqa: F403 - the backends have the same names
 else:
-    backend = choose_backend()
-    BACKEND = backend.BACKEND
-    checksummed, keccak256, recover = backend.checksummed, backend.keccak256, backend.recover
-    read, hash_struct, digest_of = backend.read, backend.hash_struct, backend.digest_of
-    personal_digest, verdict_of, verdicts_of = (
-        backend.personal_digest,
-        backend.verdict_of,
-        backend.verdicts_of,
-    )
-
-__all__ = [
-    "BACKEND",
-    "checksummed",
-    "digest_of",
-    "hash_struct",
-    "keccak256",
-    "personal_digest",
-    "read",
-    "recover",
-    "verdict_of",
-    "verdicts_of",
-]
+    _backend = choose_backend()
+    globals().update({name: getattr(_backend, name) for name in _secp_py.__all__})

@@ -79,8 +79,7 @@ def checksum_address(address: str) -> str:
     Raises:
         TypeError, ValueError: the value is not an address.
     """
-    checksummed: str = secp.checksummed(address_bytes(address))
-    return checksummed
+    return secp.checksummed(address_bytes(address))
 
 
 def read_address(path: str, value: object) -> str:
@@ -100,5 +99,5 @@ def cached_checksum(address: str) -> str | None:
     if not fields.ADDRESS.fullmatch(address):
         return None
     digits = address[2:]
-    right: str = secp.checksummed(bytes.fromhex(digits))
+    right = secp.checksummed(bytes.fromhex(digits))
     return right if address == right or digits in (digits.lower(), digits.upper()) else None

@@ -32,8 +32,7 @@ def order_hash(order: Signed, domain: Domain) -> bytes:
     Raises:
         InvalidFieldError: a value does not fit its type.
     """
-    digest: bytes = secp.digest_of(order, domain.separator)
-    return digest
+    return secp.digest_of(order, domain.separator)
 
 
 def personal_hash(digest: bytes) -> bytes:
@@ -43,24 +42,13 @@ def personal_hash(digest: bytes) -> bytes:
         InvalidFieldError: the hash does not have 32 bytes.
     """
     check_digest(digest)
-    hashed: bytes = secp.personal_digest(digest)
-    return hashed
+    return secp.personal_digest(digest)
 
 
 def check_digest(digest: object) -> None:
     """Check that a digest is 32 bytes."""
     if type(digest) is not bytes or len(digest) != 32:
         raise InvalidFieldError(f"digest must be 32 bytes; got {show(digest)}")
-
-
-def check_digests(digests: Sequence[object], count: int) -> None:
-    """Check that there are ``count`` digests of 32 bytes."""
-    if len(digests) != count:
-        raise InvalidFieldError(
-            f"digests must have one item per order, {count}; got {len(digests)}"
-        )
-    for digest in digests:
-        check_digest(digest)
 
 
 def recover(digest: bytes, signature: str) -> str:
@@ -77,8 +65,7 @@ def recover(digest: bytes, signature: str) -> str:
     check_digest(digest)
     result = secp.recover(digest, signature)
     if isinstance(result, bytes):
-        address: str = secp.checksummed(result)
-        return address
+        return secp.checksummed(result)
     verdict = Verdict(result)
     raise InvalidSignatureError(describe(verdict, signature), verdict, digest=digest)
 
@@ -143,14 +130,8 @@ def verify(
     if verdict:
         verdict = authorise(order, domain, digest, profile, verdict, delegates, proxies, contracts)
     if verdict:
-        raise rejection(
-            order,
-            domain,
-            digest,
-            profile,
-            Verdict(verdict),
-            calls_contracts=contracts is not None,
-        )
+        calls = contracts is not None
+        raise rejection(order, domain, digest, profile, Verdict(verdict), calls_contracts=calls)
 
 
 def verify_batch(
@@ -182,8 +163,13 @@ def verify_batch(
         InvalidFieldError: a digest does not have 32 bytes, or their number is wrong.
     """
     if digests is not None:
-        check_digests(digests, len(orders))
-    verdicts: bytes = secp.verdicts_of(orders, domain.separator, rules_of(profile), digests)
+        if len(digests) != len(orders):
+            raise InvalidFieldError(
+                f"digests must have one item per order, {len(orders)}; got {len(digests)}"
+            )
+        for digest in digests:
+            check_digest(digest)
+    verdicts = secp.verdicts_of(orders, domain.separator, rules_of(profile), digests)
     if not any(verdicts) or (delegates is None and proxies is None and contracts is None):
         return verdicts
     known = repeat(None, len(orders)) if digests is None else digests

@@ -77,11 +77,7 @@ def load_eth_account() -> Any:
 
 
 def sign(
-    order: AnySigned,
-    domain: Domain,
-    key: str | bytes,
-    *,
-    profile: Profile | str = Profile.SPEC,
+    order: AnySigned, domain: Domain, key: str | bytes, *, profile: Profile | str = Profile.SPEC
 ) -> AnySigned:
     """Sign with a private key, through eth-account.
 
@@ -102,7 +98,7 @@ def sign(
         InvalidKeyError: the key is not a private key.
         PackageMissingError: eth-account is not installed.
     """
-    digest: bytes = secp.digest_of(order, domain.separator)
+    digest = secp.digest_of(order, domain.separator)
     if order.signature_kind == 0 and Profile(profile) is Profile.SPEC:
         digest = secp.personal_digest(digest)
     account_type = load_eth_account()

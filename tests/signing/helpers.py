@@ -18,22 +18,22 @@ replace = msgspec.structs.replace
 
 
 def eth_account_digest(typed):
-    """Hash typed data as eth-account does."""
+    """Return the digest of typed data, computed by eth-account."""
     return bytes(_hash_eip191_message(encode_typed_data(full_message=typed)))
 
 
 def reference_keccak(data):
-    """Hash with pycryptodome, not through our own module."""
+    """Return the Keccak-256 hash, computed by pycryptodome."""
     return keccak.new(data=data, digest_bits=256).digest()
 
 
 def domain_of(data):
-    """Make our domain of the one of a vector."""
+    """Return the domain of a vector."""
     return Domain(data["name"], data["version"], data["chainId"], data.get("verifyingContract"))
 
 
 def order(**changes):
-    """Make an order of Alice's, not signed."""
+    """Return an unsigned order of Alice."""
     fields = {
         "salt": 479249096354,
         "maker": ALICE,
@@ -46,40 +46,40 @@ def order(**changes):
 
 
 def signed(key=KEYS[0], *, profile="ctf", domain=DOMAIN, **changes):
-    """Make an order of Alice's and sign it, by EIP-712 unless the profile says otherwise."""
+    """Return a signed order of Alice; profile ctf signs by EIP-712."""
     return sign(order(**changes), domain, key, profile=profile)
 
 
 def parts(signature):
-    """Take a signature apart: r, s, v."""
+    """Split a signature into r, s and v."""
     return int(signature[2:66], 16), int(signature[66:130], 16), int(signature[130:], 16)
 
 
 def joined(r, s, v):
-    """Put a signature together."""
+    """Return the signature of r, s and v."""
     return f"0x{r:064x}{s:064x}{v:02x}"
 
 
 def high_twin(signature):
-    """Give the other signature of the same digest by the same key, with the high s."""
+    """Return the signature with the high s that recovers the same key."""
     r, s, v = parts(signature)
     return joined(r, CURVE - s, 55 - v)
 
 
 class RecordingHook:
-    """A hook that gives one answer and keeps what it was asked."""
+    """A hook that returns a fixed answer and records its arguments."""
 
     def __init__(self, answer=True):
         self.answer = answer
-        self.questions = []
+        self.calls = []
 
     def __call__(self, *question):
-        self.questions.append(question)
+        self.calls.append(question)
         return self.answer
 
 
 def outcome(call, *arguments, **options):
-    """Give what a call returns, or the class, code, path and words of its refusal."""
+    """Return the result of a call, or class, code, path and text of its rejection."""
     try:
         return call(*arguments, **options)
     except RejectedError as error:
@@ -87,5 +87,5 @@ def outcome(call, *arguments, **options):
 
 
 def recovered_by_eth_account(digest, signature):
-    """Give the address eth-account finds."""
+    """Return the address that eth-account recovers."""
     return Account._recover_hash(digest, signature=signature)

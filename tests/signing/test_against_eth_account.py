@@ -1,4 +1,4 @@
-"""Orders at random against eth-account and eth-abi: hashes, signers, and one flipped bit."""
+"""Hashes and signers of random orders equal those of eth-account and eth-abi."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 from concurrent.futures import ThreadPoolExecutor
@@ -62,11 +62,11 @@ TYPE_STRING = (
     "uint8 side,uint8 signatureType)"
 )
 TYPE_HASH = "a852566c4e14d00869b6db0220888a9090a13eccdaea03713ff0a3d27bf9767c"
-"""As decision 14 has it."""
+"""Type hash of decision 14."""
 
 
 def struct_hash(order):
-    """Hash an order with eth-abi, by the fields in the sequence of decision 14."""
+    """Return the struct hash, computed by eth-abi with the field order of decision 14."""
     values = [getattr(order, name) for name in NAMES]
     return reference_keccak(encode(["bytes32", *TYPES], [bytes.fromhex(TYPE_HASH), *values]))
 
@@ -78,7 +78,7 @@ def flip_signature(order, rng):
 
 
 def flip_field(order, rng):
-    """Change one bit of one field that is signed."""
+    """Change one bit of a signed field."""
     at = rng.randrange(len(NAMES))
     value, width = (
         getattr(order, NAMES[at]),
@@ -132,8 +132,8 @@ def test_one_flipped_bit_is_rejected(backend, count):
 # ----- batches -------------------------------------------------------------------------------
 
 
-def spoilt(order, rng):
-    """Give an order that is not as it was signed, or not signed as it should be."""
+def altered(order, rng):
+    """Return an order or message with a changed field or an invalid signature."""
     r, s, v = parts(order.signature)
     bad = (
         joined(r, s, v + 2), joined(r, s, 55 - v), joined(0, s, v), joined(r, 0, v),
@@ -141,7 +141,7 @@ def spoilt(order, rng):
         "", "0x", order.signature[:-1], order.signature + "00", order.signature + "\n",
         order.signature.replace("0x", "0X"), order.signature.encode(), None, 7,
     )  # fmt: skip
-    # The last has the right digits and the wrong capital letters.
+    # The last has the right digits with a wrong checksum.
     makers = (BOB, ALICE, "0x", "", None, 5, ALICE + "\n", f"0x{order.maker[2:].swapcase()}")
     return rng.choice(
         (
@@ -152,8 +152,8 @@ def spoilt(order, rng):
     )
 
 
-def spoilt_order(order, rng):
-    """The same with the fields that only an order has."""
+def altered_order(order, rng):
+    """Like `altered`, also with fields that only an order has."""
     return rng.choice(
         (
             flip_field(order, rng),
@@ -166,7 +166,7 @@ def spoilt_order(order, rng):
 
 
 def message(rng, key, maker):
-    """Make a message of another kind, signed."""
+    """Return a signed message of a random kind."""
     nonce = rng.getrandbits(256)
     made = rng.choice(
         (
@@ -179,7 +179,7 @@ def message(rng, key, maker):
 
 
 def mixture(seed, count):
-    """Make orders and messages, good and bad."""
+    """Return valid and invalid orders and messages."""
     rng = random.Random(seed)
     keys = [(key, address_of(key)) for key in KEYS]
     made = []
@@ -187,18 +187,18 @@ def mixture(seed, count):
         key, maker = rng.choice(keys)
         if rng.random() < 0.3:
             made.append(message(rng, key, maker))
-            spoil = spoilt
+            spoil = altered
         else:
             order = random_order(rng, rng.choice((maker, maker, BOB)), signer=maker)
             made.append(sign(order, DOMAIN, key, profile=rng.choice(("spec", "ctf"))))
-            spoil = rng.choice((spoilt, spoilt_order))
+            spoil = rng.choice((altered, altered_order))
         if rng.random() < 0.6:
             made[-1] = spoil(made[-1], rng)
     return made
 
 
 def one_by_one(values, **options):
-    """Verify each, and give the verdicts that were raised."""
+    """Verify each value alone; return the verdicts."""
     verdicts = []
     for value in values:
         try:
@@ -227,12 +227,12 @@ def test_verify_batch_with_hooks_equals_single_verify(backend, profile, answer):
     values = mixture(1272, 400)
     hooks = {name: RecordingHook(answer) for name in ("delegates", "proxies", "contracts")}
     verdicts = verify_batch(values, DOMAIN, profile=profile, **hooks)
-    asked = {name: len(hook.questions) for name, hook in hooks.items()}
-    assert asked["contracts"]
-    assert asked["delegates" if profile == "spec" else "proxies"]
+    num_calls = {name: len(hook.calls) for name, hook in hooks.items()}
+    assert num_calls["contracts"]
+    assert num_calls["delegates" if profile == "spec" else "proxies"]
     assert verdicts == one_by_one(values, profile=profile, **hooks)
-    assert {name: len(hook.questions) for name, hook in hooks.items()} == {
-        name: 2 * count for name, count in asked.items()
+    assert {name: len(hook.calls) for name, hook in hooks.items()} == {
+        name: 2 * count for name, count in num_calls.items()
     }
 
 
@@ -256,7 +256,7 @@ def test_two_threads_verify_batches_independently(backend):
 
 
 def test_backends_agree_on_batches(backend):
-    """The one in plain Python is the reference of the other."""
+    """The backend in plain Python is the reference."""
     values = mixture(1275, 400)
     rules = bytes([3, 1])
     ours = backend.verdicts_of(values, DOMAIN.separator, rules)

@@ -1,7 +1,7 @@
 """Decision 3: price and size of two signed amounts, and the amounts of a price and a size.
 
-Against an oracle in exact fractions, written from the text of the decision. What real clients sign
-is in ``tests/clients/test_client_amounts.py``.
+The oracle uses exact fractions and follows the text of the decision. Amounts of real clients are
+tested in ``tests/clients/test_client_amounts.py``.
 """
 
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -25,8 +25,8 @@ from clob.signing import PriceSize, amounts_of, price_and_size
 
 PRICES = range(1, 100)
 BILLION = 10**9
-ALWAYS_TOLD_APART = 198
-"""From so many wei on, the cents of one size have amounts that are nearest to themselves."""
+ALWAYS_DISTINCT = 198
+"""From this size in wei on, each price in cents is recovered from its amounts."""
 
 sides = st.sampled_from(Side)
 cents = st.integers(1, 99)
@@ -35,7 +35,7 @@ sizes = st.integers(1, SIZE_MAX) | st.integers(1, 10**20) | st.integers(1, 1_000
 
 @st.composite
 def amounts(draw):
-    """Draw a side and two amounts, most of them next to where the rule changes its mind."""
+    """Draw a side and two amounts, mostly near the boundaries of the rule."""
     size = draw(sizes)
     cent = draw(st.integers(0, 101))
     line = cent * size // 100
@@ -46,8 +46,8 @@ def amounts(draw):
     return (side, *((collateral, size) if side is Side.BUY else (size, collateral)))
 
 
-def by_the_text(side, maker, taker, *, settles):
-    """Give the price as decision 3 says it; None where it says PRICE_OUT_OF_RANGE."""
+def price_by_decision(side, maker, taker, *, settles):
+    """Return the price of decision 3; None for PRICE_OUT_OF_RANGE."""
     collateral, tokens = (maker, taker) if side == Side.BUY else (taker, maker)
     signed = Fraction(100 * collateral, tokens)
     c = floor(signed + Fraction(1, 2))
@@ -66,13 +66,13 @@ def price_or_none(side, maker, taker, **how):
     return price
 
 
-def len_of(value):
-    """Name a case; an integer of thousands of digits cannot be written out."""
+def id_of(value):
+    """Return a test id; integers of thousands of digits are too long for one."""
     return f"{value.bit_length()} bits" if type(value) is int else repr(value)
 
 
 def path_of(call, error):
-    """Expect a refusal of exactly this class; give which field it names."""
+    """Assert a rejection of exactly this class; return the path of its field."""
     with pytest.raises(RejectedError) as caught:
         call()
     assert type(caught.value) is error, caught.value
@@ -87,7 +87,7 @@ def test_decision_03_price_from_amounts(drawn, settles):
     """n = 100 * collateral; c = (2n + tokens) // (2 * tokens); d = abs(n - c * tokens). c counts
     as signed when d < 100, and off chain also when d * 10**9 <= c * tokens. Otherwise BUY floors
     and SELL ceils. c outside 1..99: PRICE_OUT_OF_RANGE."""
-    assert price_or_none(*drawn, settles=settles) == by_the_text(*drawn, settles=settles)
+    assert price_or_none(*drawn, settles=settles) == price_by_decision(*drawn, settles=settles)
 
 
 @pytest.mark.parametrize("settles", [False, True])
@@ -95,7 +95,7 @@ def test_every_pair_of_small_amounts_follows_the_decision(settles):
     for side in Side:
         for maker in range(1, 130):
             for taker in range(1, 130):
-                expected = by_the_text(side, maker, taker, settles=settles)
+                expected = price_by_decision(side, maker, taker, settles=settles)
                 assert price_or_none(side, maker, taker, settles=settles) == expected
 
 
@@ -104,25 +104,25 @@ def test_every_pair_of_small_amounts_follows_the_decision(settles):
     [
         (Side.BUY, 30 * 10**18, 60 * 10**18, True, 50),
         (Side.SELL, 60 * 10**18, 30 * 10**18, True, 50),
-        # A wei too little, which is one of 3 * 10**19; and half a wei, which no integer can say.
+        # A wei below or above the exact amount; and amounts half a wei from a cent.
         (Side.BUY, 30 * 10**18 - 1, 60 * 10**18, False, 50),
         (Side.BUY, 30 * 10**18 - 1, 60 * 10**18, True, 49),
         (Side.SELL, 60 * 10**18, 30 * 10**18 + 1, False, 50),
         (Side.SELL, 60 * 10**18, 30 * 10**18 + 1, True, 51),
         (Side.BUY, 49, 99, True, 49),
         (Side.SELL, 99, 49, True, 49),
-        # A billionth exactly, and a wei more.
+        # A deviation of exactly a billionth, and a wei more.
         (Side.BUY, 10**18 // 2 + 5 * 10**8, 10**18, False, 50),
         (Side.SELL, 10**18, 10**18 // 2 + 5 * 10**8, False, 50),
         (Side.SELL, 10**18, 10**18 // 2 + 5 * 10**8 + 1, False, 51),
         (Side.BUY, 10**18 // 2 - 5 * 10**8, 10**18, False, 50),
         (Side.BUY, 10**18 // 2 - 5 * 10**8 - 1, 10**18, False, 49),
-        # Half a cent is no cent.
+        # Half a cent is rounded.
         (Side.BUY, 505, 1_000, False, 50),
         (Side.SELL, 1_000, 505, False, 51),
         (Side.BUY, 505 * 10**15, 10**18, False, 50),
         (Side.SELL, 10**18, 505 * 10**15, False, 51),
-        # The ends: above 99 a buy still means 99, below 1 a sell still means 1.
+        # Limits: a buy above 99 is at 99, a sell below 1 is at 1.
         (Side.BUY, 999 * 10**15, 10**18, False, 99),
         (Side.SELL, 10**18, 10**15, False, 1),
     ],
@@ -160,7 +160,7 @@ def test_decision_04_the_contract_accepts_the_price_of_every_settling_order(draw
 # ----- amounts for a price and back ----------------------------------------------------------
 
 
-@given(sides, cents, st.integers(ALWAYS_TOLD_APART, SIZE_MAX) | st.integers(198, 10**20))
+@given(sides, cents, st.integers(ALWAYS_DISTINCT, SIZE_MAX) | st.integers(198, 10**20))
 def test_amounts_of_a_price_round_trip(side, price, size):
     maker, taker = amounts_of(side, price, size)
     collateral = size * price // 100
@@ -171,16 +171,16 @@ def test_amounts_of_a_price_round_trip(side, price, size):
 
 @pytest.mark.parametrize("side", Side)
 def test_amounts_of_a_few_wei_return_the_nearest_cent(side):
-    """Two wei at 99 cents cost one, which is two wei at 50: nothing can tell them apart."""
-    apart = 0
+    """Two wei at 99 cents cost one wei, as at 50 cents, so the amounts have one price."""
+    num_other = 0
     for price in PRICES:
-        for size in range(ceil(Fraction(100, price)), 2 * ALWAYS_TOLD_APART):
+        for size in range(ceil(Fraction(100, price)), 2 * ALWAYS_DISTINCT):
             signed = Fraction(100 * (size * price // 100), size)
             back = price_and_size(side, *amounts_of(side, price, size), settles=True)
             assert back == (floor(signed + Fraction(1, 2)), size)
-            apart += back.price != price
-            assert back.price == price or size < ALWAYS_TOLD_APART
-    assert apart > 1_000
+            num_other += back.price != price
+            assert back.price == price or size < ALWAYS_DISTINCT
+    assert num_other > 1_000
     assert price_and_size(side, *amounts_of(side, 99, 2)) == PriceSize(50, 2)
 
 
@@ -219,21 +219,21 @@ def test_strict_rejects_other_prices_and_names_valid_amounts(drawn):
         near = [tuple(map(int, each)) for each in NAMED.findall(str(error))]
         around = (floor(signed), floor(signed) + 1)
         assert [cent for *_, cent in near] == [cent for cent in around if 1 <= cent <= 99]
-        for offered, asked, cent in near:
-            assert price_and_size(side, offered, asked, strict=True).price == cent
-            size = asked if side is Side.BUY else offered
+        for maker_amount, taker_amount, cent in near:
+            assert price_and_size(side, maker_amount, taker_amount, strict=True).price == cent
+            size = taker_amount if side is Side.BUY else maker_amount
             assert abs(size - tokens) < Fraction(cent, 100).denominator
     else:
         assert price == signed == price_and_size(*drawn)[0]
 
 
-# ----- refusals ------------------------------------------------------------------------------
+# ----- rejections ----------------------------------------------------------------------------
 
 BOUNDS = re.compile(r"need (\d+) to (\d+)")
 
 
 def outside(side, collateral, tokens):
-    """Give the collateral that a refusal of the price names for these tokens."""
+    """Return the lowest and highest collateral that the rejection of a price states."""
     maker, taker = (collateral, tokens) if side is Side.BUY else (tokens, collateral)
     with pytest.raises(PriceOutOfRangeError) as caught:
         price_and_size(side, maker, taker)
@@ -266,7 +266,15 @@ def test_prices_outside_1_to_99_cents_are_rejected(side, tokens):
         (Side.BUY, 2**256 - 1, 1),
         (Side.BUY, 10**5_000, 1),
     ],
-    ids=["0.1 buying", "99.9 selling", "nothing", "100", "wide", "wider", "as wide as it can be"],
+    ids=[
+        "buy at 0.1",
+        "sell at 99.9",
+        "buy at 0",
+        "sell at 100",
+        "sell at huge",
+        "buy at huge",
+        "huge",
+    ],
 )
 def test_amounts_without_a_valid_price_are_rejected(side, maker, taker):
     path = path_of(lambda: price_and_size(side, maker, taker), PriceOutOfRangeError)
@@ -285,7 +293,7 @@ def test_amounts_other_than_positive_integers_are_rejected(wrong):
         assert path(lambda side=side: amounts_of(side, 50, wrong)) == "size"
 
 
-@pytest.mark.parametrize("wide", [SIZE_MAX + 1, 2**256, 10**300, 10**5_000], ids=len_of)
+@pytest.mark.parametrize("wide", [SIZE_MAX + 1, 2**256, 10**300, 10**5_000], ids=id_of)
 def test_sizes_above_the_maximum_are_rejected(wide):
     def path(call):
         return path_of(call, AmountTooLargeError)
@@ -304,7 +312,7 @@ def test_invalid_sides_are_rejected(wrong):
     assert path_of(lambda: amounts_of(wrong, 50, 100), InvalidSideError) == "side"
 
 
-@pytest.mark.parametrize("wrong", [0, 100, -1, 10**5_000, True, 50.0, "50", None], ids=len_of)
+@pytest.mark.parametrize("wrong", [0, 100, -1, 10**5_000, True, 50.0, "50", None], ids=id_of)
 def test_invalid_prices_are_rejected(wrong):
     assert path_of(lambda: amounts_of(Side.BUY, wrong, 100), PriceOutOfRangeError) == "price"
 
@@ -313,23 +321,23 @@ def test_invalid_prices_are_rejected(wrong):
 
 
 def in_integers(size, price):
-    """Sign ``size * price // 100``, as one who writes it by hand in wei does."""
+    """Sign ``size * price // 100`` in wei."""
     return int(size * 10**16) * price // 100, int(size * 10**16)
 
 
-def in_doubles(size, price):
-    """Sign ``int(size * price * 1e18)``, as one who does not think of rounding does."""
+def in_floats(size, price):
+    """Sign ``int(size * price * 1e18)`` without regard to rounding."""
     return int(size / 100 * (price / 100) * 1e18), int(size / 100 * 1e18)
 
 
 def in_odd_integers(size, price):
-    """Sign a size down to the last wei, which hardly ever costs a whole number of wei."""
+    """Sign a size of an odd number of wei, which rarely costs a whole number of wei."""
     tokens = size * 10**16 + size * 7_919 % 10**16
     return tokens * price // 100, tokens
 
 
 @pytest.mark.parametrize("count", [1_000, pytest.param(40_000, marks=pytest.mark.long)])
-@pytest.mark.parametrize("client", [in_integers, in_odd_integers, in_doubles])
+@pytest.mark.parametrize("client", [in_integers, in_odd_integers, in_floats])
 def test_the_cent_intended_by_a_naive_client_is_recovered(client, count):
     rng = random.Random(3)
     inexact = 0
@@ -339,10 +347,10 @@ def test_the_cent_intended_by_a_naive_client_is_recovered(client, count):
         pair = (collateral, tokens) if side is Side.BUY else (tokens, collateral)
         assert price_and_size(side, *pair) == PriceSize(meant, tokens)
         inexact += 100 * collateral != meant * tokens
-        # The billionth that doubles need is not forgiven on a chain: a cent to the safe side there,
-        # which buying at 1 and selling at 99 is a cent too far.
+        # On a chain the tolerance of a billionth does not apply: the price is a cent to the safe
+        # side, which is out of range for buying at 1 and selling at 99.
         safe = meant - 1 if side is Side.BUY else meant + 1
-        allowed = {meant, safe if 1 <= safe <= 99 else None} if client is in_doubles else {meant}
+        allowed = {meant, safe if 1 <= safe <= 99 else None} if client is in_floats else {meant}
         assert price_or_none(side, *pair, settles=True) in allowed
-    # What is exact proves nothing.
+    # Exact amounts would not test the rounding.
     assert inexact > count // 2 or client is in_integers

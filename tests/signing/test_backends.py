@@ -1,4 +1,4 @@
-"""The choice of a backend at import, each in its own process."""
+"""Backends are chosen at import; each case runs in its own process."""
 
 import os
 import random  # noqa: TID251 - seeded, and outside the engine
@@ -33,10 +33,10 @@ def broken(*_, **__):
     raise MemoryError("out of curves")
 PublicKey.from_signature_and_message = staticmethod(broken)
 """
-LACKS_A_SYMBOL = """
+MISSING_SYMBOL = """
 import coincurve, coincurve._libsecp256k1 as private
 class Without:
-    "The library of another version, which has not got one of the functions."
+    "A library of another version that lacks a function."
     def __init__(self, of):
         self.of = of
     def __getattr__(self, name):
@@ -57,9 +57,9 @@ def twin(name):
 fake.__getattr__ = twin
 fake.BACKEND = "a fake"
 """
-"""A stand-in for the compiled backend that works, as its twin does; what follows spoils it."""
+"""A fake compiled backend that forwards to the Python one; tests break parts of it."""
 
-TELL = """
+REPORT = """
 import warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -86,11 +86,11 @@ ORDER = {
         "2190fd4d5c49705e94d75999a58ec843f94a432e87ebc15cdb2186d315b3cc201b"
     ),
 }
-"""That of the tests of python-order-utils, with the signature that they list."""
+"""Order and signature of the tests of python-order-utils."""
 
 
 def run(*code, env=None):
-    """Run code in a Python of its own; give what it prints, line by line."""
+    """Run code in a new Python process; return its printed lines."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent("".join(code))],
         capture_output=True,
@@ -104,16 +104,16 @@ def run(*code, env=None):
     return done.stdout.splitlines()
 
 
-def chosen(*preamble, env=None):
-    """Give the backend that is chosen, and the warnings; an order is verified with it."""
-    told, verdicts = run(*preamble, TELL, VERIFY.format(ORDER=ORDER), env=env)
+def chosen_backend(*preamble, env=None):
+    """Return the chosen backend and its warnings, after verifying an order with it."""
+    backend, verdicts = run(*preamble, REPORT, VERIFY.format(ORDER=ORDER), env=env)
     assert verdicts == "0 9"
-    return told
+    return backend
 
 
 @pytest.fixture
 def compiled():
-    """The compiled backend, without which there is nothing to choose."""
+    """The compiled backend; skips the test if it is not built."""
     return signings.load("compiled")
 
 
@@ -121,7 +121,7 @@ def compiled():
 
 
 def test_the_compiled_backend_is_chosen_if_built(compiled):
-    assert chosen() == "libsecp256k1"
+    assert chosen_backend() == "libsecp256k1"
 
 
 @pytest.mark.parametrize("name", ["python", "compiled"])
@@ -130,16 +130,16 @@ def test_each_backend_has_its_name(name):
 
 
 def test_plain_python_can_be_selected():
-    assert chosen(env={"CLOB_PURE_PYTHON": "1"}) == "coincurve"
+    assert chosen_backend(env={"CLOB_PURE_PYTHON": "1"}) == "coincurve"
 
 
 def test_coincurve_is_used_without_the_compiled_backend():
-    assert chosen(NO_COMPILED) == "coincurve"
+    assert chosen_backend(NO_COMPILED) == "coincurve"
 
 
 def test_eth_keys_is_used_without_coincurve_with_a_warning():
-    assert chosen(NO_COINCURVE) == "eth_keys RuntimeWarning"
-    assert chosen(NO_COINCURVE, env={"CLOB_PURE_PYTHON": "1"}) == "eth_keys RuntimeWarning"
+    assert chosen_backend(NO_COINCURVE) == "eth_keys RuntimeWarning"
+    assert chosen_backend(NO_COINCURVE, env={"CLOB_PURE_PYTHON": "1"}) == "eth_keys RuntimeWarning"
 
 
 SYMBOLS = (
@@ -152,29 +152,29 @@ SYMBOLS = (
 
 @pytest.mark.parametrize("symbol", SYMBOLS)
 def test_a_library_without_a_required_symbol_is_not_used(compiled, symbol):
-    assert chosen(f"MISSING = {symbol!r}", LACKS_A_SYMBOL) == "coincurve"
+    assert chosen_backend(f"MISSING = {symbol!r}", MISSING_SYMBOL) == "coincurve"
 
 
 def test_a_library_with_other_struct_sizes_is_not_used(compiled):
-    gone = "import sys, coincurve\nsys.modules['coincurve._libsecp256k1'] = None\n"
-    assert chosen(gone) == "coincurve"
+    code = "import sys, coincurve\nsys.modules['coincurve._libsecp256k1'] = None\n"
+    assert chosen_backend(code) == "coincurve"
 
 
-SPOILT = {
-    "finds another address": """
+INCORRECT = {
+    "recovers another address": """
 def recover(*given):
     found = twin("recover")(*given)
     return found[::-1] if isinstance(found, bytes) else found
 fake.recover = recover
 """,
-    "finds an address for everything": """
+    "recovers an address for every signature": """
 def recover(*given):
     found = twin("recover")(*given)
     return found if isinstance(found, bytes) else bytes(20)
 fake.recover = recover
 """,
-    "finds nobody": "fake.recover = lambda *_: 8\n",
-    "hashes otherwise": """
+    "recovers no address": "fake.recover = lambda *_: 8\n",
+    "uses another hash": """
 import hashlib
 fake.keccak256 = lambda data: hashlib.sha3_256(data).digest()
 """,
@@ -188,19 +188,18 @@ fake.__getattr__ = without
 }
 
 
-@pytest.mark.parametrize("how", SPOILT)
-def test_an_incorrect_backend_is_not_chosen(how):
-    assert chosen(COMPILED, SPOILT[how]) == "coincurve"
+@pytest.mark.parametrize("defect", INCORRECT)
+def test_an_incorrect_backend_is_not_chosen(defect):
+    assert chosen_backend(COMPILED, INCORRECT[defect]) == "coincurve"
 
 
 def test_a_correct_backend_is_chosen():
-    """Or the test above would say nothing."""
-    assert chosen(COMPILED) == "a fake"
+    assert chosen_backend(COMPILED) == "a fake"
 
 
-@pytest.mark.parametrize("spoil", [WRONG_COINCURVE, BROKEN_COINCURVE], ids=["wrong", "broken"])
-def test_an_incorrect_coincurve_is_replaced_by_eth_keys(spoil):
-    assert chosen(spoil, env={"CLOB_PURE_PYTHON": "1"}) == "eth_keys RuntimeWarning"
+@pytest.mark.parametrize("defect", [WRONG_COINCURVE, BROKEN_COINCURVE], ids=["wrong", "broken"])
+def test_an_incorrect_coincurve_is_replaced_by_eth_keys(defect):
+    assert chosen_backend(defect, env={"CLOB_PURE_PYTHON": "1"}) == "eth_keys RuntimeWarning"
 
 
 def test_both_libraries_recover_the_same_keys():
@@ -209,7 +208,7 @@ def test_both_libraries_recover_the_same_keys():
         _secp_py.eth_keys_recover(),
     )
     rng = random.Random(1)
-    found = set()
+    result = set()
     for number in range(60):
         digest = rng.randbytes(32)
         r = rng.randbytes(32) if number % 2 else rng.getrandbits(10).to_bytes(32)
@@ -217,13 +216,13 @@ def test_both_libraries_recover_the_same_keys():
         compact = r + s + bytes([rng.randrange(2)])
         key = recover_by_coincurve(digest, compact)
         assert recover_by_eth_keys(digest, compact) == key
-        found.add(key)
-    # Half of all r are on the curve, so both answers came up.
-    assert None in found
-    assert len(found) > 20
+        result.add(key)
+    # Half of all r are on the curve, so both results occur.
+    assert None in result
+    assert len(result) > 20
 
 
-# ----- what is imported ----------------------------------------------------------------------
+# ----- imports -------------------------------------------------------------------------------
 
 IMPORTED = """
 import sys
@@ -242,8 +241,10 @@ def test_importing_clob_does_not_import_signing():
 @pytest.mark.parametrize("pure", ["", "1"])
 def test_importing_signing_does_not_import_eth_account(pure):
     names = ("eth_account", "eth_abi", "eth_keys", "clob.signing")
-    told = run("import clob.signing", IMPORTED.format(names=names), env={"CLOB_PURE_PYTHON": pure})
-    assert told == ["clob.signing"]
+    modules = run(
+        "import clob.signing", IMPORTED.format(names=names), env={"CLOB_PURE_PYTHON": pure}
+    )
+    assert modules == ["clob.signing"]
 
 
 def test_signing_restores_the_recursion_limit():

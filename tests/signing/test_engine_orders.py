@@ -56,19 +56,19 @@ BIG = 2**256 - 1
 
 
 def order(side=Side.BUY, price=50, size=SIZE, *, key=ALICE, **fields):
-    """Make a signed order, as a wallet would."""
-    given = {"maker": address_of(key), "token_id": YES, "salt": 1} | fields
-    unsigned = SignedOrder.from_price_size(side=side, price=price, size=size, **given)
+    """Return a signed order."""
+    fields = {"maker": address_of(key), "token_id": YES, "salt": 1} | fields
+    unsigned = SignedOrder.from_price_size(side=side, price=price, size=size, **fields)
     return sign(unsigned, DOMAIN, key)
 
 
 def changed(**fields):
-    """Change fields of a signed order; what is read of it here needs no signature."""
+    """Return an order with changed fields; conversion does not check the signature."""
     return msgspec.structs.replace(order(), **fields)
 
 
 def rejection(signed, error, path, **how):
-    """Expect a rejection of exactly this class and path; give its message."""
+    """Assert a rejection of exactly this class and path; return its message."""
     with pytest.raises(error) as caught:
         to_order(signed, id="a", **how)
     assert (type(caught.value), caught.value.path) == (error, path)
@@ -141,14 +141,14 @@ def test_the_maker_is_checksummed():
 
 
 def test_the_collateral_is_the_signed_amount():
-    """A client that is a wei below or above the cent pays and receives what it signed."""
+    """A client whose amount is a few wei off the cent pays and receives the signed amount."""
     for amount in (tokens(50) - 1, tokens(50), tokens(50) + 10):
         made = to_order(changed(maker_amount=amount), id="a")
         assert (made.price, made.collateral) == (50, amount)
     assert to_order(changed(maker_amount=tokens(50) - 1), id="a", settles=True).price == 49
-    told = rejection(changed(maker_amount=tokens(50) - 1), InvalidAmountError, "makerAmount",
+    message = rejection(changed(maker_amount=tokens(50) - 1), InvalidAmountError, "makerAmount",
                    strict=True)  # fmt: skip
-    assert f"{tokens(50)} for {tokens(100)} (50 cents)" in told
+    assert f"{tokens(50)} for {tokens(100)} (50 cents)" in message
 
 
 def test_amounts_and_sides_are_rejected_as_by_price_and_size():
@@ -165,10 +165,10 @@ def test_decision_19_taker(operators):
         if operators:
             assert to_order(changed(taker=taker), id="a", operators=operators)
         else:
-            told = rejection(changed(taker=taker), TakerNotSupportedError, "taker")
-            assert OPERATOR in told
-    stranger = changed(taker=address_of(BOB))
-    rejection(stranger, TakerNotSupportedError, "taker", operators=operators)
+            message = rejection(changed(taker=taker), TakerNotSupportedError, "taker")
+            assert OPERATOR in message
+    another = changed(taker=address_of(BOB))
+    rejection(another, TakerNotSupportedError, "taker", operators=operators)
 
 
 def test_decision_20_fee_rate():
@@ -176,8 +176,8 @@ def test_decision_20_fee_rate():
     for rate in (0, 1, 1_000):
         assert to_order(changed(fee_rate_bps=rate), id="a").fee_rate_bps == rate
     for rate in (1_001, -1, BIG):
-        told = rejection(changed(fee_rate_bps=rate), InvalidFeeRateError, "feeRateBps")
-        assert "0 to 1000" in told
+        message = rejection(changed(fee_rate_bps=rate), InvalidFeeRateError, "feeRateBps")
+        assert "0 to 1000" in message
 
 
 def test_the_side_defaults_to_buy_in_json():
@@ -194,14 +194,14 @@ def test_the_side_defaults_to_buy_in_json():
 
 @pytest.fixture
 def matcher(matcher_class):
-    """A matcher with a market of two tokens, and a thousand of everything for two wallets."""
+    """A matcher with a market, and two wallets with 1,000 units of collateral and both tokens."""
     wallets = (address_of(ALICE), address_of(BOB))
     return funded(opened(matcher_class, RAIN), wallets, tokens(1_000),
                   ("collateral", str(YES), str(NO)))  # fmt: skip
 
 
 def submit(signed, order_id, *, now_ms=0, **how):
-    """Do what a server does with a signed order: verify it, and write the command."""
+    """Verify a signed order and return its command, as a server does."""
     verify(signed, DOMAIN)
     return Submit(
         market="rain",
@@ -227,7 +227,7 @@ def test_the_same_signed_order_is_rejected_a_second_time(matcher):
     matcher.apply(submit(signed, "a"))
     with rejected(matcher, OrderAlreadyUsedError, "'a'"):
         matcher.apply(submit(signed, "b"))
-    # Written otherwise it is the same order still.
+    # The same order in another spelling.
     letters = f"0x{signed.signature[2:].upper()}"
     written = signed.to_json() | {"signature": letters, "salt": "0x1", "side": "BUY",
                                   "maker": signed.maker.lower()}  # fmt: skip
@@ -235,7 +235,7 @@ def test_the_same_signed_order_is_rejected_a_second_time(matcher):
     with rejected(matcher, OrderAlreadyUsedError, "'a'"):
         matcher.apply(submit(SignedOrder.from_json(written), "c"))
     assert matcher.order_by_hash(order_hash(signed, DOMAIN)).order.id == "a"
-    # And signed with another salt it is another one.
+    # With another salt it is another order.
     matcher.apply(submit(order(salt=2), "d"))
     assert len(matcher) == 2
 
@@ -243,17 +243,17 @@ def test_the_same_signed_order_is_rejected_a_second_time(matcher):
 def test_decision_02_a_sell_is_filled_by_its_signed_collateral(matcher):
     """SELL: floor(filledTokens * takerAmount / makerAmount), and exactly takerAmount when
     complete."""
-    # It asks for one wei more than 33 cents, which off a chain still is 33.
-    asked = tokens(33) + 1
-    unsigned = msgspec.structs.replace(order(Side.SELL, 33, key=BOB), taker_amount=asked)
+    # One wei more than 33 cents, which off a chain is still 33.
+    amount = tokens(33) + 1
+    unsigned = msgspec.structs.replace(order(Side.SELL, 33, key=BOB), taker_amount=amount)
     matcher.apply(submit(sign(unsigned, DOMAIN, BOB), "s"))
     matcher.apply(submit(order(Side.BUY, 33, tokens(50)), "b1"))
     half = matcher.order("s")
-    assert (half.status, half.filled_amount) == (OrderStatus.PARTIAL, asked // 2)
+    assert (half.status, half.filled_amount) == (OrderStatus.PARTIAL, amount // 2)
     matcher.apply(submit(order(Side.BUY, 90, tokens(50)), "b2"))
     whole = matcher.order("s")
     assert (whole.status, whole.filled, whole.filled_amount) == (
-        (OrderStatus.FILLED, tokens(100), asked)
+        (OrderStatus.FILLED, tokens(100), amount)
     )
     assert matcher.order("b1").filled_amount == tokens(50)
 
@@ -271,7 +271,7 @@ def test_another_token_and_an_expired_order_are_rejected(matcher):
 
 
 def test_decision_18_a_signed_nonce_cancels_lower_ones(matcher):
-    """Lower than the maker's current nonce is refused; raising it cancels resting orders below
+    """Lower than the maker's current nonce is rejected; raising it cancels resting orders below
     it."""
     for nonce in (4, 5, BIG):
         matcher.apply(submit(order(nonce=nonce), f"a{nonce}"))
@@ -319,7 +319,7 @@ def test_decision_26_a_cancel_is_valid_within_its_window(window, limit):
 
 
 def test_decision_16_an_allowed_delegate_trades_for_the_maker(matcher):
-    """Needs an explicit authorisation; refused by default."""
+    """Needs an explicit authorisation; rejected by default."""
     allowed = {}
 
     def apply(message):
@@ -333,9 +333,9 @@ def test_decision_16_an_allowed_delegate_trades_for_the_maker(matcher):
 
     with pytest.raises(SignerNotAuthorisedError):
         check()
-    given = {"maker": address_of(ALICE), "delegate": address_of(BOB)}
+    pair = {"maker": address_of(ALICE), "delegate": address_of(BOB)}
     for nonce, yes in ((1, True), (2, False)):
-        message = SignedSetDelegate(allowed=yes, nonce=nonce, **given)
+        message = SignedSetDelegate(allowed=yes, nonce=nonce, **pair)
         with pytest.raises(InvalidSignatureError):
             apply(sign(message, DOMAIN, BOB))
         apply(sign(message, DOMAIN, ALICE))

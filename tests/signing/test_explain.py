@@ -1,4 +1,4 @@
-"""``explain`` names each known mistake, and does not guess otherwise."""
+"""``explain`` recognises each known mistake and guesses no others."""
 
 from typing import ClassVar
 
@@ -31,53 +31,55 @@ from tests.signings import DOMAIN, KEYS
 
 pytestmark = pytest.mark.usefixtures("backend")
 
-HERS, HIS = KEYS[:2]
+ALICE_KEY, BOB_KEY = KEYS[:2]
 OTHER = Domain("clob", "1", 137, DOMAIN.verifying_contract)
 
 
 @pytest.fixture
 def order():
-    """An order of Alice's, not signed."""
+    """An unsigned order of Alice."""
     return helpers.order()
 
 
-def signed_over(order, digest, key=HERS):
-    """Put a signature over this digest on the order."""
+def signed_over(order, digest, key=ALICE_KEY):
+    """Return the order with a signature of this digest."""
     signature = Account.unsafe_sign_hash(digest, key).signature
     return replace(order, signature=signature.to_0x_hex())
 
 
-def told(order, domains=DOMAIN):
-    """What is found, as a text; it must be known what was signed."""
-    found = explain(order, domains)
-    assert found.found
-    assert str(found) == found.text
-    assert found.digest is not None
-    return found.text
+def explanation_of(order, domains=DOMAIN):
+    """Return the text of an explanation that must recognise the signed digest."""
+    explanation = explain(order, domains)
+    assert explanation.found
+    assert str(explanation) == explanation.text
+    assert explanation.digest is not None
+    return explanation.text
 
 
 def test_a_valid_order_is_explained_as_signed_for_the_domain(order):
-    found = explain(sign(order, DOMAIN, HERS), DOMAIN)
-    assert found.text == f"signed by {ALICE} for {DOMAIN}, by EIP-712"
-    assert (found.domain, found.digest) == (DOMAIN, order_hash(order, DOMAIN))
+    explanation = explain(sign(order, DOMAIN, ALICE_KEY), DOMAIN)
+    assert explanation.text == f"signed by {ALICE} for {DOMAIN}, by EIP-712"
+    assert (explanation.domain, explanation.digest) == (DOMAIN, order_hash(order, DOMAIN))
 
 
 @pytest.mark.parametrize("domain", [OTHER, *KNOWN_DOMAINS], ids=str)
 def test_an_order_for_another_exchange_is_recognised(order, domain):
-    found = explain(sign(order, domain, HERS), [DOMAIN, OTHER])
-    assert found.domain == domain
-    assert found.text.startswith(f"signed by {ALICE} for {domain}, by EIP-712; expected")
-    assert f"chain {domain.chain_id}, contract {domain.verifying_contract}" in found.text
-    assert found.text.endswith(f"expected domain {DOMAIN}")
+    explanation = explain(sign(order, domain, ALICE_KEY), [DOMAIN, OTHER])
+    assert explanation.domain == domain
+    assert explanation.text.startswith(f"signed by {ALICE} for {domain}, by EIP-712; expected")
+    assert f"chain {domain.chain_id}, contract {domain.verifying_contract}" in explanation.text
+    assert explanation.text.endswith(f"expected domain {DOMAIN}")
 
 
 def test_personal_sign_of_bytes_and_of_text_are_distinguished(order):
     digest = order_hash(order, DOMAIN)
     as_text = f"0x{digest.hex()}"
-    over_text = Account.sign_message(encode_defunct(text=as_text), HERS).signature
-    assert "by personal_sign of its hash" in told(signed_over(order, personal_hash(digest)))
-    spoken = told(replace(order, signature=over_text.to_0x_hex()))
-    assert "by personal_sign of its hash as text" in spoken
+    over_text = Account.sign_message(encode_defunct(text=as_text), ALICE_KEY).signature
+    assert "by personal_sign of its hash" in explanation_of(
+        signed_over(order, personal_hash(digest))
+    )
+    explanation = explanation_of(replace(order, signature=over_text.to_0x_hex()))
+    assert "by personal_sign of its hash as text" in explanation
 
 
 def test_a_signature_without_any_domain_is_recognised(order):
@@ -86,9 +88,9 @@ def test_a_signature_without_any_domain_is_recognised(order):
         (struct, "the bare hash of the struct"),
         (personal_hash(struct), "personal_sign of the struct's hash"),
     ):
-        found = explain(signed_over(order, digest), DOMAIN)
-        assert found.domain is None
-        assert found.text == f"signed by {ALICE} without any domain: {how}"
+        explanation = explain(signed_over(order, digest), DOMAIN)
+        assert explanation.domain is None
+        assert explanation.text == f"signed by {ALICE} without any domain: {how}"
 
 
 @pytest.mark.parametrize(
@@ -102,28 +104,28 @@ def test_a_signature_without_any_domain_is_recognised(order):
     ids=str,
 )
 def test_a_field_changed_after_signing_is_named(order, change, words):
-    signed = sign(replace(order, **change), DOMAIN, HERS, profile="ctf")
-    assert words in told(replace(order, signature=signed.signature))
+    signed = sign(replace(order, **change), DOMAIN, ALICE_KEY, profile="ctf")
+    assert words in explanation_of(replace(order, signature=signed.signature))
 
 
 @pytest.mark.parametrize("salt", [2**53 + 1, 2**60 + 77, 2**255 + 12345])
 def test_a_salt_rounded_by_a_float_is_named(order, salt):
     as_float = int(salt + 0.0)
-    signed = sign(replace(order, salt=as_float), DOMAIN, HERS)
+    signed = sign(replace(order, salt=as_float), DOMAIN, ALICE_KEY)
     posted = replace(order, salt=salt, signature=signed.signature)
-    assert f"with salt {as_float}" in told(posted)
+    assert f"with salt {as_float}" in explanation_of(posted)
 
 
 def test_exchanged_maker_and_signer_are_named(order):
-    # Bob signs for Alice, and the wallet put him or her in both places.
+    # Bob signs for Alice; the wallet used one of the addresses for both fields.
     for change, words in (
         ({"maker": BOB}, "with the signer as maker"),
         ({"signer": ALICE}, "with the maker as signer"),
     ):
         posted = replace(order, signer=BOB)
-        key = HIS if "maker" in change else HERS
+        key = BOB_KEY if "maker" in change else ALICE_KEY
         signed = sign(replace(posted, **change), DOMAIN, key)
-        assert words in told(replace(posted, signature=signed.signature))
+        assert words in explanation_of(replace(posted, signature=signed.signature))
 
 
 def test_messages_are_explained():
@@ -131,25 +133,25 @@ def test_messages_are_explained():
         SignedSetNonce(maker=ALICE, nonce=1),
         SignedCancel(order_id="ord_1", maker=ALICE, timestamp_ms=5),
     ):
-        assert f"for {OTHER}" in told(sign(message, OTHER, HERS), [DOMAIN, OTHER])
-        assert not explain(sign(message, DOMAIN, HIS), DOMAIN).found
+        assert f"for {OTHER}" in explanation_of(sign(message, OTHER, ALICE_KEY), [DOMAIN, OTHER])
+        assert not explain(sign(message, DOMAIN, BOB_KEY), DOMAIN).found
 
 
 def test_an_unknown_mistake_is_not_guessed(order):
     for posted in (
-        sign(order, DOMAIN, HIS),
-        replace(sign(order, DOMAIN, HERS), maker_amount=order.maker_amount ^ 1),
+        sign(order, DOMAIN, BOB_KEY),
+        replace(sign(order, DOMAIN, ALICE_KEY), maker_amount=order.maker_amount ^ 1),
         signed_over(order, keccak256(b"something else")),
     ):
-        found = explain(posted, DOMAIN)
-        assert (found.found, found.domain, found.digest) == (False, None, None)
-        assert "a field changed after signing, or another key signed" in found.text
-        assert "JavaScript" not in found.text
+        explanation = explain(posted, DOMAIN)
+        assert (explanation.found, explanation.domain, explanation.digest) == (False, None, None)
+        assert "a field changed after signing, or another key signed" in explanation.text
+        assert "JavaScript" not in explanation.text
 
 
 def test_a_salt_that_looks_rounded_is_mentioned(order):
-    """As clob-client posts it: the digits beyond the seventeenth are gone for good."""
-    lost = sign(replace(order, salt=2**200 + 3), DOMAIN, HERS)
+    """clob-client posts 17 digits of the salt, so the others are lost."""
+    lost = sign(replace(order, salt=2**200 + 3), DOMAIN, ALICE_KEY)
     posted = replace(order, salt=16069380442589902 * 10**44, signature=lost.signature)
     assert "The salt seems rounded by a JavaScript number" in explain(posted, DOMAIN).text
 
@@ -159,20 +161,20 @@ def test_a_salt_that_looks_rounded_is_mentioned(order):
     [("", "0x and 130 hex digits"), ("0x" + "00" * 65, "r and s of the signature must be above 0")],
 )
 def test_a_malformed_signature_is_described(order, signature, words):
-    found = explain(replace(order, signature=signature), DOMAIN)
-    assert not found.found
-    assert words in found.text
-    high = replace(order, signature=high_twin(sign(order, DOMAIN, HERS).signature))
+    explanation = explain(replace(order, signature=signature), DOMAIN)
+    assert not explanation.found
+    assert words in explanation.text
+    high = replace(order, signature=high_twin(sign(order, DOMAIN, ALICE_KEY).signature))
     assert "s must be at most half the order of the curve" in explain(high, DOMAIN).text
 
 
 def test_explain_without_a_domain_raises(order):
     with pytest.raises(InvalidDomainError):
-        explain(sign(order, DOMAIN, HERS), [])
+        explain(sign(order, DOMAIN, ALICE_KEY), [])
 
 
 class Receipt(Signed, frozen=True, kw_only=True):
-    """A struct of somebody else's: its salt is no number, and others than a maker own and sign."""
+    """A struct with a text as salt and with other names for maker and signer."""
 
     SCHEMA: ClassVar[Schema] = Schema(
         "Receipt",
@@ -191,8 +193,8 @@ class Receipt(Signed, frozen=True, kw_only=True):
 
 def test_another_struct_is_explained_with_its_own_field_names():
     receipt = Receipt(salt=bytes(32), holder=ALICE, agent=BOB)
-    assert f"for {OTHER}" in told(sign(receipt, OTHER, HIS), [DOMAIN, OTHER])
-    swapped = sign(replace(receipt, agent=ALICE), DOMAIN, HERS)
+    assert f"for {OTHER}" in explanation_of(sign(receipt, OTHER, BOB_KEY), [DOMAIN, OTHER])
+    swapped = sign(replace(receipt, agent=ALICE), DOMAIN, ALICE_KEY)
     posted = replace(receipt, signature=swapped.signature)
-    assert "with the holder as signer" in told(posted)
+    assert "with the holder as signer" in explanation_of(posted)
     assert not explain(sign(receipt, DOMAIN, KEYS[2]), DOMAIN).found

@@ -10,7 +10,7 @@ from tests.signing.helpers import reference_keccak
 KNOWN = {
     b"": "c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470",
     b"abc": "4e03657aea45a94fc7d47ba826c8d667c0d1e6e33a64a036ec44f58fa12d6c45",
-    # Known to whoever calls a token: the hash that begins with the selector of transfer.
+    # The first four bytes are the known selector of transfer.
     b"transfer(address,uint256)": (
         "a9059cbb2ab09eb219583f4a59a5d0623ade346d962bcd4e46b11da047c9049b"
     ),

@@ -1,4 +1,4 @@
-"""Verification with a known digest: the same verdicts without hashing."""
+"""Verification with a known digest has the same verdicts without hashing."""
 
 import random  # noqa: TID251 - seeded, and outside the engine
 
@@ -29,14 +29,14 @@ PROFILES = ["spec", "ctf"]
 
 
 def hashed(values):
-    """Give those that have a hash, and the hashes."""
-    found = []
+    """Return the values that have a hash, and the hashes."""
+    pairs = []
     for value in values:
         try:
-            found.append((value, order_hash(value, DOMAIN)))
+            pairs.append((value, order_hash(value, DOMAIN)))
         except RejectedError:
             continue
-    return [value for value, _ in found], [digest for _, digest in found]
+    return [value for value, _ in pairs], [digest for _, digest in pairs]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -56,13 +56,13 @@ def test_a_known_digest_leads_to_the_same_verdict(backend, profile):
 @pytest.mark.parametrize("answer", [True, False])
 def test_hooks_get_the_same_arguments_with_a_known_digest(backend, profile, answer):
     values, digests = hashed(mixture(1277, 300))
-    told = []
-    for given in ({}, {"digests": digests}):
+    results = []
+    for options in ({}, {"digests": digests}):
         hooks = {name: RecordingHook(answer) for name in ("delegates", "proxies", "contracts")}
-        verdicts = verify_batch(values, DOMAIN, profile=profile, **given, **hooks)
-        told.append((verdicts, {name: hook.questions for name, hook in hooks.items()}))
-    assert told[0] == told[1]
-    assert told[0][1]["contracts"]
+        verdicts = verify_batch(values, DOMAIN, profile=profile, **options, **hooks)
+        results.append((verdicts, {name: hook.calls for name, hook in hooks.items()}))
+    assert results[0] == results[1]
+    assert results[0][1]["contracts"]
 
 
 def test_every_vector_is_verified_by_its_published_hash(backend):
@@ -100,9 +100,9 @@ def test_a_wrong_digest_is_not_checked_and_has_another_signer(backend, profile):
 
 
 def test_a_digest_of_another_domain_is_not_checked(backend):
-    elsewhere = Domain("clob", "2", 31337, EXCHANGE)
-    made = signed(domain=elsewhere)
-    verify(made, DOMAIN, digest=order_hash(made, elsewhere))
+    other_domain = Domain("clob", "2", 31337, EXCHANGE)
+    made = signed(domain=other_domain)
+    verify(made, DOMAIN, digest=order_hash(made, other_domain))
 
 
 @pytest.mark.parametrize("digest", [b"", b"x" * 31, b"x" * 33, bytearray(32), "x" * 32, 7])
@@ -128,8 +128,8 @@ def test_a_batch_with_digests_may_be_empty_or_longer_than_a_chunk(backend):
     assert verify_batch([], DOMAIN, digests=()) == b""
     values, digests = hashed(mixture(1280, 40))
     many = 1_100 // len(values) + 1  # more than are judged at a time without the GIL
-    again = verify_batch(values * many, DOMAIN, digests=digests * many)
-    assert again == verify_batch(values, DOMAIN) * many
+    verdicts = verify_batch(values * many, DOMAIN, digests=digests * many)
+    assert verdicts == verify_batch(values, DOMAIN) * many
 
 
 def test_a_known_digest_skips_hashing(backend, monkeypatch):

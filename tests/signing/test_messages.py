@@ -49,7 +49,7 @@ TYPES = {
     SignedSetNonce: "SetNonce(address maker,uint256 nonce)",
     SignedSetDelegate: "SetDelegate(address maker,address delegate,bool allowed,uint256 nonce)",
 }
-"""As the decisions write them."""
+"""Type strings of the decisions."""
 
 
 def signed(message, key=KEYS[0]):
@@ -57,7 +57,7 @@ def signed(message, key=KEYS[0]):
 
 
 def verdict_on(message, domain=DOMAIN):
-    """Verify in both ways, which must agree."""
+    """Verify alone and in a batch, which must agree; return the verdict."""
     (verdict,) = verify_batch([message], domain)
     if verdict:
         with pytest.raises(InvalidSignatureError) as caught:
@@ -68,7 +68,7 @@ def verdict_on(message, domain=DOMAIN):
     return Verdict(verdict)
 
 
-# ----- what is signed ------------------------------------------------------------------------
+# ----- types and hashes ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -94,13 +94,13 @@ def test_messages_round_trip_through_json(backend, message):
     made = signed(message)
     written = json.loads(json.dumps(made.to_json()))
     assert list(written) == [*(field.name for field in message.SCHEMA.fields), "signature"]
-    again = type(message).from_json(written)
-    assert again == made
-    assert order_hash(again, DOMAIN) == order_hash(message, DOMAIN)
+    read = type(message).from_json(written)
+    assert read == made
+    assert order_hash(read, DOMAIN) == order_hash(message, DOMAIN)
 
 
 def test_the_json_of_a_cancel_matches_the_decision(backend):
-    """Unix milliseconds are a number, as clients send it; digits are as good."""
+    """Unix milliseconds are a number or a string of digits."""
     written = CANCEL.to_json()
     assert written == {
         "orderId": "ord_1700000000_abc123", "maker": ALICE, "timestamp": NOW, "signature": "",
@@ -136,8 +136,8 @@ def test_invalid_fields_are_rejected_as_documented(backend, message):
         address = name in ("maker", "delegate")
         for value in values:
             rejection = InvalidAddressError if address and value is not None else InvalidFieldError
-            found = outcome(kind.from_json, signed(message).to_json() | {name: value})
-            assert found[:3] == (rejection, rejection.code, name), value
+            result = outcome(kind.from_json, signed(message).to_json() | {name: value})
+            assert result[:3] == (rejection, rejection.code, name), value
 
 
 UNFIT = {
@@ -156,12 +156,12 @@ def test_constructed_values_that_do_not_fit_are_not_hashed(backend, message):
         for value in UNFIT[field.attribute]:
             built = replace(signed(message), **{field.attribute: value})
             for call in (order_hash, verify):
-                found = outcome(call, built, DOMAIN)
-                assert found[:3] == (InvalidFieldError, "INVALID_FIELD", field.name), value
+                result = outcome(call, built, DOMAIN)
+                assert result[:3] == (InvalidFieldError, "INVALID_FIELD", field.name), value
             assert verify_batch([built], DOMAIN) == bytes([Verdict.INVALID_FIELD])
 
 
-# ----- what a signature is good for ----------------------------------------------------------
+# ----- validity of signatures ----------------------------------------------------------------
 
 OTHER_DOMAINS = (
     Domain("clob", "1", 1, EXCHANGE),
@@ -200,14 +200,14 @@ def test_a_signature_is_invalid_for_changed_fields(backend, message, changes):
 
 
 def test_a_delegate_cannot_sign_messages_for_the_maker(backend):
-    """Only the maker makes delegates, raises his nonce and cancels."""
+    """Only the maker allows delegates, raises its nonce and cancels."""
     for message in (CANCEL, NONCE, DELEGATE):
         delegates = RecordingHook()
         made = signed(message, KEYS[1])
         with pytest.raises(InvalidSignatureError) as caught:
             verify(made, DOMAIN, delegates=delegates)
         assert (caught.value.verdict, caught.value.recovered) == (Verdict.WRONG_SIGNER, BOB)
-        assert (caught.value.expected, delegates.questions) == (ALICE, [])
+        assert (caught.value.expected, delegates.calls) == (ALICE, [])
 
 
 def test_a_signature_is_invalid_for_another_kind_of_message(backend):
@@ -229,10 +229,10 @@ def test_decision_26_a_cancel_outside_60_s_is_rejected(backend):
             )
     for off in (60_001, 3_600_000, NOW):
         for now in (NOW - off, NOW + off):
-            found = outcome(CANCEL.to_command, now)
-            assert found[:3] == (TimestampOutOfWindowError, "TIMESTAMP_OUT_OF_WINDOW", "timestamp")
-            assert str(NOW) in found[3]
-            assert str(now) in found[3]
+            result = outcome(CANCEL.to_command, now)
+            assert result[:3] == (TimestampOutOfWindowError, "TIMESTAMP_OUT_OF_WINDOW", "timestamp")
+            assert str(NOW) in result[3]
+            assert str(now) in result[3]
 
 
 def test_window_and_market_of_a_cancel_are_arguments(backend):
@@ -251,7 +251,7 @@ def test_decision_18_a_signed_nonce_becomes_the_command(backend):
 
 
 def test_addresses_in_commands_are_checksummed(backend):
-    """However the client wrote it, it is the same owner to the engine."""
+    """The engine gets one spelling of an address for any spelling in the message."""
     for maker in (ALICE.lower(), f"0x{ALICE[2:].upper()}", ALICE):
         cancel = SignedCancel.from_json(CANCEL.to_json() | {"maker": maker})
         nonce = SignedSetNonce.from_json(NONCE.to_json() | {"maker": maker})

@@ -20,7 +20,7 @@ NONCE = Field("nonce", "uint256", "nonce")
 
 
 class Picky(Signed, frozen=True, kw_only=True):
-    """Looks at its values as it is made."""
+    """Checks its values in ``__post_init__``."""
 
     SCHEMA: ClassVar[Schema] = Schema("Picky", (MAKER, NONCE))
     maker: str
@@ -32,7 +32,7 @@ class Picky(Signed, frozen=True, kw_only=True):
 
 
 class Loose(Signed, kw_only=True, frozen=False):
-    """Can be changed, has a field of its own, and makes a default anew each time."""
+    """Is mutable, has an unsigned field, and has a default factory."""
 
     SCHEMA: ClassVar[Schema] = Schema(
         "Loose", (MAKER, Field("nonce", "uint256", "nonce", required=False))
@@ -43,7 +43,7 @@ class Loose(Signed, kw_only=True, frozen=False):
 
 
 class Renamed(Signed, frozen=True, kw_only=True, rename="upper"):
-    """Is called otherwise in other encodings."""
+    """Renames its fields in msgspec encodings."""
 
     SCHEMA: ClassVar[Schema] = Schema("Renamed", (MAKER, NONCE))
     maker: str
@@ -51,7 +51,7 @@ class Renamed(Signed, frozen=True, kw_only=True, rename="upper"):
 
 
 class NoAddress(Signed, frozen=True, kw_only=True):
-    """Has a number where its owner should be."""
+    """Has a number as maker."""
 
     SCHEMA: ClassVar[Schema] = Schema("NoAddress", (NONCE,), owner="nonce")
     nonce: int

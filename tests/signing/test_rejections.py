@@ -55,8 +55,8 @@ def test_a_rejection_names_the_signer_recovered_by_eth_account(backend, verdict)
     order, _ = CASES[verdict]
     error = raised(order)
     if verdict in (Verdict.UNSUPPORTED_TYPE, Verdict.WRONG_SIGNER, Verdict.NOT_AUTHORISED):
-        found = recovered_by_eth_account(order_hash(order, DOMAIN), order.signature)
-        assert error.recovered == found
+        result = recovered_by_eth_account(order_hash(order, DOMAIN), order.signature)
+        assert error.recovered == result
     else:
         assert error.recovered is None
 

@@ -43,7 +43,7 @@ TOP = 2**256 - 1
 AS_IT_IS, HEX, NUMBER = Written.AS_IT_IS, Written.HEX, Written.NUMBER
 
 
-# ----- structs within structs ----------------------------------------------------------------
+# ----- nested structs ------------------------------------------------------------------------
 
 PERSON = Schema(
     "Person",
@@ -55,7 +55,7 @@ PERSON = Schema(
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Of the example of EIP-712."""
+    """The struct Person of the example of EIP-712."""
 
     name: str
     wallet: str
@@ -69,7 +69,7 @@ def person(path, value):
 
 
 class Mail(Signed, frozen=True, kw_only=True):
-    """The example of EIP-712: two structs within it."""
+    """The struct Mail of the example of EIP-712, with two nested structs."""
 
     SCHEMA: ClassVar[Schema] = Schema(
         "Mail",
@@ -86,12 +86,12 @@ class Mail(Signed, frozen=True, kw_only=True):
 
     @property
     def maker(self):
-        """Whoever sends it signs it."""
+        """The sender signs the mail."""
         return self.sender.wallet
 
 
 def mail():
-    """Give the vector and the mail in it."""
+    """Return the vector, its domain and its mail."""
     (entry,) = [each for each in vectors("typed") if each["primaryType"] == "Mail"]
     message = entry["message"]
     made = Mail.from_json(message | {"signature": entry["signature"]})
@@ -149,7 +149,7 @@ def test_typed_data_contains_nested_structs(backend):
 
 
 class ClobAuth(Signed, frozen=True, kw_only=True, gc=False):
-    """What Polymarket's clients sign to get an API key."""
+    """The message that Polymarket's clients sign to get an API key."""
 
     SCHEMA: ClassVar[Schema] = Schema(
         "ClobAuth",
@@ -188,7 +188,7 @@ def test_a_domain_without_a_contract(backend):
 
 
 class Everything(Signed, frozen=True, kw_only=True, gc=False):
-    """A field of each type there is."""
+    """A field of each supported type."""
 
     SCHEMA: ClassVar[Schema] = Schema(
         "Everything",
@@ -235,8 +235,8 @@ def test_values_that_do_not_fit_a_type_are_not_hashed(backend, name, values):
     good = Everything(maker=ALICE, large=1, small=1, flag=True, word=bytes(32), text="", blob=b"")
     for value in values:
         broken = replace(good, **{name: value})
-        found = outcome(order_hash, broken, DOMAIN)
-        assert found[:3] == (InvalidFieldError, "INVALID_FIELD", name), value
+        result = outcome(order_hash, broken, DOMAIN)
+        assert result[:3] == (InvalidFieldError, "INVALID_FIELD", name), value
         assert verify_batch([broken], DOMAIN) == bytes([Verdict.INVALID_FIELD])
 
 
@@ -302,8 +302,8 @@ NO_KEYS = (
 def test_an_invalid_key_is_rejected_and_not_shown(backend, key):
     with pytest.raises(InvalidKeyError) as caught:
         sign(signed(), DOMAIN, key)
-    told = f"{caught.value} {caught.value.__cause__}"
-    assert not (type(key) is str and len(key) > 2 and key in told)
+    messages = f"{caught.value} {caught.value.__cause__}"
+    assert not (type(key) is str and len(key) > 2 and key in messages)
     # Nor is it in what a traceback would show of the error before.
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 

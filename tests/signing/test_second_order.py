@@ -43,7 +43,7 @@ AS_IT_IS, HEX, NUMBER = Written.AS_IT_IS, Written.HEX, Written.NUMBER
 
 
 V2_TYPE_HASH = "bb86318a2138f5fa8ae32fbe8e659f8fcf13cc6ae4014a707893055433818589"
-"""As its exchange publishes it."""
+"""Type hash published by its exchange."""
 
 ORDER_V2 = Schema(
     "Order",
@@ -66,7 +66,7 @@ ORDER_V2 = Schema(
 
 
 class OrderV2(Signed, frozen=True, kw_only=True, gc=False):
-    """The order without taker, nonce and fee; its expiration is not signed."""
+    """An order without taker, nonce and fee, and with an unsigned expiration."""
 
     SCHEMA: ClassVar[Schema] = ORDER_V2
 
@@ -100,7 +100,7 @@ def random_v2(rng, maker=ALICE):
 
 
 def flipped(order, rng):
-    """Change one field that is signed."""
+    """Change one signed field."""
     field = rng.choice([each for each in ORDER_V2.fields if each.attribute != "maker"])
     value = getattr(order, field.attribute)
     if field.type == "bytes32":
@@ -178,8 +178,8 @@ def test_the_second_order_round_trips_through_json(backend):
         assert OrderV2.from_json(written) == made
     for name in ("metadata", "builder"):
         for wrong in NO_WORDS:
-            found = outcome(OrderV2.from_json, written | {name: wrong})
-            assert found[:3] == (InvalidFieldError, "INVALID_FIELD", name)
+            result = outcome(OrderV2.from_json, written | {name: wrong})
+            assert result[:3] == (InvalidFieldError, "INVALID_FIELD", name)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_the_second_order_round_trips_through_json(backend):
 )
 def test_bytes32_of_another_length_is_not_hashed(backend, value):
     order = replace(sign(random_v2(random.Random(6)), DOMAIN, KEYS[0]), metadata=value)
-    found = outcome(verify, order, DOMAIN)
-    assert found[:3] == (InvalidFieldError, "INVALID_FIELD", "metadata")
+    result = outcome(verify, order, DOMAIN)
+    assert result[:3] == (InvalidFieldError, "INVALID_FIELD", "metadata")
     assert verify_batch([order], DOMAIN) == bytes([Verdict.INVALID_FIELD])
 
 
@@ -197,6 +197,6 @@ def test_authorisation_rules_apply_to_the_second_order(backend):
     made = sign(order, DOMAIN, KEYS[1])
     for profile, hook in ((Profile.SPEC, "delegates"), (Profile.CTF, "proxies")):
         assert verify_batch([made], DOMAIN, profile=profile) == bytes([Verdict.NOT_AUTHORISED])
-        asked = RecordingHook()
-        verify(made, DOMAIN, profile=profile, **{hook: asked})
-        assert [question[:2] for question in asked.questions] == [(ALICE, BOB)]
+        recorder = RecordingHook()
+        verify(made, DOMAIN, profile=profile, **{hook: recorder})
+        assert [question[:2] for question in recorder.calls] == [(ALICE, BOB)]

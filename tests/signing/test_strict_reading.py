@@ -29,29 +29,29 @@ from tests.signings import DOMAIN
 
 TOP = 2**256 - 1
 GOOD = signed(taker=BOB, expiration_s=2**31, nonce=3, fee_rate_bps=100, salt=5).to_json()
-"""All thirteen fields, with values other than the defaults."""
+"""All thirteen fields with values other than the defaults."""
 
 
 class Text(str):
-    """Somebody's own kind of text."""
+    """A subclass of str."""
 
 
 class Number(int):
-    """Somebody's own kind of integer."""
+    """A subclass of int."""
 
 
 class WithoutRepr:
-    """What cannot even be written down."""
+    """A value whose repr raises."""
 
     def __repr__(self):
         raise RuntimeError("no")
 
 
-# ----- the rule, written a second time -------------------------------------------------------
+# ----- independent implementation of the rules -----------------------------------------------
 
 
 def number_of(value):
-    """Give an integer of 0 or more, or what 1 to 78 ASCII digits say; None for all else."""
+    """Return an integer of 0 or more, or the number in 1 to 78 ASCII digits; else None."""
     if type(value) is str and 1 <= len(value) <= 78 and not set(value) - set(string.digits):
         return int(value)
     return value if type(value) is int and value >= 0 else None
@@ -81,7 +81,7 @@ def salt(value):
     if type(value) is not str:
         return uint(TOP)(value)
     if number_of(value) is not None and str(number_of(value)) == value:
-        # Digits of more than JavaScript keeps are the number, which is written as digits.
+        # A number beyond 2**53 - 1, which JavaScript would round, becomes an int.
         return int(value) if 2**53 <= int(value) <= TOP else value
     whole = not any("\ud800" <= character <= "\udfff" for character in value)
     return value if whole and len(value) <= 256 else InvalidFieldError
@@ -112,18 +112,18 @@ RULES = {
         "",
     ),
 }
-"""By field: attribute, rule (a value or an error class), and the value if absent."""
+"""Attribute, rule and default of each field; a rule returns a value or an error class."""
 
 
 def expected(data):
-    """Give the order the rule gives, or the class and path of the first refusal."""
+    """Return the expected order, or class and path of the first rejection."""
     values = {}
     for name, (attribute, rule, absent) in RULES.items():
         given_value = data.get(name)
-        found = rule(given_value) if given_value is not None else absent
-        if isinstance(found, type):
-            return found, name
-        values[attribute] = values["maker"] if found == "maker" else found
+        result = rule(given_value) if given_value is not None else absent
+        if isinstance(result, type):
+            return result, name
+        values[attribute] = values["maker"] if result == "maker" else result
     return SignedOrder(**values)
 
 
@@ -138,18 +138,18 @@ CODES = {
 
 
 def check(data):
-    """Hold what comes of reading against the rule."""
-    found, right = outcome(SignedOrder.from_json, data), expected(data)
+    """Compare the order or rejection with the expected one."""
+    result, right = outcome(SignedOrder.from_json, data), expected(data)
     if isinstance(right, SignedOrder):
-        assert found == right
-        assert type(found.side) is Side or found.side > 1
-        assert all(type(getattr(found, name)) is str for name in ("maker", "signer", "taker"))
+        assert result == right
+        assert type(result.side) is Side or result.side > 1
+        assert all(type(getattr(result, name)) is str for name in ("maker", "signer", "taker"))
         return
     kind, path = right
-    assert found[:3] == (kind, CODES[kind], path)
-    assert len(found[3]) < 400
-    assert path in found[3]
-    assert found == outcome(_secp_py.read, SignedOrder, data), "the backends use other words"
+    assert result[:3] == (kind, CODES[kind], path)
+    assert len(result[3]) < 400
+    assert path in result[3]
+    assert result == outcome(_secp_py.read, SignedOrder, data), "the backends differ"
 
 
 # ----- lists ---------------------------------------------------------------------------------
@@ -203,8 +203,8 @@ def test_null_counts_as_absent(backend, field):
 def test_the_first_invalid_field_in_schema_order_is_named(backend):
     names = list(RULES)
     for at, name in enumerate(names):
-        found = outcome(SignedOrder.from_json, GOOD | dict.fromkeys(names[at:], 1.5))
-        assert found[2] == name
+        result = outcome(SignedOrder.from_json, GOOD | dict.fromkeys(names[at:], 1.5))
+        assert result[2] == name
         backwards = dict.fromkeys(reversed(names[at:]), 1.5) | dict.fromkeys(names[:at])
         check(GOOD | backwards)
 
@@ -229,7 +229,7 @@ def test_a_signature_of_another_type_is_malformed(backend, signature):
 
 
 def test_orders_from_real_clients(backend):
-    """Python's: texts and a side in letters; order-utils': texts and a side in numbers."""
+    """Clients in Python send the side as a word, order-utils as a number."""
     as_sent = [
         {"salt": 5, "side": "BUY", "expiration": "2147483648", "feeRateBps": "100"},
         {"salt": "5", "side": 0, "signatureType": 1, "nonce": "3"},
@@ -244,7 +244,7 @@ def test_orders_from_real_clients(backend):
 
 @pytest.mark.parametrize("field", RULES)
 def test_backends_agree_on_every_listed_constructed_value(backend, field):
-    """Building an order checks nothing, so that anything may come to be hashed and judged."""
+    """The constructor checks nothing, so any value can reach hashing and verification."""
     good = SignedOrder.from_json(GOOD)
     for value in [*NUMBERS, *ADDRESSES, *SALTS, *SIGNATURES]:
         built = replace(good, **{RULES[field][0]: value})
@@ -258,7 +258,7 @@ def test_backends_agree_on_every_listed_constructed_value(backend, field):
             assert outcome(getattr(backend, name), *arguments) == right
 
 
-# ----- at random -----------------------------------------------------------------------------
+# ----- random values -------------------------------------------------------------------------
 
 near_numbers = st.from_regex(r"\A[ +\-0]?[0-9_]{0,80}[ \n]?\Z")
 near_addresses = st.from_regex(r"\A0[xX]?[0-9a-fA-F]{38,42}\n?\Z") | st.builds(
@@ -314,11 +314,11 @@ def test_random_json_is_read_or_rejected_by_the_rule(backend):
 def test_reading_round_trips_through_json(backend):
     @given(objects)
     def there_and_back(data):
-        found = outcome(SignedOrder.from_json, GOOD | data)
-        if isinstance(found, SignedOrder):
-            again = SignedOrder.from_json(json.loads(json.dumps(found.to_json())))
-            assert again == found
-            assert again.to_json() == found.to_json()
-            assert secp.hash_struct(again) == secp.hash_struct(found)
+        result = outcome(SignedOrder.from_json, GOOD | data)
+        if isinstance(result, SignedOrder):
+            second = SignedOrder.from_json(json.loads(json.dumps(result.to_json())))
+            assert second == result
+            assert second.to_json() == result.to_json()
+            assert secp.hash_struct(second) == secp.hash_struct(result)
 
     there_and_back()

@@ -47,7 +47,7 @@ GOOD = ORDER.signature
 
 
 def on_curve(x):
-    """Say if a point of the curve y^2 = x^3 + 7 has this x (Euler's criterion)."""
+    """Return whether a point of y^2 = x^3 + 7 has this x (Euler's criterion)."""
     return pow(x**3 + 7, (FIELD - 1) // 2, FIELD) == 1
 
 
@@ -64,7 +64,7 @@ MALFORMED = {
     "two prefixes": "0x0x" + GOOD[4:], "minus": "-0x" + GOOD[3:], "long": GOOD + "0" * 10**6,
     "a text of 132 letters": "x" * 132, "6492": GOOD + "6492" * 16,
 }  # fmt: skip
-NO_TEXT = (
+NOT_STRINGS = (
     None,
     5,
     True,
@@ -78,7 +78,7 @@ NO_TEXT = (
 
 
 def rejected(signature):
-    """Give the verdict on a signature of the order, which all ways in must agree on."""
+    """Return the verdict on a signature of the order; all functions must agree on it."""
     order = replace(ORDER, signature=signature)
     (verdict,) = verify_batch([order], DOMAIN)
     for call in (lambda: recover(DIGEST, signature), lambda: recover_signer(order, DOMAIN),
@@ -98,16 +98,16 @@ def rejected(signature):
 def test_the_base_signature_is_valid(backend):
     assert recover(DIGEST, GOOD) == ALICE == Account._recover_hash(DIGEST, signature=GOOD)
     assert verify_batch([ORDER], DOMAIN) == b"\0"
-    # In capitals it is the same number.
+    # Upper-case digits are the same number.
     assert recover(DIGEST, "0x" + GOOD[2:].upper()) == ALICE
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_not_0x_and_130_hex_digits_is_malformed(backend, name):
+def test_other_texts_than_0x_and_130_hex_digits_are_malformed(backend, name):
     assert rejected(MALFORMED[name]) is Verdict.MALFORMED
 
 
-@pytest.mark.parametrize("signature", NO_TEXT, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("signature", NOT_STRINGS, ids=lambda value: type(value).__name__)
 def test_signatures_of_other_types_are_malformed(backend, signature):
     assert rejected(signature) is Verdict.MALFORMED
 
@@ -143,18 +143,18 @@ def test_s_is_low_up_to_half_the_order_of_the_curve(backend):
 
 def test_r_must_be_the_x_of_a_point(backend):
     for r in range(1, 60):
-        found = outcome(recover, DIGEST, joined(r, S, 27))
-        assert isinstance(found, str) is on_curve(r), r
-        if not isinstance(found, str):
+        result = outcome(recover, DIGEST, joined(r, S, 27))
+        assert isinstance(result, str) is on_curve(r), r
+        if not isinstance(result, str):
             assert rejected(joined(r, S, 27)) is Verdict.NOT_RECOVERABLE
     assert rejected(joined(OFF_CURVE, S, 28)) is Verdict.NOT_RECOVERABLE
 
 
-def nobodys(digest):
-    """Make a signature of a digest that leaves nothing for the key.
+def without_key(digest):
+    """Return a signature of a digest whose public key would be the point at infinity.
 
-    The key is (s * R - digest * G) / r, which is nothing where R = G and s = digest. G has an even
-    y, that is parity 0; -G with n - s is the same, and one of the two has a low s.
+    The key is (s * R - digest * G) / r, which is infinity if R = G and s = digest. G has an even
+    y, that is parity 0; -G with n - s is equivalent, and one of the two has a low s.
     """
     g = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
     s = int.from_bytes(digest) % CURVE
@@ -162,19 +162,19 @@ def nobodys(digest):
 
 
 def test_a_key_at_infinity_is_not_recoverable(backend):
-    assert rejected(nobodys(DIGEST)) is Verdict.NOT_RECOVERABLE
+    assert rejected(without_key(DIGEST)) is Verdict.NOT_RECOVERABLE
 
 
 def test_one_recoverable_digest_of_two_is_a_wrong_signer(backend):
-    """Nobody can have signed the one, but somebody the other."""
-    twofold = order(signature_type=0)
-    digest = order_hash(twofold, DOMAIN)
+    """No key has signed one of the digests, but some key has signed the other."""
+    signed_by_either = order(signature_type=0)
+    digest = order_hash(signed_by_either, DOMAIN)
     for each in (digest, personal_hash(digest)):
-        assert outcome(recover, each, nobodys(each))[0] is InvalidSignatureError
-        order_of_nobody = replace(twofold, signature=nobodys(each))
-        assert verify_batch([order_of_nobody], DOMAIN) == bytes([Verdict.WRONG_SIGNER])
+        assert outcome(recover, each, without_key(each))[0] is InvalidSignatureError
+        unsigned_order = replace(signed_by_either, signature=without_key(each))
+        assert verify_batch([unsigned_order], DOMAIN) == bytes([Verdict.WRONG_SIGNER])
         with pytest.raises(InvalidSignatureError) as caught:
-            verify(order_of_nobody, DOMAIN)
+            verify(unsigned_order, DOMAIN)
         assert caught.value.verdict is Verdict.WRONG_SIGNER
 
 
@@ -195,7 +195,7 @@ def test_a_rejection_of_a_high_s_contains_the_low_s_signature(backend, v):
     assert caught.value.verdict is Verdict.HIGH_S
     (named,) = {word.strip(";,.") for word in str(caught.value).split() if word.startswith("0x")}
     assert parts(named)[:2] == (R, S)
-    # eth-account takes a high s, and says whose it is.
+    # eth-account accepts a high s and recovers the same address.
     assert recover(DIGEST, named) == Account._recover_hash(DIGEST, signature=high)
     if v in (V, V - 27):
         verify(replace(ORDER, signature=named), DOMAIN)
@@ -210,16 +210,16 @@ def test_any_text_recovers_an_address_or_is_rejected(backend):
         | st.from_regex(r"\A0x[0-9a-f]{60,132}\s?\Z")
     )
     @example("0x" + "0" * 130)
-    def whatever(signature):
-        found = outcome(recover, DIGEST, signature)
-        if isinstance(found, str):
-            assert found == Account._recover_hash(DIGEST, signature=signature)
+    def check_text(signature):
+        result = outcome(recover, DIGEST, signature)
+        if isinstance(result, str):
+            assert result == Account._recover_hash(DIGEST, signature=signature)
             (verdict,) = verify_batch([replace(ORDER, signature=signature)], DOMAIN)
             assert verdict == Verdict.WRONG_SIGNER
         else:
             rejected(signature)
 
-    whatever()
+    check_text()
 
 
 def test_random_r_and_s_recover_an_address_or_are_rejected(backend):
@@ -231,25 +231,25 @@ def test_random_r_and_s_recover_an_address_or_are_rejected(backend):
             rng.getrandbits(rng.choice((8, 254, 255, 256))),
         )
         signature = joined(r, s, rng.choice((0, 1, 27, 28)))
-        found = outcome(recover, DIGEST, signature)
-        seen.add(type(found))
-        if isinstance(found, str):
-            assert found == Account._recover_hash(DIGEST, signature=signature)
+        result = outcome(recover, DIGEST, signature)
+        seen.add(type(result))
+        if isinstance(result, str):
+            assert result == Account._recover_hash(DIGEST, signature=signature)
         else:
             rejected(signature)
     assert seen == {str, tuple}
 
 
-NO_DIGEST = (None, "", DIGEST[:31], DIGEST + b"\0", DIGEST.hex(), bytearray(DIGEST))
+INVALID_DIGESTS = (None, "", DIGEST[:31], DIGEST + b"\0", DIGEST.hex(), bytearray(DIGEST))
 
 
-@pytest.mark.parametrize("digest", NO_DIGEST, ids=range(len(NO_DIGEST)))
+@pytest.mark.parametrize("digest", INVALID_DIGESTS, ids=range(len(INVALID_DIGESTS)))
 def test_recover_requires_32_bytes(backend, digest):
     with pytest.raises(InvalidFieldError, match="digest must be 32 bytes"):
         recover(digest, GOOD)
 
 
-@pytest.mark.parametrize("digest", NO_DIGEST, ids=range(len(NO_DIGEST)))
+@pytest.mark.parametrize("digest", INVALID_DIGESTS, ids=range(len(INVALID_DIGESTS)))
 def test_personal_hash_requires_32_bytes(backend, digest):
     with pytest.raises(InvalidFieldError, match="digest must be 32 bytes"):
         personal_hash(digest)
@@ -267,7 +267,7 @@ SALTS = [
     ("0" + str(2**53), 2**53), (0, 0), (5, 5), (TOP, TOP), ("0", 0),
     ("007", 7), (str(TOP), TOP), ("0x0", 0), ("0xfF", 255),
     ("0x" + "f" * 64, TOP), ("0" * 78, 0),
-    # Beyond 256 bits, and whatever is not quite a number, is a text like any other.
+    # Numbers beyond 256 bits and other spellings are hashed as text.
     *((text, hash_number(text)) for text in (
         str(TOP + 1), "9" * 78, "0x" + "f" * 65, "0x1" + "0" * 64, "0x", "0xg", "0XFF", "", " ",
         " 5", "5 ", "5\n", "+5", "-5", "1_000", "1e3", "1.0", "0b1", "\u0665", "\uff15",
@@ -284,7 +284,7 @@ def test_decision_11_number_of_a_salt(backend, salt, number):
     read = SignedOrder.from_json(data)
     echoed = read.to_json()["salt"]
     large = type(salt) is int and salt >= 2**53
-    # JavaScript loses digits of a number beyond 2**53 - 1, so that one is echoed as a text.
+    # JavaScript would round a number beyond 2**53 - 1, so it is echoed as a string.
     assert echoed == (str(salt) if large else salt)
     assert type(echoed) is (str if large else type(salt))
     assert SignedOrder.from_json(read.to_json()) == read
@@ -302,8 +302,8 @@ def test_decision_11_an_absent_salt_is_0(backend):
     "salt", [TOP + 1, -1, 1.0, True, "x" * 257, "\ud800", [], b"5"], ids=range(8)
 )
 def test_invalid_salts_are_rejected(backend, salt):
-    found = outcome(SignedOrder.from_json, ORDER.to_json() | {"salt": salt})
-    assert found[:3] == (InvalidFieldError, "INVALID_FIELD", "salt")
+    result = outcome(SignedOrder.from_json, ORDER.to_json() | {"salt": salt})
+    assert result[:3] == (InvalidFieldError, "INVALID_FIELD", "salt")
 
 
 # ----- edges of the types --------------------------------------------------------------------
@@ -325,9 +325,9 @@ def test_the_largest_value_of_a_type_is_signed_and_the_next_rejected(backend, na
     for beyond in (largest + 1, str(largest + 1)):
         if name == "salt" and type(beyond) is str:
             continue  # a text that is no number in range is a text: decision 11
-        found = outcome(SignedOrder.from_json, top.to_json() | {name: beyond})
-        assert found[2] == name
-        assert (found[0] is AmountTooLargeError) is name.endswith("Amount")
+        result = outcome(SignedOrder.from_json, top.to_json() | {name: beyond})
+        assert result[2] == name
+        assert (result[0] is AmountTooLargeError) is name.endswith("Amount")
 
 
 UNFIT = [-1, TOP + 1, 1.0, True, None, b"", [], "", "5", "0x5", "1_000", "\ud800", 10**5000]
@@ -335,15 +335,15 @@ UNFIT = [-1, TOP + 1, 1.0, True, None, b"", [], "", "5", "0x5", "1_000", "\ud800
 
 @pytest.mark.parametrize("name", [*WIDE, *NARROW])
 def test_a_constructed_value_that_does_not_fit_is_not_hashed(backend, name):
-    """No text is a number here, whatever ``int`` makes of it; but a salt may be one."""
+    """Strings are no numbers here, even if ``int`` accepts them; a salt may be a string."""
     for value in UNFIT:
         if name == "salt" and type(value) is str and value != "\ud800":
             continue
         built = replace(ORDER, **{name: value})
         for call in (order_hash, recover_signer, verify):
-            found = outcome(call, built, DOMAIN)
+            result = outcome(call, built, DOMAIN)
             field = (WIDE | NARROW)[name]
-            assert found[:3] == (InvalidFieldError, "INVALID_FIELD", field), (value, call)
+            assert result[:3] == (InvalidFieldError, "INVALID_FIELD", field), (value, call)
         assert verify_batch([built], DOMAIN) == bytes([Verdict.INVALID_FIELD])
 
 
@@ -362,7 +362,7 @@ def test_a_constructed_invalid_address_is_not_hashed(backend, name):
     ):
         built = replace(ORDER, **{name: value})
         for call in (order_hash, verify):
-            found = outcome(call, built, DOMAIN)
-            assert found[0] in (InvalidFieldError, InvalidAddressError), (value, call)
-            assert found[2] == name
+            result = outcome(call, built, DOMAIN)
+            assert result[0] in (InvalidFieldError, InvalidAddressError), (value, call)
+            assert result[2] == name
         assert verify_batch([built], DOMAIN) == bytes([Verdict.INVALID_FIELD])

@@ -31,11 +31,11 @@ KNOWN_TYPES = {"spec": (0, 1), "ctf": (0, 1, 2, 3)}
 WHY = {
     "format": {Verdict.MALFORMED},
     "v": {Verdict.INVALID_V},
-    # Above n there is no s, high or low.
+    # An s above n is neither high nor low.
     "high_s": {Verdict.HIGH_S, Verdict.INVALID_R_OR_S},
     "unrecoverable": {Verdict.INVALID_R_OR_S, Verdict.NOT_RECOVERABLE},
 }
-"""Error names of the vectors, and our classes."""
+"""Our error classes by the error names of the vectors."""
 
 OUT_OF_RANGE = {
     "uint256-overflow": AmountTooLargeError,
@@ -59,7 +59,7 @@ BY_FIELD = {
 
 
 def each(group):
-    """Give the vectors of a group that are worth naming one by one."""
+    """Return parameters for the vectors of a group, one test each."""
     entries = vectors(group)
     assert entries
     assert len({entry["id"] for entry in entries}) == len(entries)
@@ -101,7 +101,7 @@ def test_signers_of_orders_are_recovered(backend):
 
 @pytest.mark.parametrize("profile", KNOWN_TYPES)
 def test_orders_of_supported_types_are_verified(backend, profile):
-    """In ``ctf``, types 1 and 2 ask who owns the proxy, and 3 is for the contract to tell."""
+    """In ``ctf``, types 1 and 2 call the proxies hook and type 3 the contracts hook."""
     known = 0
     for entry in each("order_eip712"):
         domain, kind = domain_of(entry["domain"]), int(entry["order"]["signatureType"])
@@ -122,16 +122,16 @@ def test_orders_of_supported_types_are_verified(backend, profile):
 def test_orders_round_trip_through_json(backend):
     for entry in each("order_eip712"):
         order = SignedOrder.from_json(entry["order"] | {"signature": entry["signature"]})
-        again = SignedOrder.from_json(json.loads(json.dumps(order.to_json())))
-        assert again == order
-        assert secp.hash_struct(again) == raw(entry["structHash"])
+        read = SignedOrder.from_json(json.loads(json.dumps(order.to_json())))
+        assert read == order
+        assert secp.hash_struct(read) == raw(entry["structHash"])
 
 
-# ----- other things signed -------------------------------------------------------------------
+# ----- other signed values -------------------------------------------------------------------
 
 
 def test_personal_signatures(backend):
-    """Ours hashes 32 bytes alone; the hash of longer messages is eth-account's."""
+    """`personal_hash` accepts 32 bytes only; longer messages are hashed by eth-account."""
     short = 0
     for entry in each("personal"):
         message, digest = raw(entry["message"]), raw(entry["hash"])
@@ -163,7 +163,7 @@ def test_signatures_at_the_edges_follow_the_policy(backend):
 
 
 def right_address(text):
-    """Say by decision 15 which address a text is: its checksummed form, or None."""
+    """Return the checksummed form of an address by decision 15, or None if it is invalid."""
     body = text[2:]
     if text[:2] != "0x" or len(body) != 40 or set(body) - set("0123456789abcdefABCDEF"):
         return None
