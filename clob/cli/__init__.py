@@ -44,7 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Build the argument parser."""
     parser = argparse.ArgumentParser(prog="clob", description="Order books on the command line.")
     parser.add_argument("--version", action="version", version=f"clob {clob.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -63,9 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ----- clob verify -----------------------------------------------------------------------------
-
-
 def _verify_all(arguments: argparse.Namespace) -> int:
     """Verify each journal; return the highest exit code."""
     return max(_verify_one(Path(file)) for file in arguments.files)
@@ -78,11 +74,8 @@ def _verify_one(path: Path) -> int:
     name = printable(str(path))
     try:
         result = verify(path.read_bytes())
-    except OSError as error:
+    except (OSError, FrameNewerError) as error:
         complain(describe_error([path], error))
-        return UNUSABLE
-    except FrameNewerError as error:
-        complain(f"{error.code}: {name}: {error}")
         return UNUSABLE
     except ClobError as error:
         write(f"{name}: {error.code}: {error}")

@@ -1,16 +1,15 @@
 """``clob convert``: writes recorded order flow in another format."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clob.cli.inputs import add_reading, opened, quiet, watched, with_numpy
 from clob.cli.output import (
     DONE,
-    UNUSABLE,
     UnusableError,
     check_writable,
-    complain,
     describe_error,
     printable,
     progress,
@@ -39,24 +38,15 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("files", metavar="IN", nargs="+", help="a recording")
     parser.add_argument("out", metavar="OUT", type=Path, help="the file to write")
     add_reading(parser)
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Run ``clob convert`` and return the exit code."""
-    return with_numpy("convert", lambda: _run(arguments))
+    parser.set_defaults(run=partial(with_numpy, "convert", _run))
 
 
 def _run(arguments: argparse.Namespace) -> int:
     """Convert and print one line about the result."""
     files = [Path(file) for file in arguments.files]
-    try:
-        _check_output(arguments.out, files)
-        stream, events = opened(files, arguments)
-        count = _convert(stream, files, arguments.out, events)
-    except UnusableError as error:
-        complain(str(error))
-        return UNUSABLE
+    _check_output(arguments.out, files)
+    stream, events = opened(files, arguments)
+    count = _convert(stream, files, arguments.out, events)
     report_problems(stream.problems)
     write(f"{printable(str(arguments.out))}: {count:,} events, lots of {stream.lot_wei} wei")
     return DONE
@@ -79,11 +69,13 @@ def _convert(stream: "Stream", files: list[Path], out: Path, events: int) -> int
 
     part = out.with_name(f"{PART}.{out.name}")
     try:
-        with quiet(), progress(printable(stream.name), stream.progress, events) as show:
+        with (
+            quiet(),
+            progress(printable(stream.name), stream.progress, events) as show,
+        ):
             done = 0
 
             def advance(chunk: "Records") -> None:
-                """Advance the progress bar."""
                 nonlocal done
                 done += len(chunk)
                 if show:

@@ -40,13 +40,10 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def with_numpy(command: str, run: Callable[[], int]) -> int:
-    """Run a command that needs NumPy, or report that NumPy is missing.
-
-    Args:
-        command: the name of the command.
-        run: the work; returns the exit code.
-    """
+def with_numpy(
+    command: str, run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace
+) -> int:
+    """Run a command that needs NumPy; report missing NumPy and unusable files as errors."""
     try:
         import clob.replay  # noqa: F401, PLC0415 - NumPy may be missing
     except ModuleNotFoundError as error:
@@ -54,7 +51,11 @@ def with_numpy(command: str, run: Callable[[], int]) -> int:
             raise
         complain(NUMPY_MISSING.format(command))
         return UNUSABLE
-    return run()
+    try:
+        return run(arguments)
+    except UnusableError as error:
+        complain(str(error))
+        return UNUSABLE
 
 
 @contextmanager
@@ -68,14 +69,7 @@ def quiet() -> Iterator[None]:
 
 
 def opened(files: Sequence[Path], arguments: argparse.Namespace) -> "tuple[Stream, int]":
-    """Open files as one stream, merged by time if there are several.
-
-    Args:
-        files: one or more.
-        arguments: the arguments of :func:`add_reading`.
-
-    Returns:
-        The stream and its number of events, 0 if unknown.
+    """Open files as one stream, merged by time; return its number of events, too, 0 if unknown.
 
     Raises:
         UnusableError: a file is unreadable, or its format does not take an argument.
@@ -95,7 +89,6 @@ def opened(files: Sequence[Path], arguments: argparse.Namespace) -> "tuple[Strea
 
 
 def _opened(file: Path, arguments: argparse.Namespace) -> "tuple[Stream, int]":
-    """Open one file."""
     from clob.replay import Stream, open_stream, read_npz  # noqa: PLC0415 - NumPy may be missing
     from clob.replay.io.detect import detect  # noqa: PLC0415
 
@@ -127,21 +120,10 @@ def watched(stream: "Stream", on_chunk: "Callable[[Records], None]") -> "Stream"
     from clob.replay import Stream  # noqa: PLC0415 - NumPy may be missing
 
     def blocks() -> "Iterator[Records]":
-        """Iterate over the stream from its start."""
         for chunk in stream.chunks():
             on_chunk(chunk)
             yield chunk
 
-    return Stream(
-        blocks,
-        lo=stream.lo,
-        hi=stream.hi,
-        lot_wei=stream.lot_wei,
-        instruments=stream.instruments,
-        name=stream.name,
-        note=stream.note,
-        problems=stream.problems,
-        progress=stream.progress,
-        has_fills=stream.has_fills,
-        scale=stream.scale,
-    )
+    # The public attributes of a stream are the other arguments of its constructor.
+    public = {name: value for name, value in vars(stream).items() if not name.startswith("_")}
+    return Stream(blocks, **public)

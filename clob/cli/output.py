@@ -43,13 +43,7 @@ def complain(error: Exception | str) -> None:
 def describe_error(
     paths: Sequence[Path], error: OSError | ClobError, code: str = "FILE_UNREADABLE"
 ) -> str:
-    """Describe an error about one of some files, with its full path.
-
-    Args:
-        paths: the files.
-        error: the error.
-        code: the code for an error of the operating system.
-    """
+    """Describe an error about one of some files; ``code`` is that of an operating system error."""
     if isinstance(error, OSError):
         return f"{code}: {printable(str(error.filename or paths[0]))}: {error.strerror or error}"
     text = str(error)
@@ -62,11 +56,7 @@ def describe_error(
 
 
 def check_writable(path: Path, read: Sequence[Path]) -> None:
-    """Check that a file can be written, before a long run.
-
-    Args:
-        path: the file to write.
-        read: the files that the run reads.
+    """Check that a file can be written, before a long run that reads other files.
 
     Raises:
         UnusableError: the path is one of ``read``, is a folder, has no folder, or is not writable.
@@ -116,11 +106,6 @@ def progress(name: str, bytes_read: "Progress", events: int = 0) -> Iterator[Sho
     The bar shows events per second and the time left, from the number of events if known, else
     from the bytes read.
 
-    Args:
-        name: the label.
-        bytes_read: progress of reading.
-        events: the number of all events, 0 if unknown.
-
     Yields:
         The function that updates the bar, or None.
     """
@@ -131,7 +116,6 @@ def progress(name: str, bytes_read: "Progress", events: int = 0) -> Iterator[Sho
     began_ns = time.perf_counter_ns()
 
     def show(done: int) -> None:
-        """Update the bar."""
         if events:
             bar.update(done - bar.n)
             return

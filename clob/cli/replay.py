@@ -8,6 +8,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,15 @@ CHUNK = 131_072
 CHUNK_WITH_BAR = 8_192
 """Events between two updates of the progress bar."""
 
+TRADING = (
+    ("--every", "TIME", parse.every_ns, "interval between calls of on_wake, such as 100ms"),
+    ("--latency", "ORDER:REPLY", parse.latency_ns, "latency of order and reply, such as 5ms:5ms"),
+    ("--collateral", "TOKENS", parse.tokens_wei, "initial collateral; default: unlimited credit"),
+    ("--fee-bps", "IN:REST", parse.rates_bps, "fee rates of incoming and resting orders"),
+    ("--scale", "TICKS", parse.scale, "ticks per token; default: the value in the file, else 100"),
+)
+"""Options of a strategy: flag, name of the value, its parser, help."""
+
 EPILOG = """Exit code: 0 done; 1 a recorded fill or best price was not reproduced and no own order
 explains it; 2 a file or an argument is unusable. The format is detected from the start of the file.
 Prices are ticks, sizes lots, durations have a unit (100ms), amounts are whole tokens."""
@@ -52,10 +62,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         epilog=EPILOG,
     )
     parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="*",
-        help="a recording; default: the sample in the package",
+        "files", metavar="FILE", nargs="*", help="a recording; default: the sample in the package"
     )
     add_reading(parser)
     parser.add_argument(
@@ -71,11 +78,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "(res.fills.parquet)",
     )
     parser.add_argument("--report", metavar="PATH", type=Path, help="write an HTML report")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=partial(with_numpy, "replay", _run))
 
 
 def _add_checking(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the comparison."""
     group = parser.add_argument_group("checking")
     group.add_argument(
         "--mode",
@@ -100,39 +106,10 @@ def _add_checking(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_trading(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a strategy."""
     group = parser.add_argument_group("trading")
     group.add_argument("--strategy", metavar="MODULE:CLASS", help="the Strategy class")
-    group.add_argument(
-        "--every",
-        metavar="TIME",
-        type=parse.every_ns,
-        help="interval between calls of on_wake, such as 100ms",
-    )
-    group.add_argument(
-        "--latency",
-        metavar="ORDER:REPLY",
-        type=parse.latency_ns,
-        help="latency of orders and replies, such as 5ms:5ms",
-    )
-    group.add_argument(
-        "--collateral",
-        metavar="TOKENS",
-        type=parse.tokens_wei,
-        help="initial collateral; default: unlimited credit",
-    )
-    group.add_argument(
-        "--fee-bps",
-        metavar="IN:REST",
-        type=parse.rates_bps,
-        help="fee rates of incoming and resting orders",
-    )
-    group.add_argument(
-        "--scale",
-        metavar="TICKS",
-        type=parse.scale,
-        help="ticks per token; default: the value in the file, else 100",
-    )
+    for flag, metavar, parse_value, text in TRADING:
+        group.add_argument(flag, metavar=metavar, type=parse_value, help=text)
     group.add_argument(
         "--outcome",
         metavar="MARKET=TICKS",
@@ -146,23 +123,14 @@ def _add_trading(parser: argparse.ArgumentParser) -> None:
 # ----- running -------------------------------------------------------------------------------
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run ``clob replay`` on each file, or on all merged; return the highest exit code."""
-    return with_numpy("replay", lambda: _run(arguments))
-
-
 def _run(arguments: argparse.Namespace) -> int:
-    """Check the arguments, then replay each stream."""
+    """Replay each file, or all merged; return the highest exit code."""
     files = [Path(file) for file in arguments.files] or [_sample()]
     streams = [files] if arguments.merge else [[file] for file in files]
-    try:
-        if len(streams) > 1 and (arguments.out or arguments.report):
-            raise UnusableError("--out and --report need one stream: pass one FILE, or --merge")
-        check_outputs(arguments.out, arguments.report, files)
-        trader = load_strategy(arguments.strategy) if arguments.strategy else None
-    except UnusableError as error:
-        complain(str(error))
-        return UNUSABLE
+    if len(streams) > 1 and (arguments.out or arguments.report):
+        raise UnusableError("--out and --report need one stream: pass one FILE, or --merge")
+    check_outputs(arguments.out, arguments.report, files)
+    trader = load_strategy(arguments.strategy) if arguments.strategy else None
     worst = DONE
     for index, group in enumerate(streams):
         if index:
@@ -176,7 +144,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _sample() -> Path:
-    """Return the path of the packaged sample."""
     from clob.replay import sample_path  # noqa: PLC0415 - NumPy may be missing
 
     return sample_path()
@@ -193,7 +160,6 @@ def _replay(
     kinds: Counter[int] = Counter()
 
     def count(chunk: "Records") -> None:
-        """Count events by kind."""
         counts = np.bincount(chunk["kind"]).tolist()
         kinds.update({kind: number for kind, number in enumerate(counts) if number})
 
@@ -224,11 +190,8 @@ def _backtest(
     trader: "type[Strategy] | None",
     events: int,
 ) -> "Backtest":
-    """Run the backtest with the given arguments."""
     from clob.replay import Latency, RateFees, backtest, no_fees  # noqa: PLC0415
 
-    order_ns, reply_ns = arguments.latency or (0, 0)
-    incoming_bps, resting_bps = arguments.fee_bps or (0, 0)
     more: dict[str, Any] = {}
     if arguments.report:
         from clob.replay.modes.sampling import SAMPLES  # noqa: PLC0415 - for reports only
@@ -241,9 +204,9 @@ def _backtest(
             mode=arguments.mode,
             strategy=_created(trader) if trader else None,
             every_ns=arguments.every,
-            latency=Latency(order_ns, reply_ns),
+            latency=Latency(*arguments.latency or (0, 0)),
             collateral=arguments.collateral,
-            fees=RateFees(incoming_bps, resting_bps) if arguments.fee_bps else no_fees,
+            fees=RateFees(*arguments.fee_bps) if arguments.fee_bps else no_fees,
             outcome=_outcome(stream, arguments.outcome),
             scale=arguments.scale,
             check=arguments.check,
@@ -271,10 +234,7 @@ def _outcome(stream: "Stream", given: Sequence[tuple[str, int]]) -> dict[int, in
 
 
 def load_strategy(text: str) -> "type[Strategy]":
-    """Import a strategy class; the working directory is searched as well.
-
-    Args:
-        text: module and class, ``mine:Maker``.
+    """Import a strategy class, such as ``mine:Maker``, also from the working directory.
 
     Raises:
         UnusableError: the module or class does not exist, or is not a ``Strategy``.
@@ -288,16 +248,13 @@ def load_strategy(text: str) -> "type[Strategy]":
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UnusableError(
-                f"--strategy: {module_name!r} cannot be imported: {error}"
-            ) from error
-        raise UnusableError(f"--strategy: module {module_name!r} not found") from error
     except Exception as error:
-        raise UnusableError(
-            f"--strategy: {module_name!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError):
+            if error.name and f"{module_name}.".startswith(f"{error.name}."):
+                raise UnusableError(f"--strategy: module {module_name!r} not found") from error
+            reason = str(error)
+        raise UnusableError(f"--strategy: {module_name!r} cannot be imported: {reason}") from error
     strategy_class = getattr(module, name, None)
     if strategy_class is None:
         raise UnusableError(f"--strategy: module {module_name!r} has no class {name!r}")
@@ -307,12 +264,9 @@ def load_strategy(text: str) -> "type[Strategy]":
 
 
 def _created(trader: "type[Strategy]") -> "Strategy":
-    """Create the strategy."""
     try:
         inspect.signature(trader).bind()
     except TypeError as error:
-        raise UnusableError(
-            f"--strategy: {trader.__name__} requires arguments ({error}); use a subclass with "
-            "defaults"
-        ) from error
+        text = f"{trader.__name__} requires arguments ({error}); use a subclass with defaults"
+        raise UnusableError(f"--strategy: {text}") from error
     return trader()

@@ -46,15 +46,7 @@ def write_summary(
     passed_ns: int,
     check: Collection[str],
 ) -> None:
-    """Write the summary of a replay.
-
-    Args:
-        stream: the recording.
-        kinds: the number of events of each kind.
-        result: the result.
-        passed_ns: the duration of the run.
-        check: the comparisons requested.
-    """
+    """Write the summary of a replay, with its events by kind and the comparisons requested."""
     write_columns(
         [
             *_about(stream, kinds, result, passed_ns),
@@ -77,15 +69,7 @@ def draw_books(result: "Backtest") -> None:
 
 
 def differences_of(result: "Backtest", check: Collection[str]) -> int:
-    """Count differences from the recording that no own order explains.
-
-    Args:
-        result: the result of the replay.
-        check: the comparisons requested.
-
-    Returns:
-        The number of recorded commands with other fills plus the number of other best prices.
-    """
+    """Count commands with other fills and other best prices that no own order explains."""
     differences = 0
     if "fills" in check:
         differences = sum(result.divergence.counts.get(kind, 0) for kind in FILL_KINDS)
@@ -99,7 +83,6 @@ def differences_of(result: "Backtest", check: Collection[str]) -> int:
 def _about(
     stream: "Stream", kinds: Counter[int], result: "Backtest", passed_ns: int
 ) -> list[tuple[str, str]]:
-    """Describe the recording and the speed."""
     rate = result.events * NS_PER_S // max(passed_ns, 1)
     seeds = kinds[Kind.SEED]
     commands = {kind: kinds[kind] for kind in sorted(kinds) if kind < Kind.TRADE}
@@ -122,7 +105,6 @@ def _about(
 
 
 def _by_kind(counts: Mapping[int, int]) -> str:
-    """Format a count per kind of event."""
     return ", ".join(f"{count:,} {Kind(kind).name.lower()}" for kind, count in counts.items())
 
 
@@ -175,20 +157,14 @@ def _cut(line: str) -> str:
 
 
 def _traded(result: "Backtest") -> list[tuple[str, str]]:
-    """Describe the trading of a strategy and its final money."""
     if result.portfolio is None:
         return []
     owned = ""
     if len(result.equity):
         last = result.equity[-1]
-        owned = ", ".join(
-            f"{name} {signed_tokens(int(last[field]))}"
-            for name, field in (
-                ("wealth", "wealth"),
-                ("realised", "realised"),
-                ("fees", "fees_paid"),
-            )
-        )
+        fields = {"wealth": "wealth", "realised": "realised", "fees": "fees_paid"}
+        amounts = {name: int(last[field]) for name, field in fields.items()}
+        owned = ", ".join(f"{name} {signed_tokens(wei)}" for name, wei in amounts.items())
         # A buyer pays fees in the tokens bought.
         tokens = sum(result.own_fills["fee_tokens"].tolist())
         owned += f" and {signed_tokens(tokens)} tokens" if tokens else ""
@@ -208,12 +184,7 @@ def signed_tokens(wei: int) -> str:
 
 
 def check_outputs(out: Path | None, report: Path | None, read: Sequence[Path]) -> None:
-    """Check that tables and report can be written, before a long run.
-
-    Args:
-        out: path of the tables, or None.
-        report: path of the report, or None.
-        read: the files that the run reads.
+    """Check that tables and report can be written, before a long run that reads other files.
 
     Raises:
         UnusableError: a file is not writable or is one of ``read``.
@@ -230,11 +201,6 @@ def check_outputs(out: Path | None, report: Path | None, read: Sequence[Path]) -
 
 def write_results(result: "Backtest", out: Path | None, report: Path | None) -> None:
     """Write the requested tables and report, and print one line for each file.
-
-    Args:
-        result: the result of the replay.
-        out: path of the tables, or None.
-        report: path of the report, or None.
 
     Raises:
         UnusableError: a file cannot be written.
@@ -255,8 +221,7 @@ def write_results(result: "Backtest", out: Path | None, report: Path | None) -> 
             write_report(result, report)
             write_columns([("wrote", printable(str(report)))])
     except (OSError, ClobError) as error:
-        raise UnusableError(
-            describe_error([path] if path else [], error, "FILE_UNWRITABLE")
-        ) from error
+        text = describe_error([path] if path else [], error, "FILE_UNWRITABLE")
+        raise UnusableError(text) from error
     except ValueError as error:
         raise UnusableError(f"--out: {error}") from error

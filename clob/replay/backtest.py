@@ -20,7 +20,6 @@ from clob.replay.sim.strategy import Strategy
 from clob.units import TICKS_MAX
 
 if TYPE_CHECKING:
-    from clob.replay.modes.shadow import ShadowDriver
     from clob.replay.sim.session import Session
 
 MODES = ("rematch", "shadow")
@@ -102,7 +101,7 @@ def backtest(
     )
     collector = Collector(keep)
     callbacks = _callbacks(collector, checker, on_progress)
-    driver = _driver(mode, stream, chunk=chunk, book_class=book_class, **callbacks)
+    driver = _driver_class(mode)(stream, chunk=chunk, book_class=book_class, **callbacks)
     sampler = None if sample is None else Sampler(driver, sample)
     session = None
     if strategy is not None:
@@ -118,6 +117,7 @@ def backtest(
             self_trade=self_trade,
         )
     _run(driver, sampler or driver, session, outcome or {})
+    account = session.account if session else None
     comparison = checker.comparison()
     was_checked = ("fills" in check and stream.has_fills) or bool(comparison.bests)
     return Backtest(
@@ -128,25 +128,24 @@ def backtest(
         bests=collector.table("bests"),
         check=comparison if was_checked else None,
         divergence=checker.divergences(),
-        books=driver.books if isinstance(driver, StreamDriver) else driver.history,
-        portfolio=session.portfolio if session else None,
+        books=driver.history,
+        portfolio=account.portfolio if account else None,
         counts=collector.counts,
         sections=collector.sections,
         setting=setting_of(stream, driver.start_ns, driver.last_ns),
         outcome=dict(outcome or {}),
-        rejections=rejections_of(session),
+        rejections=rejections_of(account),
         depths=sampler.depths() if sampler else None,
-        **own_tables(session),
+        **own_tables(account),
     )
 
 
-def _driver(mode: str, stream: Stream, **options: Any) -> "StreamDriver | ShadowDriver":
-    """Return the driver of a mode."""
+def _driver_class(mode: str) -> type[StreamDriver]:
     if mode == "rematch":
-        return StreamDriver(stream, **options)
+        return StreamDriver
     from clob.replay.modes.shadow import ShadowDriver  # noqa: PLC0415 - the other mode starts sooner
 
-    return ShadowDriver(stream, **options)
+    return ShadowDriver
 
 
 def _callbacks(
@@ -155,7 +154,6 @@ def _callbacks(
     """Return the driver's callbacks, and the buffers for its rows."""
 
     def sink(chunk: ReplayedChunk) -> None:
-        """Count and check a finished chunk."""
         collector.add(chunk)
         checker.add_chunk(chunk)
         if on_progress is not None:
@@ -165,10 +163,7 @@ def _callbacks(
 
 
 def _run(
-    driver: "StreamDriver | ShadowDriver",
-    player: Driver,
-    session: "Session | None",
-    outcome: Mapping[int, int],
+    driver: StreamDriver, player: Driver, session: "Session | None", outcome: Mapping[int, int]
 ) -> None:
     """Run to the end, and settle the markets with a known outcome."""
     if session is None:
@@ -184,7 +179,6 @@ def _run(
 
 
 def _check_grid(stream: Stream) -> None:
-    """Raise ``ReplayFormatError`` if the stream's grid is too wide for a book."""
     if stream.hi - stream.lo >= TICKS_MAX:
         raise ReplayFormatError(
             f"{stream.name}: prices from {stream.lo} to {stream.hi} ticks, but a book has at most "
@@ -205,7 +199,6 @@ def _check_outcomes(stream: Stream, outcome: Mapping[int, int], scale: int) -> N
 
 
 def _check_choices(name: str, words: Collection[str], known: frozenset[str]) -> None:
-    """Raise ``ValueError`` for an unknown choice."""
     for word in words:
         if word not in known:
             raise ValueError(f"{name} must be among {', '.join(sorted(known))}; got {word!r}")

@@ -6,16 +6,12 @@ from typing import Any
 from clob.errors import ClobError, PackageMissingError
 
 
-class ReplayFormatError(ClobError):
+class ReplayFormatError(ClobError, code="REPLAY_FORMAT"):
     """A file is not a valid recording or is incomplete; the message says where."""
 
-    code = "REPLAY_FORMAT"
 
-
-class PortfolioError(ClobError):
+class PortfolioError(ClobError, code="PORTFOLIO"):
     """A portfolio cannot do an operation; nothing was changed."""
-
-    code = "PORTFOLIO"
 
 
 class ReplayWarning(UserWarning):

@@ -29,22 +29,17 @@ from clob.replay.modes.sampling import Depths
 from clob.replay.sim.portfolio import Portfolio
 
 if TYPE_CHECKING:
-    from clob.replay.sim.session import Session
+    from clob.replay.sim.exchange_account import ExchangeAccount
 
 
 DIGEST_BYTES = 32
 
 
 class Section:
-    """The hash of one table.
-
-    Args:
-        name: name of the table.
-    """
+    """The hash of one table."""
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        """Name of the table."""
         self.rows: int = 0
         """Number of rows."""
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
@@ -71,15 +66,10 @@ def _canonical(rows: Records) -> bytes | memoryview:
     names = rows.dtype.names or ()
     if any(rows.dtype[name].kind in "OU" for name in names):
         return "".join(f"{row}\n" for row in rows.tolist()).encode()
-    packed = np.empty(len(rows), [(name, _little(rows.dtype[name])) for name in names])
+    packed = np.empty(len(rows), [(name, rows.dtype[name].newbyteorder("<")) for name in names])
     for name in names:
         packed[name] = rows[name]
     return packed.view(np.uint8).data
-
-
-def _little(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a dtype in little-endian byte order."""
-    return dtype.newbyteorder("<")
 
 
 ORDER_FIELDS = {
@@ -137,19 +127,12 @@ OWN_TABLES: dict[str, np.dtype[np.void]] = {
 }
 """The record of each table of a strategy."""
 
-TABLES = ("fills", "bests", "orders", "own_fills", "equity", "positions")
+TABLES = ("fills", "bests", *OWN_TABLES)
 """The names of the tables of a backtest."""
-
-WEI_DIGITS = 38
-"""Decimal digits of an amount in wei in an Arrow table."""
 
 
 class Collector:
-    """Receives the chunks of a run, and keeps or hashes their rows.
-
-    Args:
-        keep: which of ``fills`` and ``bests`` to keep.
-    """
+    """Receives the chunks of a run, and keeps or hashes their ``fills`` and ``bests``."""
 
     def __init__(self, keep: Iterable[str]) -> None:
         self._keep = frozenset(keep)
@@ -183,14 +166,13 @@ def table_of(fields: np.dtype[np.void], numbers: npt.NDArray[Any]) -> Records:
     return table
 
 
-def own_tables(session: "Session | None") -> dict[str, Records]:
-    """Return the tables of a strategy; empty ones without a session."""
-    if session is None:
+def own_tables(account: "ExchangeAccount | None") -> dict[str, Records]:
+    """Return the tables of a strategy; empty ones without an account."""
+    if account is None:
         return {name: np.zeros(0, fields) for name, fields in OWN_TABLES.items()}
-    numbers = np.empty((len(session.orders), len(ORDER_FIELDS)), np.int64)
-    write_orders(numbers.ravel().data, session.orders)
-    tables = {"orders": table_of(OWN_TABLES["orders"], numbers), "own_fills": _own_fills(session)}
-    account = session.account
+    numbers = np.empty((len(account.orders), len(ORDER_FIELDS)), np.int64)
+    write_orders(numbers.ravel().data, account.orders)
+    tables = {"orders": table_of(OWN_TABLES["orders"], numbers), "own_fills": _own_fills(account)}
     for name, flat in (("equity", account.equity), ("positions", account.positions)):
         fields = OWN_TABLES[name]
         amounts = np.fromiter(flat, object, len(flat))
@@ -198,9 +180,9 @@ def own_tables(session: "Session | None") -> dict[str, Records]:
     return tables
 
 
-def _own_fills(session: "Session") -> Records:
+def _own_fills(account: "ExchangeAccount") -> Records:
     """Return the table of own fills; fees are Python integers."""
-    fills, charges = session.own_fills, session.charges
+    fills, charges = account.fills, account.charges
     numbers = np.empty((len(fills), len(OWN_FILL_FIELDS) - 2), np.int64)
     write_fills(numbers.ravel().data, fills)
     table = table_of(OWN_TABLES["own_fills"], numbers)
@@ -209,9 +191,9 @@ def _own_fills(session: "Session") -> Records:
     return table
 
 
-def rejections_of(session: "Session | None") -> dict[str, int]:
+def rejections_of(account: "ExchangeAccount | None") -> dict[str, int]:
     """Count the rejected own orders by code, as far as replies have reached the strategy."""
-    codes = Counter(one.code for one in session.orders if one.code) if session else Counter()
+    codes = Counter(one.code for one in account.orders if one.code) if account else Counter()
     return dict(sorted(codes.items()))
 
 
@@ -237,13 +219,7 @@ class Setting(NamedTuple):
 
 
 def setting_of(stream: Stream, start_ns: int, last_ns: int) -> Setting:
-    """Describe a stream after its run.
-
-    Args:
-        stream: the stream.
-        start_ns: time of the first event that is not a seed.
-        last_ns: latest time of all events.
-    """
+    """Describe a stream after its run."""
     problems = dict(sorted(stream.problems.counts.items()))
     grid = (stream.lo, stream.hi, stream.lot_wei, stream.instruments)
     return Setting(*grid, start_ns, last_ns, stream.note, problems)
@@ -285,7 +261,6 @@ class Backtest:
     sections: Mapping[str, Section] = dataclasses.field(default_factory=dict)
     """The hashes of the tables that were not kept."""
     setting: Setting
-    """The stream."""
     outcome: Mapping[int, int] = dataclasses.field(default_factory=dict)
     """Final value of a YES token in ticks, by market number; unsettled markets are left out."""
     rejections: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -303,7 +278,6 @@ class Backtest:
         return combine_digests([self._section(name) for name in TABLES])
 
     def _section(self, name: str) -> Section:
-        """Return the hash of a table."""
         rows: Records = getattr(self, name)
         if self.counts.get(name, len(rows)) != len(rows):
             return self.sections[name]
@@ -358,15 +332,9 @@ class Backtest:
             ValueError: there is no such table.
             PackageMissingError: pyarrow is not installed.
         """
-        arrow = need("pyarrow", "A table for Arrow", "pyarrow")
-        rows = self._rows(table)
-        columns = {}
-        for name in rows.dtype.names or ():
-            if rows.dtype[name].kind == "O":
-                columns[name] = arrow.array(rows[name].tolist(), arrow.decimal128(WEI_DIGITS, 0))
-            else:
-                columns[name] = arrow.array(np.ascontiguousarray(rows[name]))
-        return arrow.table(columns)
+        from clob.replay.io.write import to_arrow  # noqa: PLC0415 - a replay alone starts sooner
+
+        return to_arrow(self._rows(table), "A table for Arrow")
 
     def to_polars(self, table: str = "fills") -> Any:
         """Convert a table to Polars, like :meth:`to_arrow`; needs both packages."""
@@ -390,7 +358,6 @@ class Backtest:
         return pandas.DataFrame({name: rows[name] for name in rows.dtype.names or ()})
 
     def _rows(self, table: str) -> Records:
-        """Return a table by its name."""
         if table not in TABLES:
             raise ValueError(f"table must be one of {', '.join(TABLES)}; got {table!r}")
         rows: Records = getattr(self, table)

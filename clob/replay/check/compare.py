@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from clob.replay.check.divergence import KEPT, Divergence, Divergences, kind_of
 from clob.replay.check.fill_diff import FillDiff
 from clob.replay.io.chunk import RECORDED, Difference, ReplayedChunk
 from clob.replay.io.recording import FIRST_RECORD, Records, join
+from clob.replay.io.repair import Filled
 
 # A plain integer: comparing an array of bytes with an enum member would widen it.
 BBO = int(Kind.BBO)
@@ -59,13 +61,9 @@ class Comparison:
 
 
 class Checker:
-    """Receives the chunks and differences of a run, and counts them.
+    """Receives the chunks and differences of a run on a grid from lo to hi, and counts them.
 
-    Args:
-        lo: lowest price of the grid.
-        hi: highest price of the grid.
-        instruments: numbers of the books.
-        bests: whether recorded best prices are compared.
+    ``instruments`` are the books; ``bests`` is whether recorded best prices are compared.
     """
 
     def __init__(self, lo: int, hi: int, instruments: list[int], *, bests: bool) -> None:
@@ -99,28 +97,27 @@ class Checker:
             # Later events decide whether they are cancelled at the same time.
             self._open.append((difference, unrecorded))
         else:
-            self._keep(kind, difference)
+            self._keep_difference(kind, difference)
 
-    def _keep(self, kind: str, difference: Difference) -> None:
-        """Make a divergence of a difference, and count it."""
-        self._note(
-            Divergence(
-                kind,
-                difference.event,
-                difference.command.ts_ns,
-                difference.command.instrument,
-                difference.command.order_id,
-                tuple(difference.produced),
-                tuple(difference.recorded),
-                REJECTIONS[difference.status].code if difference.status else "",
-            )
-        )
+    def _keep_difference(self, kind: str, difference: Difference) -> None:
+        event, command, status, produced, recorded, _ = difference
+        self._keep(kind, event, command, produced, recorded, status)
 
-    def _note(self, divergence: Divergence) -> None:
+    def _keep(
+        self,
+        kind: str,
+        event: int,
+        command: EventRow,
+        produced: Sequence[Filled] = (),
+        recorded: Sequence[Filled] = (),
+        status: int = 0,
+    ) -> None:
         """Count a divergence, and keep it if it is among the first of its kind."""
-        self._counts[divergence.kind] += 1
-        kept = self._kept.setdefault(divergence.kind, [])
-        kept.append(divergence)
+        self._counts[kind] += 1
+        kept = self._kept.setdefault(kind, [])
+        place = (event, command.ts_ns, command.instrument, command.order_id)
+        code = REJECTIONS[status].code if status else ""
+        kept.append(Divergence(kind, *place, tuple(produced), tuple(recorded), code))
         if len(kept) > KEPT:
             # Divergences do not arrive in order: some are found at the end of a chunk.
             kept.sort(key=lambda one: one.event)
@@ -130,13 +127,13 @@ class Checker:
         """Classify open differences by whether a skipped order was cancelled at the same time."""
         unresolved = []
         for difference, unrecorded in self._open:
-            cancelled, over = (
-                (False, True) if chunk is None else _cancelled(chunk, difference, unrecorded)
-            )
+            cancelled, over = False, True
+            if chunk is not None:
+                cancelled, over = _cancelled(chunk, difference, unrecorded)
             if cancelled:
-                self._keep("self_match", difference)
+                self._keep_difference("self_match", difference)
             elif over:
-                self._keep(kind_of(difference), difference)
+                self._keep_difference(kind_of(difference), difference)
             else:
                 unresolved.append((difference, unrecorded))
         self._open = unresolved
@@ -178,17 +175,7 @@ class Checker:
         self._counts["own_orders"] += len(places) - len(diff.kept)
         for place, produced, recorded in diff.kept:
             row = EventRow(*chunk.events[place].item())
-            self._note(
-                Divergence(
-                    "own_orders",
-                    chunk.base + place,
-                    row.ts_ns,
-                    row.instrument,
-                    row.order_id,
-                    tuple(produced),
-                    tuple(recorded),
-                )
-            )
+            self._keep("own_orders", chunk.base + place, row, produced, recorded)
 
     def _count_rejections(self, chunk: ReplayedChunk) -> None:
         """Count rejected commands; those with recorded fills were reported as differences."""
@@ -204,16 +191,7 @@ class Checker:
                 kind = GONE.get(Kind(row.kind), kind)
             elif number == SIZE_NOT_REDUCED:
                 kind = "not_reduced"
-            self._note(
-                Divergence(
-                    kind,
-                    chunk.base + place,
-                    row.ts_ns,
-                    row.instrument,
-                    row.order_id,
-                    code=REJECTIONS[number].code,
-                )
-            )
+            self._keep(kind, chunk.base + place, row, status=number)
 
     def _check_bests(self, chunk: ReplayedChunk) -> None:
         """Compare the recorded best prices with those of the books at the time."""

@@ -77,12 +77,8 @@ class Divergences:
         """List the kinds with their numbers and explanations, one per line."""
         if not self.counts:
             return "no divergence from history"
-        lines = [f"{count:>9,}  {kind}: {EXPLANATIONS[kind]}" for kind, count in self._sorted()]
-        return "\n".join(lines)
-
-    def _sorted(self) -> list[tuple[str, int]]:
-        """Return the kinds, most frequent first."""
-        return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        by_count = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return "\n".join(f"{count:>9,}  {kind}: {EXPLANATIONS[kind]}" for kind, count in by_count)
 
 
 def kind_of(difference: Difference) -> str:

@@ -8,9 +8,8 @@ from clob.replay.io.streams import OWN_ID
 class FillDiff:
     """Counts the differences for commands of a chunk whose fills differ from the recorded ones.
 
-    Args:
-        chunk: the chunk; its arrays must not change meanwhile.
-        most: number of commands whose fills are kept.
+    The arrays of the chunk must not change meanwhile. The fills of the first ``most`` commands are
+    kept.
     """
 
     def __init__(self, chunk: ReplayedChunk, most: int) -> None:
@@ -37,11 +36,7 @@ class FillDiff:
         self._ticks: memoryview = fills["price"].data
 
     def add(self, places: list[int]) -> None:
-        """Add commands.
-
-        Args:
-            places: their indices in the chunk, ascending.
-        """
+        """Add commands by their indices in the chunk, ascending."""
         stop = 0
         for place in places:
             end = place + 1
@@ -66,14 +61,7 @@ class FillDiff:
         return self._commands[fill] == command and self._incoming[fill] >= OWN_ID
 
     def _count_command(self, begin: int, end: int, first: int, stop: int) -> None:
-        """Count the fills of a command.
-
-        Args:
-            begin: its first recorded fill.
-            end: the event after its last recorded fill.
-            first: its first produced fill.
-            stop: the fill after its last produced fill.
-        """
+        """Count the recorded fills from begin to end, and the produced ones from first to stop."""
         shared, record = 0, begin
         for fill in range(first, stop):
             # No command meets an order twice, and equal fills are mostly in the same sequence.
@@ -97,7 +85,6 @@ class FillDiff:
         )
 
     def _keep_fills(self, place: int, end: int, first: int, stop: int) -> None:
-        """Keep the fills of a command."""
         produced = [
             (self._resting[fill], self._lots[fill], self._ticks[fill])
             for fill in range(first, stop)

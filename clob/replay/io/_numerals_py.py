@@ -34,15 +34,7 @@ TENS, HUNDREDS, MYRIADS = np.uint64(2561), np.uint64(6553601), np.uint64(4294967
 
 
 def marks_of(text: bytes, separator: int) -> tuple[Integers, int]:
-    """Find separators and newlines. O(bytes).
-
-    Args:
-        text: any bytes.
-        separator: the byte between the cells of a line.
-
-    Returns:
-        The offsets of separators and newlines, in order; the number of newlines.
-    """
+    """Return the offsets of separators and newlines, in order, and the number of newlines."""
     every = np.frombuffer(text, np.uint8)
     ends = every == NEWLINE
     return np.flatnonzero((every == separator) | ends), int(np.count_nonzero(ends))
@@ -55,8 +47,8 @@ def whole_numbers(
 
     Args:
         text: ``MARGIN`` arbitrary bytes, then the cells.
-        before: for each cell the offset of the byte before it.
-        behind: for each cell the offset of the byte after it.
+        before: the offset of the byte before each cell.
+        behind: the offset of the byte after each cell.
         signed: whether a minus sign is allowed.
 
     Returns:
@@ -72,18 +64,10 @@ def whole_numbers(
 def decimal_fractions(
     text: bytes, before: Integers, behind: Integers, places: int, signed: bool
 ) -> tuple[Integers, Mask | None]:
-    """Read cells of digits with an optional decimal point as integers of a unit. O(cells).
+    """Read cells of digits with an optional decimal point, as integers of ``10**-places``.
 
-    Args:
-        text: as in :func:`whole_numbers`.
-        before: as in :func:`whole_numbers`.
-        behind: as in :func:`whole_numbers`.
-        places: the unit is ``10**-places``, 0 to 18; further digits must be zeros.
-        signed: whether a minus sign is allowed.
-
-    Returns:
-        The numbers, of up to 19 digits and below 2**63 in the unit; the mask of bad cells as in
-        :func:`whole_numbers`.
+    ``places`` is 0 to 18; further digits must be zeros. The other arguments and the mask are those
+    of :func:`whole_numbers`. The numbers have up to 19 digits and are below 2**63. O(cells).
     """
     every, start = np.frombuffer(text, np.uint8), before + 1
     minus = _minus(every, start) if signed else None

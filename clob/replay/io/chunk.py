@@ -46,7 +46,6 @@ class Difference(NamedTuple):
     event: int
     """Index of the command in the stream."""
     command: RecordedCommand
-    """The command."""
     status: int
     """0, or the number of the rejection."""
     produced: list[Filled]
@@ -69,12 +68,7 @@ ORDER_ID, SIZE, PRICE, KIND = (
 
 
 def recorded_fills_after(events: Records, place: int) -> list[Filled]:
-    """Return the recorded fills of a command.
-
-    Args:
-        events: array of ``EVENT``.
-        place: index of the command.
-    """
+    """Return the recorded fills of the command at an index."""
     recorded: list[Filled] = []
     for behind in range(place + 1, len(events)):
         row = events[behind].item()
@@ -85,11 +79,7 @@ def recorded_fills_after(events: Records, place: int) -> list[Filled]:
 
 
 def check_instrument(number: int, instruments: Collection[int]) -> int:
-    """Return the number of an instrument.
-
-    Raises:
-        ReplayFormatError: the stream does not have this instrument.
-    """
+    """Return a number, or raise ``ReplayFormatError`` if it is not that of an instrument."""
     if number not in instruments:
         raise ReplayFormatError(
             f"instrument of an event must be one of {sorted(instruments)}; got {number}"
@@ -98,11 +88,7 @@ def check_instrument(number: int, instruments: Collection[int]) -> int:
 
 
 def count_seeds(events: Records) -> int:
-    """Count the seeds at the start. O(seeds), independent of the number of events.
-
-    Args:
-        events: array of ``EVENT``.
-    """
+    """Count the seeds at the start. O(seeds), independent of the number of events."""
     start, reach = 0, 64
     while start < len(events):
         others = np.flatnonzero(events["kind"][start : start + reach] != SEED)
@@ -116,10 +102,6 @@ def split_runs(
     events: Records, numbers: Collection[int]
 ) -> tuple[npt.NDArray[np.uint8], list[tuple[int, int]]]:
     """Split events into runs of one instrument; an event that clears a book ends a run as well.
-
-    Args:
-        events: array of ``EVENT``.
-        numbers: the instruments of the stream.
 
     Returns:
         The kinds of the events; for each run the end index (exclusive) and the instrument.
@@ -142,11 +124,7 @@ def split_runs(
 def align_to_commands(chunks: Iterator[Records]) -> Iterator[Records]:
     """Move chunk boundaries so that every command is in one chunk with its recorded fills.
 
-    Args:
-        chunks: non-empty arrays of ``EVENT``.
-
-    Yields:
-        The same events; only chunks around a moved boundary are copied.
+    The chunks are not empty; only those around a moved boundary are copied.
     """
     held: Records | None = None
     for chunk in chunks:

@@ -40,7 +40,6 @@ JSON_SIGNS = {
 
 
 def _read_recording(path: FilePath, **options: Any) -> Stream:
-    """Read a recording as a stream."""
     if options:
         raise TypeError(f"a recording takes no options; got {min(options)!r}")
     return Stream.of(read_npz(path))
@@ -50,7 +49,6 @@ def _later(name: str, function: str) -> Callable[..., Stream]:
     """Return a reader that is imported at its first use, which keeps the start-up short."""
 
     def read(path: FilePath, **options: Any) -> Stream:
-        """Import the reader and call it."""
         module = importlib.import_module(f"clob.replay.readers.{name}")
         stream: Stream = getattr(module, function)(path, **options)
         return stream
@@ -139,9 +137,8 @@ def _of_archive(path: FilePath) -> str:
         with zipfile.ZipFile(path) as archive:
             members = set(archive.namelist())
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ReplayFormatError(
-            f"{plain_name(path)}: not a complete zip archive: {error}"
-        ) from error
+        text = f"{plain_name(path)}: not a complete zip archive: {error}"
+        raise ReplayFormatError(text) from error
     return "mbo" if "events.npy" in members and "meta.npy" not in members else "npz"
 
 

@@ -60,17 +60,14 @@ class _Counted(io.RawIOBase):
         self._progress = progress
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: object) -> int:
-        """Read into a buffer and count the bytes."""
         count: int = self._file.readinto(buffer) or 0  # type: ignore[arg-type]
         self._progress.done_bytes += count
         return count
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
         super().close()
 
@@ -165,8 +162,7 @@ def byte_blocks(
                         raise
                     if parts:
                         yield b"".join(parts)
-                    text = f"decompression failed: {error}"
-                    problems.report("damaged file", text, path)
+                    problems.report("damaged file", f"decompression failed: {error}", path)
                     return
                 parts.append(part)
                 count += len(part)
@@ -225,20 +221,10 @@ def line_blocks(
 def lines(
     path: FilePath, problems: Problems, progress: Progress | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Read a text file line by line; like :func:`line_blocks`.
-
-    Args:
-        path: the file.
-        problems: receives damage.
-        progress: counts every byte read from the disk.
+    """Read a text file line by line, with the arguments and errors of :func:`line_blocks`.
 
     Yields:
         The number of a line, counted from 1, and the line without its newline.
-
-    Raises:
-        OSError: the file cannot be read.
-        PackageMissingError: see :func:`open_bytes`.
-        ReplayFormatError: see :func:`line_blocks`.
     """
     for first, block in line_blocks(path, problems, progress):
         for place, line in enumerate(block.splitlines()):

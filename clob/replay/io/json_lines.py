@@ -13,8 +13,7 @@ Message: TypeAlias = dict[str, Any]
 
 
 def _reject_constant(word: str) -> NoReturn:
-    """Reject constants that JSON does not have, such as ``NaN``."""
-    raise ValueError(word)
+    raise ValueError(word)  # JSON has no constants such as NaN
 
 
 DECODER = json.JSONDecoder(parse_float=str, parse_constant=_reject_constant)
@@ -30,20 +29,10 @@ BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 def messages(
     path: FilePath, problems: Problems, progress: Progress | None = None
 ) -> Iterator[tuple[int, Message]]:
-    """Read a file object by object.
+    """Read a file object by object, each with the number of its line, counted from 1.
 
-    Args:
-        path: the file, compressed or not.
-        problems: receives lines that are not JSON or not objects.
-        progress: counts every byte read from the disk.
-
-    Yields:
-        The number of the line, counted from 1, and the object.
-
-    Raises:
-        OSError: the file cannot be read.
-        PackageMissingError: its compression needs a package that is not installed.
-        ReplayFormatError: a line is malformed and the policy is ``"raise"``.
+    Lines that are not JSON, or not objects, are reported. Raises the errors of
+    :func:`~clob.replay.io.files.line_blocks`.
     """
     for first, block in line_blocks(path, problems, progress):
         rows = block.splitlines()

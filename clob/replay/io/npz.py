@@ -33,7 +33,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,7 +53,6 @@ UNREADABLE = (
     EOFError,
     KeyError,
     MemoryError,
-    NotImplementedError,
     OSError,
     OverflowError,
     RuntimeError,
@@ -95,7 +94,6 @@ def _array(archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
 
 
 def _take(arrays: Arrays, name: str) -> npt.NDArray[Any]:
-    """Return an array by name, or raise ``ReplayFormatError``."""
     if name not in arrays:
         raise ReplayFormatError(f"array {name!r} is missing; got {sorted(arrays)}")
     return arrays[name]
@@ -108,12 +106,7 @@ def _require(holds: npt.NDArray[np.bool_], name: str, rule: str) -> None:
 
 
 def _require_in_order(index: npt.NDArray[Any], length: int) -> None:
-    """Raise ``ReplayFormatError`` for fills with an unknown event or in the wrong order.
-
-    Args:
-        index: the event of each fill, not negative.
-        length: the number of events.
-    """
+    """Raise ``ReplayFormatError`` for fills with an unknown event or in the wrong order."""
     _require(index < length, "fills", f"event must be below {length}")
     forward = np.diff(index.astype(np.int64), prepend=0) >= 0
     _require(forward, "fills", "event must not be lower than in the row above")
@@ -130,20 +123,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def _from_matrices(arrays: Arrays, name: str) -> Recording:
-    """Read the matrix layout.
-
-    Args:
-        arrays: the arrays of the file.
-        name: the name of the recording.
-
-    Returns:
-        The recording. Events are numbered by index; a fill takes the incoming order and the time
-        of its event.
-
-    Raises:
-        ReplayFormatError: an array is missing or has the wrong dtype or shape; a kind, a time, an
-            index, a side, a size, a tick or an id is out of range.
-    """
+    """Read the matrix layout, and check every value of it."""
     seed = _matrix(arrays, "seed", ("side", "tick", "size", "id"))
     commands = _matrix(arrays, "commands", ("ts_ns", "kind", "side", "tick", "size", "id", "clean"))
     fills = _matrix(arrays, "fills", ("event", "id", "size", "tick"))
@@ -168,7 +148,6 @@ def _from_matrices(arrays: Arrays, name: str) -> Recording:
 
 
 def _matrix(arrays: Arrays, name: str, columns: Sequence[str]) -> Columns:
-    """Return the columns of a matrix by name."""
     array = _take(arrays, name)
     if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != len(columns):
         raise ReplayFormatError(
@@ -238,22 +217,27 @@ def write_npz(path: str | os.PathLike[str], recording: Recording) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    meta = {"format": FORMAT, "version": VERSION}
-    meta |= {field: getattr(recording, field) for field in META_FIELDS}
-    arrays: Arrays = {
-        "meta": np.frombuffer(json.dumps(meta).encode(), np.uint8),
-        "events": without_gaps(recording.events),
-        "seed": without_gaps(recording.seed),
-    }
+    records = {"events": recording.events, "seed": recording.seed}
     if recording.fills is not None:
-        arrays["fills"] = without_gaps(recording.fills)
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        records["fills"] = recording.fills
+    arrays = {name: without_gaps(rows) for name, rows in records.items()}
+    write_arrays(path, {"meta": meta_array(recording), **arrays})
+
+
+def meta_array(source: Any) -> npt.NDArray[np.uint8]:
+    """Return the array ``meta`` of a recording or a stream."""
+    meta = {"format": FORMAT, "version": VERSION}
+    meta |= {field: getattr(source, field) for field in META_FIELDS}
+    return np.frombuffer(json.dumps(meta).encode(), np.uint8)
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays as one compressed file; equal arrays produce equal bytes."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             # A member opened by name has no modification time, hence equal bytes.
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
-    Path(path).write_bytes(content.getvalue())
 
 
 def read_npz(path: str | os.PathLike[str]) -> Recording:
@@ -284,7 +268,6 @@ def without_gaps(records: Records) -> Records:
 
 
 def _from_records(arrays: Arrays, name: str) -> Recording:
-    """Read the layout of this package."""
     meta = _meta(_take(arrays, "meta"))
     events = _records(arrays, "events", EVENT)
     seed = _records(arrays, "seed", EVENT)
@@ -312,7 +295,6 @@ def _records(arrays: Arrays, name: str, dtype: np.dtype[np.void]) -> Records:
 
 
 def _meta(array: npt.NDArray[Any]) -> dict[str, Any]:
-    """Read the fields of ``meta``."""
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ReplayFormatError(
             f"meta must be one-dimensional of uint8; got {array.ndim}-dimensional of {array.dtype}"

@@ -52,7 +52,6 @@ class Problems:
         if policy not in ("raise", "warn"):
             raise ValueError(f'policy must be "raise" or "warn"; got {policy!r}')
         self.policy: Policy = policy
-        """Raise or warn."""
         self.counts: Counter[str] = Counter()
         """Number of problems by kind."""
         self.remarks: Counter[str] = Counter()
@@ -96,11 +95,7 @@ class Problems:
             self.remarks[kind] += count
 
     def gather(self, parts: Iterable["Problems"]) -> None:
-        """Replace the contents by the sum of others, as for a merged stream.
-
-        Args:
-            parts: the problems to add up; they are not changed.
-        """
+        """Replace the contents by the sum of others, as for a merged stream."""
         self.clear()
         for part in parts:
             self.counts += part.counts

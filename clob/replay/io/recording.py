@@ -20,14 +20,9 @@ CENTS = 100
 
 
 def ticks_per_token(whole: int, tick: int) -> int:
-    """Return the number of ticks per token, that is per unit of collateral.
+    """Return ``whole / tick``, or ``CENTS`` if that is not an integer.
 
-    Args:
-        whole: the price of a token that pays out, in a unit of the file.
-        tick: the tick, in the same unit.
-
-    Returns:
-        ``whole / tick``, or ``CENTS`` if that is not an integer.
+    ``whole`` is the price of a token that pays out, in the unit of the tick.
     """
     return CENTS if whole % tick else whole // tick
 
@@ -56,16 +51,10 @@ class Recording:
 
 
 def join(parts: Sequence[Records]) -> Records:
-    """Concatenate arrays of records.
+    """Concatenate one array of records or more, all of one dtype, to a new array.
 
     NumPy copies records field by field, which is thirty times slower than copying their bytes.
     The same holds for indexing by an array; use ``records.take(places)`` instead.
-
-    Args:
-        parts: one array or more, all of one dtype.
-
-    Returns:
-        A new array.
     """
     whole = np.empty(sum(map(len, parts)), parts[0].dtype)
     np.concatenate([as_bytes(part) for part in parts], out=as_bytes(whole))
@@ -79,9 +68,6 @@ def as_bytes(rows: Records) -> npt.NDArray[np.uint8]:
 
 def split_fills(events: Records) -> tuple[Records, Records]:
     """Separate ``FILL`` records from the events that they follow.
-
-    Args:
-        events: array of ``EVENT``.
 
     Returns:
         The events without them, and an array of ``FILL`` whose ``event`` is an index into those

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from clob.book import Book
 from clob.errors import RejectedError
+from clob.events import Trade
 from clob.order import Order, Side, TimeInForce, maker_of
 from clob.records import LOTS_MAX, EventRow, Flag, Kind
 
@@ -36,14 +37,9 @@ def apply_recorded_fills(
 ) -> bool:
     """Undo the produced fills of a command and apply the recorded ones.
 
-    Fills do not name owners, so an order that was filled completely returns without an owner.
-
-    Args:
-        book: the book after the command.
-        command: the latest command.
-        produced: its fills, without those of own orders.
-        recorded: the recorded fills.
-        done: whether the command was executed; False if it was rejected.
+    The command is the latest of the book, ``done`` unless it was rejected; ``produced`` does not
+    include fills of own orders. Fills do not name owners, so an order that was filled completely
+    returns without an owner.
 
     Returns:
         Whether the correction is complete: False if a recorded order does not rest or is smaller
@@ -93,9 +89,8 @@ def _rest(
     before: str | int | None = None,
 ) -> bool:
     """Rest an order, before another one if given; return False if it would trade."""
-    order = Order(
-        id=order_id, token="", maker=maker, side=side, price=price, size=size * book.lot_wei
-    )
+    size_wei = size * book.lot_wei
+    order = Order(id=order_id, token="", maker=maker, side=side, price=price, size=size_wei)
     try:
         book.rest(order, 0, before)
     except RejectedError:
@@ -118,25 +113,21 @@ def _first(book: Book, side: Side, price: int) -> str | int | None:
     """Return the first order at a price, or None if it is not the best price of the side."""
     if (book.best_bid if side is Side.BUY else book.best_ask) != price:
         return None
-    taker = Order(
-        id=0,
-        token="",
-        maker="",
-        side=Side(1 - side),
-        price=price,
-        size=book.lot_wei,
-        time_in_force=TimeInForce.IOC,
-    )
-    return book.simulate(taker)[0].resting_order_id
+    return matches_of(book, Side(1 - side), price, book.lot_wei)[0].resting_order_id
+
+
+def matches_of(book: Book, side: Side, price: int, size: int) -> list[Trade]:
+    """Return the trades that an IOC order of ``size`` wei would have, without executing it."""
+    ioc = TimeInForce.IOC
+    taker = Order(id=0, token="", maker="", side=side, price=price, size=size, time_in_force=ioc)
+    return book.simulate(taker)
 
 
 def _apply_fill(book: Book, order_id: int, size: int) -> bool:
     """Reduce an order by a fill; return False if it is missing or smaller, or the size is 0."""
-    if order_id not in book:
+    if order_id not in book or size < 1:
         return False
     left = book.order(order_id).remaining - size * book.lot_wei
-    if size < 1:
-        return False
     if left > 0:
         book.reduce(order_id, left)
     else:

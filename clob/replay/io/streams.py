@@ -61,6 +61,8 @@ class Stream:
         progress: updated by the readers; by default one that stays at zero.
         has_fills: whether the fills of the commands were recorded.
         scale: ticks per token, that is per unit of collateral; 100 if a tick is a cent.
+
+    All arguments but ``blocks`` are attributes; ``problems`` are those of the current reading.
     """
 
     def __init__(
@@ -80,25 +82,15 @@ class Stream:
     ) -> None:
         self._blocks = blocks
         self.lo: int = lo
-        """The lowest price of the grid, in ticks."""
         self.hi: int = hi
-        """The highest price of the grid, in ticks."""
         self.lot_wei: int = lot_wei
-        """The size of one lot, in wei."""
         self.instruments: tuple[Instrument, ...] = tuple(instruments)
-        """The books of the events."""
         self.name: str = name
-        """A title of one line."""
         self.note: str = note
-        """The source of the data."""
         self.problems: Problems = problems if problems is not None else Problems()
-        """The problems of the input found by the current reading."""
         self.progress: Progress = progress if progress is not None else Progress()
-        """The progress of the reading, in bytes."""
         self.has_fills: bool = has_fills
-        """Whether the fills of the commands were recorded."""
         self.scale: int = scale
-        """Ticks per token, that is per unit of collateral."""
 
     def chunks(self, size: int = CHUNK) -> Iterator[Records]:
         """Read from the start, in chunks.
@@ -133,7 +125,6 @@ class Stream:
         return self._read(size, copied=False)
 
     def _read(self, size: int, *, copied: bool) -> Iterator[Records]:
-        """Check the size, clear the problems and start a reading."""
         if size < 1:
             raise ValueError(f"size of a chunk must be 1 or more; got {size}")
         self.problems.clear()
@@ -190,12 +181,7 @@ class Stream:
 def fill_records(fills: Records, causes: Records) -> Records:
     """Convert fills to events of ``Kind.FILL``.
 
-    Args:
-        fills: array of ``FILL``.
-        causes: array of ``EVENT``, the command of each fill.
-
-    Returns:
-        Array of ``EVENT``; number, instrument and receive time are those of the commands.
+    Number, instrument and receive time are those of ``causes``, the commands of the fills.
     """
     records = np.zeros(len(fills), EVENT)
     for field in ("recv_ns", "seq", "instrument"):
@@ -249,7 +235,6 @@ class _Source:
     """One of the streams being merged."""
 
     chunks: Iterator[Records]
-    """The chunks that are not read yet."""
     numbers: npt.NDArray[np.uint16]
     """Instrument number in the merged stream, indexed by the number in this stream."""
     waiting: Records
@@ -257,10 +242,8 @@ class _Source:
     keys: npt.NDArray[np.int64]
     """The latest time up to each waiting event: the sort key of the merge."""
     ended: bool = False
-    """Whether all chunks are read."""
 
     def read(self) -> None:
-        """Read one chunk."""
         chunk = next(self.chunks, None)
         if chunk is None:
             self.ended = True
@@ -296,19 +279,16 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
     """
     if not streams:
         raise ValueError("merge needs one or more streams; got none")
-    lots = {stream.lot_wei for stream in streams}
-    if len(lots) > 1:
-        raise ValueError(f"streams to merge must have the same lot; got {sorted(lots)} wei")
-    scales = {stream.scale for stream in streams}
-    if len(scales) > 1:
-        raise ValueError(
-            f"streams to merge must have the same scale; got {sorted(scales)} ticks per token"
-        )
+    for field, name, unit in (("lot_wei", "lot", "wei"), ("scale", "scale", "ticks per token")):
+        values = {getattr(stream, field) for stream in streams}
+        if len(values) > 1:
+            raise ValueError(
+                f"streams to merge must have the same {name}; got {sorted(values)} {unit}"
+            )
     instruments, numbers = _renumber(streams)
     problems, progress = Problems(), Progress()
 
     def blocks() -> Iterator[Records]:
-        """Merge all streams from their start."""
         sources = [
             _Source(stream.chunks(chunk), of, np.zeros(0, EVENT), np.zeros(0, np.int64))
             for stream, of in zip(streams, numbers, strict=True)
@@ -323,28 +303,25 @@ def merge(streams: Sequence[Stream], *, chunk: int = CHUNK) -> Stream:
         blocks,
         lo=min(stream.lo for stream in streams),
         hi=max(stream.hi for stream in streams),
-        lot_wei=lots.pop(),
+        lot_wei=streams[0].lot_wei,
         instruments=instruments,
         name=" + ".join(stream.name for stream in streams),
         note="; ".join(stream.note for stream in streams if stream.note),
         problems=problems,
         progress=progress,
         has_fills=any(stream.has_fills for stream in streams),
-        scale=scales.pop(),
+        scale=streams[0].scale,
     )
 
 
-def _renumber(
-    streams: Sequence[Stream],
-) -> tuple[list[Instrument], list[npt.NDArray[np.uint16]]]:
+def _renumber(streams: Sequence[Stream]) -> tuple[list[Instrument], list[npt.NDArray[np.uint16]]]:
     """Number the markets of all streams so that both outcomes of a market are neighbours."""
     markets: dict[str, int] = {}
     instruments: dict[int, Instrument] = {}
     tables = []
     for stream in streams:
-        table = np.zeros(
-            max((each.number for each in stream.instruments), default=0) + 2, np.uint16
-        )
+        last = max((each.number for each in stream.instruments), default=0)
+        table = np.zeros(last + 2, np.uint16)
         for each in stream.instruments:
             number = markets.setdefault(each.market, len(markets)) * 2 + each.number % 2
             table[each.number] = number

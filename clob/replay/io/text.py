@@ -24,16 +24,9 @@ from clob.replay.io.problems import Problems
 class Cells:
     """A block of lines with the same number of cells each; other lines are reported and skipped.
 
-    Args:
-        text: whole lines; the last may lack its newline.
-        columns: the number of cells of a line.
-        file: the file, for reports.
-        first: the number of the first line, counted from 1.
-        problems: receives lines with another number of cells and cells that are not numbers.
-        separator: the byte between cells.
-
-    Raises:
-        ReplayFormatError: a line has another number of cells and the policy is ``"raise"``.
+    The last line of the text may lack its newline. ``first`` is the number of the first line,
+    counted from 1. Lines with another number of cells and cells that are not numbers are reported
+    to ``problems``, which raises ``ReplayFormatError`` if its policy is ``"raise"``.
     """
 
     def __init__(
@@ -58,30 +51,21 @@ class Cells:
         if len(marks) == count * columns + 1 and (self._bytes[marks[::columns]] == NEWLINE).all():
             # The usual case: every line has the right number of cells.
             rows = np.arange(count)
-            stop = count * columns
-            self._marks = [
-                marks[column : column + stop - columns + 1 : columns]
-                for column in range(columns + 1)
-            ]
+            self._marks = [marks[column::columns][:count] for column in range(columns + 1)]
         else:
             lines = np.flatnonzero(self._bytes[marks] == NEWLINE)
-            rows = self._well_shaped(marks, lines, columns, first)
+            fits = np.diff(lines) == columns
+            self._report_shapes(marks, lines, fits, columns, first)
+            last = lines[1:][fits]
+            self._marks = [marks[last - columns + column] for column in range(columns + 1)]
+            rows = np.flatnonzero(fits)
         self.line: Integers = rows + first
         """The line number of each row."""
         self.sound: Mask = np.ones(len(rows), np.bool_)
         """Rows without a bad cell so far; :meth:`rows` reports and drops the others."""
 
     def __len__(self) -> int:
-        """Count the rows."""
         return len(self.line)
-
-    def _well_shaped(self, marks: Integers, ends: Integers, columns: int, first: int) -> Integers:
-        """Find the cells of lines with the right number of them, and report the other lines."""
-        fits = np.diff(ends) == columns
-        self._report_shapes(marks, ends, fits, columns, first)
-        last = ends[1:][fits]
-        self._marks = [marks[last - columns + column] for column in range(columns + 1)]
-        return np.flatnonzero(fits)
 
     def _report_shapes(
         self, marks: Integers, ends: Integers, fits: Mask, columns: int, first: int
@@ -103,7 +87,6 @@ class Cells:
         return self._text[int(before[row]) + 1 : int(behind[row])]
 
     def _bounds(self, column: int) -> tuple[Integers, Integers]:
-        """Return the marks before and after the cells of a column."""
         return self._marks[column], self._marks[column + 1]
 
     def _checked(self, value: Integers, bad: Mask | None) -> Integers:
@@ -113,39 +96,21 @@ class Cells:
         return value
 
     def integers(self, column: int, *, signed: bool = False) -> Integers:
-        """Read a column of integers; the value of a bad cell is undefined.
+        """Read a column of integers, up to 9,219,999,999,999,999,999 in size.
 
-        Args:
-            column: the column, from 0.
-            signed: whether a minus sign is allowed.
-
-        Returns:
-            The numbers, up to 9,219,999,999,999,999,999.
+        The value of a bad cell is undefined; :meth:`rows` drops its row.
         """
         return self._checked(*whole_numbers(self._text, *self._bounds(column), signed))
 
     def decimals(self, column: int, places: int, *, signed: bool = False) -> Integers:
-        """Read a column of decimal fractions as integers of a unit, exactly.
+        """Read a column of decimal fractions as integers of ``10**-places``, exactly.
 
-        Args:
-            column: the column, from 0.
-            places: the unit is ``10**-places``; a cell with further non-zero digits is bad.
-            signed: whether a minus sign is allowed.
-
-        Returns:
-            The numbers: with two places ``"0.5"`` is 50.
+        With two places ``"0.5"`` is 50; a cell with further non-zero digits is bad.
         """
         return self._checked(*decimal_fractions(self._text, *self._bounds(column), places, signed))
 
     def words(self, column: int) -> npt.NDArray[np.bytes_]:
-        """Read a column of words of up to 16 bytes; longer cells are bad.
-
-        Args:
-            column: the column, from 0.
-
-        Returns:
-            Array of ``S16``.
-        """
+        """Read a column of words of up to 16 bytes as ``S16``; longer cells are bad."""
         before, end = self._bounds(column)
         start = before + 1
         length = end - start
@@ -164,11 +129,7 @@ class Cells:
         self.sound &= ~bad
 
     def rows(self) -> npt.NDArray[np.intp] | None:
-        """Report the bad rows and return the indices of the others; None means all.
-
-        Raises:
-            ReplayFormatError: there is a bad row and the policy is ``"raise"``.
-        """
+        """Report the bad rows and return the indices of the others; None means all."""
         if self.sound.all():
             return None
         for row in np.flatnonzero(~self.sound).tolist():
@@ -203,17 +164,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def units(text: str | int, places: int) -> int:
-    """Read a decimal number as an integer of a unit.
+    """Read a decimal number as an integer of the unit ``10**-places``.
 
     >>> units("585.3300", 2), units(".5", 3), units("1.5E3", 0), units(-2, 1)
     (58533, 500, 1500, -20)
-
-    Args:
-        text: digits with an optional sign, point and exponent; or an integer.
-        places: the unit is ``10**-places``.
-
-    Returns:
-        The number of units.
 
     Raises:
         ValueError: the text is not a number, or not a multiple of the unit.
@@ -237,17 +191,10 @@ def units(text: str | int, places: int) -> int:
 
 
 def lots_of(text: str | int, places: int) -> int:
-    """Read a size as lots.
+    """Read a size as lots of ``10**-places``, 0 to ``SIZE_MAX``.
 
     >>> lots_of("60.5", 6)
     60500000
-
-    Args:
-        text: a number as in :func:`units`.
-        places: a lot is ``10**-places``.
-
-    Returns:
-        The lots, 0 to ``SIZE_MAX``.
 
     Raises:
         ValueError: the text is not a number, not a multiple of a lot, or out of range.
@@ -264,15 +211,8 @@ def time_ns(count: int, unit_ns: int) -> int:
     >>> time_ns(1757908892000, 10**6)
     1757908892000000000
 
-    Args:
-        count: the time in units.
-        unit_ns: nanoseconds per unit.
-
-    Returns:
-        The nanoseconds, 0 to ``TIME_NS_MAX``.
-
     Raises:
-        ValueError: the time is out of range.
+        ValueError: the result is not 0 to ``TIME_NS_MAX``.
     """
     ns = count * unit_ns
     if not 0 <= ns <= TIME_NS_MAX:
@@ -281,16 +221,10 @@ def time_ns(count: int, unit_ns: int) -> int:
 
 
 def places_of(text: str | int) -> int:
-    """Return the number of decimal places that a number needs.
+    """Return the number of digits after the point that a number needs.
 
     >>> places_of("0.420"), places_of("7"), places_of("0.999")
     (2, 0, 3)
-
-    Args:
-        text: a number as in :func:`units`.
-
-    Returns:
-        The number of digits after the point, without trailing zeros.
 
     Raises:
         ValueError: the text is not a number, or needs more than twelve places.
@@ -304,16 +238,10 @@ def places_of(text: str | int) -> int:
 
 
 def date_ns(text: str) -> int:
-    """Read a date and time in UTC.
+    """Read a date and time in UTC, with or without a final ``Z``, as nanoseconds since 1970.
 
     >>> date_ns("1970-01-02T00:00:00.25")
     86400250000000
-
-    Args:
-        text: such as ``2025-12-13T07:02:38.351386``, with or without a final ``Z``.
-
-    Returns:
-        Nanoseconds since 1970.
 
     Raises:
         ValueError: the text is not a date, has another zone, or is over 292 years from 1970.

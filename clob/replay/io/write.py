@@ -1,23 +1,21 @@
 """Writes streams and tables of results as ``.npz``, CSV or Parquet, with bounded memory."""
 
 import gzip
-import json
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from clob.records import EVENT, FILL, Kind
 from clob.replay.errors import ReplayFormatError, need
 from clob.replay.io.chunk import align_to_commands
 from clob.replay.io.files import FilePath
-from clob.replay.io.npz import FORMAT, META_FIELDS, VERSION, without_gaps
+from clob.replay.io.npz import meta_array, without_gaps, write_arrays
 from clob.replay.io.recording import Records, split_fills
 from clob.replay.io.streams import Stream
 
@@ -56,8 +54,7 @@ def write_stream(path: FilePath, stream: Stream) -> int:
         return _write_npz(path, stream)
     if suffix == ".parquet":
         return _write_parquet(path, stream)
-    with closing(_text_file(path)) as file:
-        return _write_csv(file, stream)
+    return _write_csv(path, EVENT, stream.chunks())
 
 
 def output_suffix(path: FilePath) -> str:
@@ -83,7 +80,7 @@ def output_suffix(path: FilePath) -> str:
 
 
 class _Spool:
-    """An array that is collected in a temporary file."""
+    """An array that is collected in a temporary file. Records have zeros as their padding."""
 
     def __init__(self, dtype: np.dtype[np.void]) -> None:
         import tempfile  # noqa: PLC0415 - slow to import and rarely needed
@@ -93,26 +90,17 @@ class _Spool:
         self.count = 0
 
     def add(self, records: Records) -> None:
-        """Append records, with zeros as the padding of their fields."""
         # As bytes: copying records copies only the fields and leaves the padding undefined.
         self.file.write(without_gaps(records).view(np.uint8).data)
         self.count += len(records)
 
     def copy_to(self, member: IO[bytes]) -> None:
         """Write the array as an ``.npy`` file."""
-        _write_header(member, self.dtype, self.count)
+        descr = np.lib.format.dtype_to_descr(self.dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": (self.count,)}
+        np.lib.format.write_array_header_1_0(member, header)
         self.file.seek(0)
         shutil.copyfileobj(self.file, member, COPY_BYTES)
-
-
-def _write_header(member: IO[bytes], dtype: np.dtype[Any], count: int) -> None:
-    """Write the header of an ``.npy`` file."""
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": (count,),
-    }
-    np.lib.format.write_array_header_1_0(member, header)
 
 
 def _write_npz(path: FilePath, stream: Stream) -> int:
@@ -122,12 +110,9 @@ def _write_npz(path: FilePath, stream: Stream) -> int:
         for spool in spools.values():
             stack.enter_context(spool.file)
         _fill_spools(path, stream, spools)
-        meta = {"format": FORMAT, "version": VERSION}
-        meta |= {field: getattr(stream, field) for field in META_FIELDS}
         content = stack.enter_context(zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED))
         with content.open("meta.npy", "w") as member:
-            text = np.frombuffer(json.dumps(meta).encode(), np.uint8)
-            np.lib.format.write_array(member, text, allow_pickle=False)
+            np.lib.format.write_array(member, meta_array(stream), allow_pickle=False)
         for name, spool in spools.items():
             if name != "fills" or stream.has_fills:
                 with content.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -177,7 +162,7 @@ def write_tables(path: FilePath, tables: Mapping[str, Records]) -> dict[Path, in
     """
     suffix = output_suffix(path)
     if suffix == ".npz":
-        _write_arrays(path, tables)
+        write_arrays(path, {name: _plain(rows) for name, rows in tables.items()})
         return {Path(path): sum(map(len, tables.values()))}
     counts = {}
     for name, rows in tables.items():
@@ -187,9 +172,7 @@ def write_tables(path: FilePath, tables: Mapping[str, Records]) -> dict[Path, in
                 to_arrow(rows), file, compression="zstd"
             )
         else:
-            with closing(_text_file(file)) as text:
-                text.write((",".join(rows.dtype.names or ()) + "\n").encode())
-                text.writelines(_csv_lines(rows))
+            _write_csv(file, rows.dtype, [rows])
         counts[file] = len(rows)
     return counts
 
@@ -213,37 +196,27 @@ def table_path(path: FilePath, name: str) -> Path:
     return Path(f"{os.fspath(path)[: -len(suffix)]}.{name}{suffix}")
 
 
-def _write_arrays(path: FilePath, tables: Mapping[str, Records]) -> None:
-    """Write tables as the arrays of one file; equal tables produce equal bytes."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, rows in tables.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, _plain(rows), allow_pickle=False)
-
-
 def _plain(rows: Records) -> Records:
     """Return rows with Python integers as strings of digits and zeros as padding."""
-    columns: dict[str, npt.NDArray[Any]] = {}
-    for name in rows.dtype.names or ():
-        column = rows[name]
-        is_text = column.dtype.kind == "O"
-        columns[name] = np.array(list(map(str, column)), np.str_) if is_text else column
-    dtype = np.dtype([(name, column.dtype) for name, column in columns.items()])
-    plain = np.zeros(len(rows), dtype)
+    columns = {name: rows[name] for name in rows.dtype.names or ()}
+    for name, column in columns.items():
+        if column.dtype.kind == "O":
+            columns[name] = np.array(list(map(str, column)), np.str_)
+    plain = np.zeros(len(rows), [(name, column.dtype) for name, column in columns.items()])
     for name, column in columns.items():
         plain[name] = column
     return plain
 
 
-def to_arrow(rows: Records) -> Any:
+def to_arrow(rows: Records, purpose: str = "Writing Parquet files") -> Any:
     """Convert a structured array to a ``pyarrow.Table``.
 
-    Python integers become ``decimal128(38, 0)``.
+    Python integers become ``decimal128(38, 0)``. The purpose starts the text of the error.
 
     Raises:
         PackageMissingError: pyarrow is not installed.
     """
-    arrow = need("pyarrow", "Writing Parquet files", "clob[export]")
+    arrow = need("pyarrow", purpose, "clob[export]")
     columns = {}
     for name in rows.dtype.names or ():
         if rows.dtype[name].kind == "O":
@@ -260,23 +233,14 @@ def _csv_lines(rows: Records) -> Iterator[bytes]:
         yield "".join(",".join(map(str, row)) + "\n" for row in part).encode()
 
 
-# ----- events --------------------------------------------------------------------------------
-
-
-def _text_file(path: FilePath) -> IO[bytes]:
-    """Open a file for writing, compressed if its suffix is ``.gz``."""
-    if os.fspath(path).lower().endswith(".gz"):
-        return gzip.open(path, "wb")  # type: ignore[return-value]
-    return open(path, "wb")
-
-
-def _write_csv(file: IO[bytes], stream: Stream) -> int:
-    """Write a header and one line per event."""
-    count = 0
-    file.write((",".join(EVENT.names or ()) + "\n").encode())
-    for chunk in stream.chunks():
-        file.writelines(_csv_lines(chunk))
-        count += len(chunk)
+def _write_csv(path: FilePath, dtype: np.dtype[Any], chunks: Iterable[Records]) -> int:
+    """Write a header and one line per record; compressed if the suffix is ``.gz``."""
+    count, is_gzip = 0, os.fspath(path).lower().endswith(".gz")
+    with gzip.open(path, "wb") if is_gzip else open(path, "wb") as file:
+        file.write((",".join(dtype.names or ()) + "\n").encode())
+        for chunk in chunks:
+            file.writelines(_csv_lines(chunk))
+            count += len(chunk)
     return count
 
 

@@ -2,7 +2,7 @@
 cimport cython
 
 from clob.replay.sim.orders cimport OwnFill
-from clob.replay.modes.rows cimport incoming_fills, resting_fills, write_event
+from clob.replay.modes.rows cimport own_fills, write_event
 
 cdef object NEVER
 cdef long long OWN
@@ -14,6 +14,7 @@ cdef object CANCEL_RESTING
 
 cdef class StreamDriver:
     cdef public object lot_wei
+    cdef public dict history
     cdef public dict books
     cdef public bint ended
     cdef public object changed
@@ -34,7 +35,6 @@ cdef class StreamDriver:
     cdef public Py_ssize_t _place
     cdef public Py_ssize_t _num_fills
     cdef object _sink
-    cdef bint _records_bests
     cdef object _chunks
     cdef dict _touched
     cdef dict _resting
@@ -62,8 +62,7 @@ cdef class StreamDriver:
 
     @cython.locals(
         start=Py_ssize_t, fills_before=Py_ssize_t, bests_before=Py_ssize_t, run_stop=Py_ssize_t,
-        touched=bint, records_bests=bint, place=Py_ssize_t, num_fills=Py_ssize_t,
-        num_bests=Py_ssize_t, met=bint,
+        touched=bint, place=Py_ssize_t, num_fills=Py_ssize_t, num_bests=Py_ssize_t, met=bint,
         own=list
     )
     cpdef list _step(self, until_ns, stop, limit=*)

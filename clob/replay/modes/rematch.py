@@ -25,7 +25,7 @@ from clob.replay.io.recording import Records
 from clob.replay.io.repair import Filled, RecordedCommand, apply_recorded_fills, best_levels
 from clob.replay.io.streams import CHUNK, OWN, OWN_ID, Stream
 from clob.replay.modes.row_buffer import RowBuffer
-from clob.replay.modes.rows import FillRow, incoming_fills, last_rows, resting_fills, write_event
+from clob.replay.modes.rows import FillRow, last_rows, own_fills, write_event
 from clob.replay.sim.driver import NEVER, Stop
 from clob.replay.sim.orders import OwnFill
 
@@ -54,7 +54,6 @@ class StreamDriver:
         chunk: events read at a time. It does not affect the results.
         sink: called with each finished chunk, and once more at the end.
         on_difference: called with each recorded command whose fills differ from the recorded ones.
-        bests: whether best-price changes are recorded.
         buffers: buffers for ``fills`` and ``bests``; rows that the sink does not append are
             overwritten. None makes new ones.
         book_class: class of the books.
@@ -70,27 +69,23 @@ class StreamDriver:
         chunk: int = CHUNK,
         sink: Callable[[ReplayedChunk], None] | None = None,
         on_difference: Callable[[Difference], None] | None = None,
-        bests: bool = True,
         buffers: Mapping[str, RowBuffer] | None = None,
         book_class: type[Book] = Book,
     ) -> None:
         self.lot_wei: int = stream.lot_wei
-        """Wei in one lot."""
-        self.books: Mapping[int, Book] = {
+        self.history: Mapping[int, Book] = {
             one.number: book_class(lo=stream.lo, hi=stream.hi, lot_wei=stream.lot_wei)
             for one in stream.instruments
         }
-        """The books by instrument."""
+        """The books in which the stream is executed, by instrument."""
+        self.books: Mapping[int, Book] = self.history
         self.ended: bool = False
-        """Whether all events were executed."""
         self.changed: int = -1
-        """The instrument whose best prices stopped the last ``advance``, or -1."""
         self.events: int = 0
         """Executed events, reference records included."""
         self._sink = sink
         self._on_difference = on_difference
         self._book_class = book_class
-        self._records_bests = bests
         self._has_fills = stream.has_fills
         self._chunks = align_to_commands(stream.borrowed(chunk))
         self._touched: dict[int, int] = {}
@@ -101,15 +96,13 @@ class StreamDriver:
         self._own_status_byte: memoryview = self._own_status.data
         self._base = self._num_fills = self._num_bests = 0
         self.last_ns: int = -NEVER
-        """Latest time of the executed events; ``start_ns`` before the first."""
         buffers = buffers or {"fills": RowBuffer(FILL), "bests": RowBuffer(BEST)}
         self._fill_buffer, self._best_buffer = buffers["fills"], buffers["bests"]
         self._fills: Records = np.zeros(0, FILL)
         self._bests: Records = np.zeros(0, BEST)
         self._load_chunk()
         self._seed()
-        self.start_ns: int = self._next_ns()
-        """Time of the first event that is not a seed."""
+        self.start_ns: int = 0 if self.ended else int(self._times[self._place])
         self.last_ns = self.start_ns
 
     @property
@@ -121,10 +114,8 @@ class StreamDriver:
 
     def _reserve_rows(self, fills: int, bests: int) -> None:
         """Reserve space for rows, and copy the rows of the current chunk into it."""
-        fill_buffer, best_buffer = (
-            self._fill_buffer.reserve(fills),
-            self._best_buffer.reserve(bests),
-        )
+        fill_buffer = self._fill_buffer.reserve(fills)
+        best_buffer = self._best_buffer.reserve(bests)
         if self._num_fills:
             fill_buffer[: self._num_fills] = self._fills[: self._num_fills]
         if self._num_bests:
@@ -159,16 +150,16 @@ class StreamDriver:
 
         With one book, the kinds and instruments need not be read before the book reads them.
         """
-        if len(self.books) != 1:
+        if len(self.history) != 1:
             self._split_by_book()
             return
         self._kinds = np.zeros(len(self._events), np.uint8)
-        self._runs = [(len(self._events), next(iter(self.books)))]
+        self._runs = [(len(self._events), next(iter(self.history)))]
         self._run = 0
 
     def _split_by_book(self) -> None:
         """Split the chunk into runs of one instrument; a ``CLEAR`` event ends a run, too."""
-        self._kinds, self._runs = split_runs(self._events, self.books)
+        self._kinds, self._runs = split_runs(self._events, self.history)
         self._run = 0
 
     def _finish_chunk(self) -> None:
@@ -181,18 +172,8 @@ class StreamDriver:
         """Pass the rows of the current chunk to the sink; call it once at the end."""
         if self._sink is not None:
             fills, bests = self._fills[: self._num_fills], self._bests[: self._num_bests]
-            self._sink(
-                ReplayedChunk(
-                    self._base,
-                    self._events,
-                    self._status,
-                    fills,
-                    bests,
-                    self._kinds,
-                    self._touched.copy(),
-                    self._differing,
-                )
-            )
+            rows = (self._base, self._events, self._status, fills, bests, self._kinds)
+            self._sink(ReplayedChunk(*rows, self._touched.copy(), self._differing))
         self._num_fills = self._num_bests = 0
 
     def _seed(self) -> None:
@@ -204,10 +185,6 @@ class StreamDriver:
                 self._step(NEVER, Stop.NO, stop)
             if stop < len(events):
                 return
-
-    def _next_ns(self) -> int:
-        """Return the time of the next event, or 0."""
-        return 0 if self.ended else int(self._times[self._place])
 
     # ----- recorded events ---------------------------------------------------------------------
 
@@ -223,23 +200,16 @@ class StreamDriver:
         return fills
 
     def _step(self, until_ns: int, stop: Stop, limit: int = NEVER) -> list[OwnFill]:
-        """Execute a part of a run, whose first event is due.
-
-        Returns:
-            The resulting own fills.
-        """
+        """Execute a part of a run, whose first event is due; return the resulting own fills."""
         start, fills_before, bests_before = self._place, self._num_fills, self._num_bests
         run_stop, instrument = self._runs[self._run]
-        touched, records_bests = instrument in self._touched, self._records_bests
+        touched = instrument in self._touched
         watch = OWN if self._resting else 0
-        bests_max = None if records_bests else 0
-        if stop == STOP_AT_BOOK:
-            bests_max = 1
-        place, num_fills, num_bests, met = self.books[instrument]._proceed(
+        place, num_fills, num_bests, met = self.history[instrument]._proceed(
             self._arrays,
             fills_before,
             bests_before,
-            bests_max,
+            1 if stop == STOP_AT_BOOK else None,
             self._base,
             instrument,
             watch,
@@ -250,7 +220,7 @@ class StreamDriver:
             None if until_ns == NEVER else until_ns,
         )
         if place == start:
-            check_instrument(int(self._events["instrument"][start]), self.books)
+            check_instrument(int(self._events["instrument"][start]), self.history)
             self._reserve_rows(2 * len(self._fills) + EXTRA_ROWS, 2 * len(self._bests) + EXTRA_ROWS)
             return []
         self._place = place
@@ -258,10 +228,9 @@ class StreamDriver:
         self.events += place - start
         self.last_ns = max(self.last_ns, self._times[place - 1])
         if num_bests > bests_before:
+            self._num_bests = num_bests
             if stop == STOP_AT_BOOK:
                 self.changed = instrument
-            if records_bests:
-                self._num_bests = num_bests
         own: list[OwnFill] = []
         if met:
             if watch:
@@ -284,7 +253,7 @@ class StreamDriver:
 
     def _resting_fills(self, instrument: int, first: int) -> list[OwnFill]:
         """Return the fills of resting own orders in the executed part."""
-        own = resting_fills(self._fill_words, first, self._num_fills, instrument, OWN_ID)
+        own = own_fills(self._fill_words, first, self._num_fills, instrument, OWN_ID, False)
         if own:
             self._handle_own_fills(instrument, own, self._base + self._place - 1)
             for fill in own:
@@ -294,7 +263,7 @@ class StreamDriver:
     def _handle_own_fills(self, instrument: int, own: list[OwnFill], event: int) -> None:
         """Drop own orders that no longer rest, and mark the book as different from history."""
         self._touched.setdefault(instrument, event)
-        book = self.books[instrument]
+        book = self.history[instrument]
         for fill in own:
             if fill.order_id not in book:
                 self._resting.pop(fill.order_id, None)
@@ -310,7 +279,7 @@ class StreamDriver:
         recorded = recorded_fills_after(self._events, place)
         if not self._has_fills or produced == recorded:
             return False
-        book, command = self.books[instrument], RecordedCommand(*self._events[place].item())
+        book, command = self.history[instrument], RecordedCommand(*self._events[place].item())
         filled = frozenset(one for one, _, _ in produced if one not in book)
         where, status = self._base + place, int(self._status[place])
         self._correct_book(book, Difference(where, command, status, produced, recorded, filled))
@@ -326,13 +295,9 @@ class StreamDriver:
     def _rewrite_best(self, instrument: int, changed: bool) -> None:
         """Record the best prices after the corrected event, instead of those it produced itself.
 
-        Args:
-            instrument: the book.
-            changed: whether the executed part has changed any.
+        ``changed`` is whether the executed part has changed any.
         """
-        if not self._records_bests:
-            return
-        book, ts_ns = self.books[instrument], int(self._times[self._place - 1])
+        book, ts_ns = self.history[instrument], int(self._times[self._place - 1])
         where = self.next_index - 1
         if changed and self._bests["event"][self._num_bests - 1] == where:
             self._num_bests -= 1
@@ -343,12 +308,8 @@ class StreamDriver:
 
     def _cancelled_own(self, ts_ns: int, instrument: int) -> list[OwnFill]:
         """Return the own orders that left a book without a trade, and drop them."""
-        book = self.books[instrument]
-        gone = [
-            order_id
-            for order_id, where in self._resting.items()
-            if where == instrument and order_id not in book
-        ]
+        book, resting = self.history[instrument], self._resting.items()
+        gone = [one for one, where in resting if where == instrument and one not in book]
         for order_id in gone:
             del self._resting[order_id]
         return [OwnFill(ts_ns, instrument, one, 0, 0, True, 0) for one in gone]
@@ -367,7 +328,7 @@ class StreamDriver:
         flags: int,
     ) -> tuple[int, int, list[OwnFill]]:
         """Execute a new own order; see :meth:`clob.replay.sim.driver.Driver.submit`."""
-        book = self.books[instrument]
+        book = self.history[instrument]
         write_event(self._own_words, ts_ns, instrument, order_id, kind, side, price, size, flags)
         first = self._num_fills
         rejection = self._execute_own(book)
@@ -375,7 +336,7 @@ class StreamDriver:
             return rejection, 0, []
         own: list[OwnFill] = []
         if self._num_fills > first:
-            own = incoming_fills(self._fill_words, first, self._num_fills, instrument, OWN_ID)
+            own = own_fills(self._fill_words, first, self._num_fills, instrument, OWN_ID, True)
             self._handle_own_fills(instrument, own, self._base + self._place)
         if flags & POLICY in CANCEL_RESTING:
             own += self._cancelled_own(ts_ns, instrument)
@@ -393,15 +354,15 @@ class StreamDriver:
         if self._resting.pop(order_id, None) is None:
             return False
         write_event(self._own_words, ts_ns, instrument, order_id, CANCEL, 0, 0, 0, 0)
-        return self._execute_own(self.books[instrument]) == 0
+        return self._execute_own(self.history[instrument]) == 0
 
     def _execute_own(self, book: Book) -> int:
         """Execute the own event that was written; return the number of the rejection or 0."""
-        bests_max, event = None if self._records_bests else 0, self._base + self._place
+        event = self._base + self._place
         while True:
             arrays, num_fills, num_bests = self._own_arrays, self._num_fills, self._num_bests
             done, num_fills, num_bests, _ = book._proceed(
-                arrays, num_fills, num_bests, bests_max, event, None, 0, False, False, 0, 1, None
+                arrays, num_fills, num_bests, None, event, None, 0, False, False, 0, 1, None
             )
             if done:
                 break

@@ -74,9 +74,8 @@ class RowBuffer:
     def rows(self) -> Records:
         """Return all records: a view, or a copy if they are few."""
         rows = self._rows[: self._count]
-        return (
-            join([rows]) if rows.nbytes < COPY_BELOW and 2 * len(rows) < len(self._rows) else rows
-        )
+        few = rows.nbytes < COPY_BELOW and 2 * len(rows) < len(self._rows)
+        return join([rows]) if few else rows
 
 
 def _allocate(count: int, dtype: np.dtype[np.void]) -> Records:

@@ -20,16 +20,9 @@ cdef long long price_of(const long long[::1] words, Py_ssize_t start) except? -1
 
 
 @cython.locals(place=Py_ssize_t, start=Py_ssize_t)
-cpdef list resting_fills(
+cpdef list own_fills(
     const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
-    long long own_id
-)
-
-
-@cython.locals(place=Py_ssize_t, start=Py_ssize_t)
-cpdef list incoming_fills(
-    const long long[::1] words, Py_ssize_t first, Py_ssize_t end, long long instrument,
-    long long own_id
+    long long own_id, bint incoming
 )
 
 

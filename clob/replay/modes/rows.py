@@ -8,9 +8,6 @@ from clob.replay.io.streams import OWN
 from clob.replay.sim.market_view import OwnOrder
 from clob.replay.sim.orders import OwnFill
 
-EVENT_STRUCT = struct.Struct("<qqQQqIiHBBH2x")
-"""The layout of an ``EVENT``."""
-
 FILL_STRUCT = struct.Struct("<QQQqi4xq")
 """The layout of a ``FILL``."""
 
@@ -22,26 +19,13 @@ FillRow: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 def fill_rows(fills: memoryview, first: int, end: int) -> list[FillRow]:
-    """Read a range of fills.
-
-    Args:
-        fills: the bytes of an array of ``FILL``.
-        first: index of the first fill.
-        end: index after the last fill.
-    """
+    """Read the fills from an index to another, from the bytes of an array of ``FILL``."""
     size = FILL_STRUCT.size
     return cast("list[FillRow]", list(FILL_STRUCT.iter_unpack(fills[first * size : end * size])))
 
 
 def last_rows(fills: memoryview, first: int, end: int, event: int) -> list[FillRow]:
-    """Read the fills of one event at the end of a range.
-
-    Args:
-        fills: the bytes of an array of ``FILL``.
-        first: index of the first fill of the range.
-        end: index after its last fill.
-        event: the event.
-    """
+    """Read the fills of an event at the end of a range of fills; see :func:`fill_rows`."""
     start = end
     while start > first and read_event(fills, (start - 1) * FILL_STRUCT.size)[0] == event:
         start -= 1
@@ -67,19 +51,7 @@ def write_event(
     size: int,
     flags: int,
 ) -> None:
-    """Write an own event.
-
-    Args:
-        words: the memory of an ``EVENT`` as 64-bit words; the third is not written.
-        ts_ns: its time.
-        instrument: its book.
-        order_id: the own order.
-        kind: a ``Kind``.
-        side: 0 buy, 1 sell.
-        price: in ticks.
-        size: in lots.
-        flags: bits of ``Flag``.
-    """
+    """Write an own event to an ``EVENT`` as 64-bit words; the third word is not written."""
     words[0] = words[1] = ts_ns
     words[3], words[4] = order_id, size
     words[5] = OWN + price * UPPER  # in C, shifting a negative number is undefined
@@ -87,56 +59,33 @@ def write_event(
 
 
 def price_of(words: memoryview, start: int) -> int:
-    """Read the price of a fill.
-
-    Args:
-        words: the memory of an array of ``FILL`` as 64-bit words.
-        start: index of the fill's first word.
-    """
+    """Read the price of the fill whose first word has an index."""
     # The upper half is padding with any content.
     price = words[start + 4] & (UPPER - 1)
     return price - UPPER if price >= UPPER // 2 else price
 
 
-def resting_fills(
-    words: memoryview, first: int, end: int, instrument: int, own_id: int
+def own_fills(
+    words: memoryview, first: int, end: int, instrument: int, own_id: int, incoming: bool
 ) -> list[OwnFill]:
-    """Return the fills of resting own orders in a range.
+    """Return the fills of own orders in a range of fills of one book.
 
     Args:
         words: the memory of an array of ``FILL`` as 64-bit words.
         first: index of the first fill.
         end: index after the last fill.
-        instrument: their book.
+        instrument: the book.
         own_id: the lowest id of an own order.
-    """
-    own: list[OwnFill] = []
-    for place in range(first, end):
-        start = place * FILL_WORDS
-        if words[start + 1] >= own_id:
-            fill = own_fill(words, start, instrument, True)
-            own.append(fill)
-    return own
-
-
-def incoming_fills(
-    words: memoryview, first: int, end: int, instrument: int, own_id: int
-) -> list[OwnFill]:
-    """Return the fills of an incoming own order; a resting own order that it met comes before it.
-
-    Args:
-        words: the memory of an array of ``FILL`` as 64-bit words.
-        first: index of its first fill.
-        end: index after its last fill.
-        instrument: their book.
-        own_id: the lowest id of an own order.
+        incoming: whether the incoming order is an own order; a resting own order that it met
+            precedes it.
     """
     own: list[OwnFill] = []
     for place in range(first, end):
         start = place * FILL_WORDS
         if words[start + 1] >= own_id:
             own.append(own_fill(words, start, instrument, True))
-        own.append(own_fill(words, start, instrument, False))
+        if incoming:
+            own.append(own_fill(words, start, instrument, False))
     return own
 
 
@@ -154,12 +103,7 @@ def own_fill(words: memoryview, start: int, instrument: int, resting: bool) -> O
 
 
 def write_orders(words: memoryview, orders: list[OwnOrder]) -> None:
-    """Write own orders as rows of their table.
-
-    Args:
-        words: eleven 64-bit words per order.
-        orders: the orders.
-    """
+    """Write own orders as rows of their table, of eleven 64-bit words each."""
     at = 0
     for order in orders:
         words[at], words[at + 1] = order.id, order.outcome.instrument
@@ -172,12 +116,7 @@ def write_orders(words: memoryview, orders: list[OwnOrder]) -> None:
 
 
 def write_fills(words: memoryview, fills: list[OwnFill]) -> None:
-    """Write fills of own orders as rows of their table.
-
-    Args:
-        words: seven 64-bit words per fill.
-        fills: the fills.
-    """
+    """Write fills of own orders as rows of their table, of seven 64-bit words each."""
     at = 0
     for fill in fills:
         words[at], words[at + 1] = fill.ts_ns, fill.order_id

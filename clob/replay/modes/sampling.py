@@ -1,25 +1,18 @@
 """Depth snapshots of the books at equal times of a run, for the report."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from clob.book import Book
-from clob.depth import Level
 from clob.records import LOTS_MAX
 from clob.replay.io.recording import Records, join
 from clob.replay.sim.driver import Driver, Stop
 from clob.replay.sim.orders import OwnFill
 
-LEVEL_FIELDS = {
-    "snapshot": "<u4",
-    "instrument": "<u2",
-    "side": "u1",
-    "price": "<i4",
-    "size": "<i8",
-}
+LEVEL_FIELDS = {"snapshot": "<u4", "instrument": "<u2", "side": "u1", "price": "<i4", "size": "<i8"}
 """The fields of a level: index of the snapshot, instrument, side, price in ticks, size in lots."""
 
 LEVEL = np.dtype(list(LEVEL_FIELDS.items()))
@@ -73,17 +66,11 @@ class Sampler:
         self._times: list[int] = []
         self._snapshots: list[list[Records]] = []
         self.books: Mapping[int, Book] = driver.books
-        """The books by instrument."""
         self.lot_wei: int = driver.lot_wei
-        """Wei in one lot."""
         self.start_ns: int = driver.start_ns
-        """Time of the first event that is not a seed."""
         self.last_ns: int = driver.last_ns
-        """Latest time of the executed events."""
         self.ended: bool = driver.ended
-        """Whether all events were executed."""
         self.changed: int = -1
-        """The instrument whose best prices stopped the last ``advance``, or -1."""
 
     def advance(self, until_ns: int, stop: Stop) -> list[OwnFill]:
         """Execute events and take snapshots on the way; see :meth:`Driver.advance`."""
@@ -106,20 +93,10 @@ class Sampler:
         self._own_actions += len(own)
         return own
 
-    def submit(
-        self,
-        ts_ns: int,
-        instrument: int,
-        order_id: int,
-        kind: int,
-        side: int,
-        price: int,
-        size: int,
-        flags: int,
-    ) -> tuple[int, int, list[OwnFill]]:
+    def submit(self, *order: int) -> tuple[int, int, list[OwnFill]]:
         """Execute a new own order; see :meth:`Driver.submit`."""
         self._own_actions += 1
-        return self._driver.submit(ts_ns, instrument, order_id, kind, side, price, size, flags)
+        return self._driver.submit(*order)
 
     def cancel(self, ts_ns: int, instrument: int, order_id: int) -> bool:
         """Cancel an own order; see :meth:`Driver.cancel`."""
@@ -157,17 +134,11 @@ class Sampler:
         return [levels for _, levels in self._cache.values()]
 
     def _levels(self, instrument: int, book: Book) -> Records:
-        """Return the levels of a book."""
         depth = book.depth(LEVELS_MAX)
         rows = np.zeros(len(depth.bids) + len(depth.asks), LEVEL)
         rows["instrument"] = instrument
         rows["side"][len(depth.bids) :] = 1
         both = (*depth.bids, *depth.asks)
         rows["price"] = [level.price for level in both]
-        rows["size"] = list(self._lots(both))
+        rows["size"] = [min(level.size // self.lot_wei, LOTS_MAX) for level in both]
         return rows
-
-    def _lots(self, levels: Iterable[Level]) -> Iterable[int]:
-        """Return the sizes of levels in lots."""
-        for level in levels:
-            yield min(level.size // self.lot_wei, LOTS_MAX)

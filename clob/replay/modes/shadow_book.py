@@ -29,11 +29,8 @@ class OwnResting:
     """A resting own order."""
 
     order_id: int
-    """Its id."""
     side: Side
-    """Buy or sell."""
     price: int
-    """Its limit."""
     left: int
     """Its unfilled size."""
     since: int
@@ -44,9 +41,7 @@ class Taken(NamedTuple):
     """Volume that own orders took from a recorded order that still rests unchanged."""
 
     side: Side
-    """Its side."""
     price: int
-    """Its limit."""
     size: int
     """The volume taken by own orders. Trades of history come on top."""
 
@@ -76,7 +71,9 @@ class ShadowBook:
         last."""
         self.update_joins: Callable[[], None] = _do_nothing
         """Updates ``queue_joins`` to the last event."""
-        self._lot_wei: int = history.lot_wei
+        self.lot_wei: int = history.lot_wei
+        self.lo: int = history.lo
+        self.hi: int = history.hi
         self._prune_at: int = PRUNE_AT
 
     # ----- own orders --------------------------------------------------------------------------
@@ -112,9 +109,7 @@ class ShadowBook:
     def precedes(self, order_id: int, order: OwnResting) -> bool:
         """Return whether a recorded order is in front of an own order in its queue.
 
-        Args:
-            order_id: an order that rests at the price of the own order, or did until this event.
-            order: the own order.
+        The recorded order rests at the price of the own order, or did until this event.
         """
         self.update_joins()
         return self.queue_joins[order.price].get(order_id, -1) < order.since
@@ -131,12 +126,7 @@ class ShadowBook:
             self._prune_at = max(2 * len(self.taken), PRUNE_AT)
 
     def available(self, order_id: int, remaining: int) -> int:
-        """Return the volume of a recorded order that is left for own orders.
-
-        Args:
-            order_id: the order.
-            remaining: its remaining size in history.
-        """
+        """Return the volume of a recorded order's remaining size that is left for own orders."""
         if order_id not in self.taken:
             return remaining
         return max(remaining - self.taken[order_id].size, 0)
@@ -150,27 +140,11 @@ class ShadowBook:
                 del queue[order_id]
 
     def _prune_taken(self) -> None:
-        """Drop the taken volume of orders that have left the book."""
         history = self.history
         for order_id in [one for one in self.taken if one not in history]:
             del self.taken[order_id]
 
     # ----- queries -----------------------------------------------------------------------------
-
-    @property
-    def lo(self) -> int:
-        """Lowest price of the grid."""
-        return self.history.lo
-
-    @property
-    def hi(self) -> int:
-        """Highest price of the grid."""
-        return self.history.hi
-
-    @property
-    def lot_wei(self) -> int:
-        """Wei in one lot."""
-        return self._lot_wei
 
     @property
     def best_bid(self) -> int | None:
@@ -196,15 +170,9 @@ class ShadowBook:
         return max(price, own[0].price) if side is Side.BUY else min(price, own[0].price)
 
     def depth(self, limit: int | None = None) -> Depth:
-        """Return the levels like :meth:`clob.Book.depth`, adjusted for own orders.
+        """Return the levels like :meth:`clob.Book.depth`, with the ``seq`` of history's book.
 
         Own orders are added, and the volume they took is subtracted.
-
-        Args:
-            limit: levels per side at most; None for all.
-
-        Returns:
-            The levels, sizes in wei, and the ``seq`` of history's book.
         """
         # As many levels may be empty as there are orders with taken volume.
         depth = self.history.depth(None if limit is None else limit + len(self.taken))
@@ -213,7 +181,7 @@ class ShadowBook:
 
     def _merged(self, side: Side, levels: tuple[Level, ...]) -> tuple[Level, ...]:
         """Return the best levels of a side, with own orders and without the volume they took."""
-        history, lot_wei = self.history, self._lot_wei
+        history, lot_wei = self.history, self.lot_wei
         taken_here = [(one, taken) for one, taken in self.taken.items() if taken.side is side]
         if not taken_here and not self.sides[side]:
             return levels
@@ -238,34 +206,17 @@ class ShadowBook:
         return len(self.history) + len(self.own)
 
     def order(self, order_id: str | int) -> Resting:
-        """Return a resting order; a recorded order as in history.
-
-        Args:
-            order_id: its id.
-
-        Raises:
-            UnknownOrderError: no such order rests.
-        """
+        """Return a resting order like :meth:`clob.Book.order`; a recorded order as in history."""
         order = self.own.get(order_id) if isinstance(order_id, int) else None
         if order is None:
             return self.history.order(order_id)
-        remaining = order.left * self._lot_wei
+        remaining = order.left * self.lot_wei
         return Resting(order.order_id, order.side, order.price, remaining, maker_of(OWN), 0)
 
     def ahead(self, order_id: str | int) -> Ahead:
-        """Return the number and size of the orders in front of an order at its price.
+        """Return the orders in front of an order at its price like :meth:`clob.Book.ahead`.
 
-        For a recorded order, only recorded orders count; for an own order, own orders count as
-        well.
-
-        Args:
-            order_id: its id.
-
-        Returns:
-            Number of orders, and their size in wei.
-
-        Raises:
-            UnknownOrderError: no such order rests.
+        For a recorded order, only recorded orders count; for an own order, own orders as well.
         """
         order = self.own.get(order_id) if isinstance(order_id, int) else None
         if order is None:
@@ -283,7 +234,7 @@ class ShadowBook:
             if one is order:
                 break
             if one.price == order.price:
-                size, count = size + one.left * self._lot_wei, count + 1
+                size, count = size + one.left * self.lot_wei, count + 1
         return Ahead(count, size)
 
     def _history_level(self, side: Side, price: int) -> Level | None:

@@ -7,8 +7,8 @@ the events of a chunk that may trade at an own price or better, from limits and 
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,11 @@ import numpy.typing as npt
 from clob.book import Book
 from clob.order import Side
 from clob.records import Flag, Kind
-from clob.replay.io.chunk import Difference, ReplayedChunk
+from clob.replay.io.chunk import Difference
 from clob.replay.io.recording import Records
 from clob.replay.io.repair import RecordedCommand, apply_recorded_fills, best_levels
-from clob.replay.io.streams import CHUNK, Stream
+from clob.replay.io.streams import Stream
 from clob.replay.modes.rematch import EXTRA_ROWS, StreamDriver
-from clob.replay.modes.row_buffer import RowBuffer
 from clob.replay.modes.rows import last_rows
 from clob.replay.modes.shadow_book import ShadowBook
 from clob.replay.modes.shadow_rules import Incoming, own_matches, untraded_size
@@ -67,10 +66,7 @@ class Reach(NamedTuple):
 def reach_of(events: Records, base: int, *, verifies: bool) -> Reach:
     """Compute the prices that the events of a chunk may reach.
 
-    Args:
-        events: array of ``EVENT``.
-        base: index in the stream of the first.
-        verifies: whether fills were recorded.
+    ``base`` is the index of the first in the stream; ``verifies`` is whether fills were recorded.
     """
     kind, side = (np.ascontiguousarray(events[name]) for name in ("kind", "side"))
     price, size = events["price"].astype(np.int64), events["size"].astype(np.int64)
@@ -103,19 +99,12 @@ def reach_of(events: Records, base: int, *, verifies: bool) -> Reach:
 
 
 def last_joins(
-    joins: npt.NDArray[np.int64],
-    join_ids: npt.NDArray[np.uint64],
-    ids: npt.NDArray[np.uint64],
+    joins: npt.NDArray[np.int64], join_ids: npt.NDArray[np.uint64], ids: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.int64]:
-    """Return the last event of a chunk by which each order joined its queue.
+    """Return the place of the last event of a chunk by which each order joined its queue.
 
-    Args:
-        joins: places of the events by which orders join.
-        join_ids: the orders of those events.
-        ids: the orders to find.
-
-    Returns:
-        A place for each; -1 for an order that joined before the chunk.
+    It is -1 for an order that joined before the chunk. ``joins`` are the places of the events by
+    which orders join, and ``join_ids`` those orders.
     """
     if not len(joins):
         return np.full(len(ids), -1)
@@ -141,7 +130,6 @@ class PendingEvent(NamedTuple):
     """The next event, which may concern own orders."""
 
     book: ShadowBook
-    """Its book."""
     place: int
     """Its place in the chunk."""
     filled: int
@@ -155,33 +143,12 @@ class PendingEvent(NamedTuple):
 class ShadowFlow(StreamDriver):
     """Executes a stream as recorded, and computes the fills of own orders.
 
-    The own orders in ``markets`` are added and removed by the caller.
-
-    Args:
-        stream: the stream; its leading ``SEED`` events are executed at once.
-        chunk: events read at a time. It does not affect the results.
-        sink: called with each finished chunk, and once more at the end.
-        on_difference: called with each recorded command whose fills could not be applied.
-        bests: whether best-price changes are recorded.
-        buffers: buffers for ``fills`` and ``bests``; rows that the sink does not append are
-            overwritten. None makes new ones.
-        book_class: class of the books.
-
-    Raises:
-        ReplayFormatError: an event has an instrument that the stream does not name.
+    The own orders in ``markets`` are added and removed by the subclass. The arguments are those of
+    :class:`~clob.replay.modes.rematch.StreamDriver`; ``on_difference`` is called only with recorded
+    commands whose fills could not be applied.
     """
 
-    def __init__(
-        self,
-        stream: Stream,
-        *,
-        chunk: int = CHUNK,
-        sink: Callable[[ReplayedChunk], None] | None = None,
-        on_difference: Callable[[Difference], None] | None = None,
-        bests: bool = True,
-        buffers: Mapping[str, RowBuffer] | None = None,
-        book_class: type[Book] = Book,
-    ) -> None:
+    def __init__(self, stream: Stream, **options: Any) -> None:
         self.markets: dict[int, ShadowBook] = {}
         """The books with own orders, by instrument."""
         self._pending: PendingEvent | None = None
@@ -192,18 +159,12 @@ class ShadowFlow(StreamDriver):
         self._kept_in_place: list[int] = []
         self._stops: list[int] = []
         self._search_end, self._search_hit, self._window = -1, False, WINDOW
-        super().__init__(
-            stream,
-            chunk=chunk,
-            sink=sink,
-            on_difference=on_difference,
-            bests=bests,
-            buffers=buffers,
-            book_class=book_class,
-        )
-        for number, book in self.books.items():
+        super().__init__(stream, **options)
+        for number, book in self.history.items():
             self.markets[number] = ShadowBook(book)
             self.markets[number].update_joins = self.update_joins
+        # They are only read, and have every method of a Book that reads.
+        self.books: Mapping[int, Book] = cast("Mapping[int, Book]", self.markets)
 
     # ----- chunks ------------------------------------------------------------------------------
 
@@ -219,7 +180,6 @@ class ShadowFlow(StreamDriver):
         super()._finish_chunk()
 
     def _load_chunk(self) -> None:
-        """Load the next chunk."""
         super()._load_chunk()
         self._reach_cache = None
         self._joins_end = self._place
@@ -234,9 +194,8 @@ class ShadowFlow(StreamDriver):
 
     def _get_reach(self) -> Reach:
         """Return the reach of the events of this chunk, computed at first use."""
-        if self._reach_cache is not None:
-            return self._reach_cache
-        self._reach_cache = reach_of(self._events, self._base, verifies=self._has_fills)
+        if self._reach_cache is None:
+            self._reach_cache = reach_of(self._events, self._base, verifies=self._has_fills)
         return self._reach_cache
 
     def update_joins(self) -> None:
@@ -245,21 +204,14 @@ class ShadowFlow(StreamDriver):
         if start == end:
             return
         self._joins_end = end
-        queues = {
-            number: book.queue_joins for number, book in self.markets.items() if book.queue_joins
-        }
+        books = self.markets.items()
+        queues = {number: book.queue_joins for number, book in books if book.queue_joins}
         if queues:
             self._record_joins(start, end, queues)
         self._kept_in_place.clear()
 
     def _record_joins(self, start: int, end: int, queues: dict[int, Queues]) -> None:
-        """Record which orders joined which queue.
-
-        Args:
-            start: place of the first event.
-            end: place after the last event.
-            queues: the queues of each instrument, by price.
-        """
+        """Record which orders joined the queues of each instrument, by events from start to end."""
         reach = self._get_reach()
         first, last = reach.joins.searchsorted((start, end)).tolist()
         prices = reach.join_prices[first:last]
@@ -281,11 +233,7 @@ class ShadowFlow(StreamDriver):
         self._search_end, self._search_hit = -1, False
 
     def watch(self, order_ids: Iterable[int]) -> None:
-        """Stop at events that add recorded orders again from which own orders took volume.
-
-        Args:
-            order_ids: the recorded orders.
-        """
+        """Stop at events that add recorded orders again from which own orders took volume."""
         reach = self._get_reach()
         first = int(np.searchsorted(reach.joins, self._place))
         for order_id in order_ids:
@@ -296,12 +244,7 @@ class ShadowFlow(StreamDriver):
     def _next_stop(self, book: ShadowBook, end: int) -> tuple[int, bool]:
         """Return the place of the next event that may concern own orders, or an earlier place.
 
-        Args:
-            book: the book of the run.
-            end: end of the run.
-
-        Returns:
-            The place, and whether its event may concern own orders.
+        The flag is whether the event of that place may concern them.
         """
         stop_at, concerns = end, False
         if self._stops:
@@ -366,7 +309,7 @@ class ShadowFlow(StreamDriver):
         """Execute a part of a run; after a correction, compare the best prices before and after."""
         if stop is not Stop.BOOK or not self._has_fills:
             return super()._step(until_ns, stop, limit)
-        book = self.books[instrument]
+        book = self.history[instrument]
         self._corrected, before = False, best_levels(book)
         own = super()._step(until_ns, stop, limit)
         if self._corrected:
@@ -381,10 +324,8 @@ class ShadowFlow(StreamDriver):
         _, instrument = self._runs[self._run]
         book = self.markets.get(instrument)
         if book is not None and self._events["kind"][self._place - 1] == Kind.CLEAR:
-            own += [
-                OwnFill(self.last_ns, instrument, one.order_id, 0, 0, True, 0)
-                for one in book.clear()
-            ]
+            gone, ts_ns = book.clear(), self.last_ns
+            own += [OwnFill(ts_ns, instrument, one.order_id, 0, 0, True, 0) for one in gone]
             self.reset_search()
         super()._end_run(own)
 
@@ -402,11 +343,7 @@ class ShadowFlow(StreamDriver):
         return PendingEvent(book, place, self._num_fills, side, keeps_place)
 
     def _match_pending(self) -> list[OwnFill]:
-        """Match own orders against the pending event, if it was executed just now.
-
-        Returns:
-            Their fills.
-        """
+        """Match own orders against the pending event, if it was executed just now."""
         if self._pending is None or self._pending.place != self._place - 1:
             return []
         book, place, filled, side, keeps_place = self._pending
@@ -441,13 +378,8 @@ class ShadowFlow(StreamDriver):
             if not order.left:
                 book.remove(order)
                 self.reset_search()
-            own.append(
-                OwnFill(
-                    *(command.ts_ns, command.instrument, order.order_id, size, order.price),
-                    resting=True,
-                    other_id=command.order_id,
-                )
-            )
+            head = (command.ts_ns, command.instrument, order.order_id)
+            own.append(OwnFill(*head, size, order.price, True, command.order_id))
         return own
 
     def _correct_book(self, book: Book, difference: Difference) -> None:
@@ -467,12 +399,9 @@ class ShadowFlow(StreamDriver):
         self._num_fills -= len(produced)
         if self._num_fills + len(recorded) > len(self._fills):
             self._reserve_rows(2 * len(self._fills) + len(recorded) + EXTRA_ROWS, len(self._bests))
-        where = self.next_index - 1
+        where, incoming_id, ts_ns = self.next_index - 1, command.order_id, command.ts_ns
         for order_id, size, price in recorded:
-            self._fills[self._num_fills] = (
-                *(where, order_id, command.order_id, size, price),
-                command.ts_ns,
-            )
+            self._fills[self._num_fills] = (where, order_id, incoming_id, size, price, ts_ns)
             self._num_fills += 1
 
 

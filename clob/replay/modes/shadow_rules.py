@@ -7,9 +7,9 @@ whether it arrives or rests.
 from typing import NamedTuple
 
 from clob.errors import FokNotFillableError, PostOnlyWouldCrossError
-from clob.order import Order, SelfTrade, Side, TimeInForce
+from clob.order import SelfTrade, Side
 from clob.records import SELF_TRADE_SHIFT, Flag, Kind
-from clob.replay.io.repair import Filled, RecordedCommand
+from clob.replay.io.repair import Filled, RecordedCommand, matches_of
 from clob.replay.modes.shadow_book import OwnResting, ShadowBook
 from clob.units import SIZE_MAX
 
@@ -24,11 +24,8 @@ class Incoming(NamedTuple):
     """A recorded incoming order, and its fills in history."""
 
     side: Side
-    """Buy or sell."""
     price: int
-    """Its limit."""
     fills: list[Filled]
-    """Its fills in history, in order."""
     untraded: int
     """The size that it could have traded but did not in history, and that rests."""
     misplaced: frozenset[int] = frozenset()
@@ -40,13 +37,7 @@ def own_matches(book: ShadowBook, incoming: Incoming) -> list[tuple[OwnResting, 
 
     An own order receives the volume that history gave to orders behind it or at worse prices, and
     the volume that history did not trade, minus the volume that own orders in front of it receive.
-
-    Args:
-        book: the book; it is not changed.
-        incoming: the recorded order.
-
-    Returns:
-        The own orders and their traded sizes of 1 lot or more, in order of trading.
+    The book is not changed.
     """
     met: list[tuple[OwnResting, int]] = []
     allocated = 0
@@ -85,13 +76,7 @@ def untraded_size(command: RecordedCommand, status: int, filled: int, rests: int
     """Return the size of a recorded order that did not trade in history.
 
     For an order that may not trade on arrival, or that has a self-trade policy, only the part that
-    rests counts.
-
-    Args:
-        command: the order.
-        status: 0, or the number of its rejection.
-        filled: size traded in history.
-        rests: size that rests.
+    rests counts. ``status`` is 0 or the number of its rejection.
     """
     if status or command.flags & POST_ONLY:
         return 0
@@ -107,9 +92,7 @@ class MatchableOrder(NamedTuple):
     """A resting order that an incoming own order can trade with."""
 
     order_id: int
-    """Its id."""
     price: int
-    """Its price."""
     size: int
     """Its size that is available to own orders."""
     own: OwnResting | None
@@ -132,14 +115,7 @@ class Execution(NamedTuple):
 def matchable_orders(book: ShadowBook, side: Side, price: int, size: int) -> list[MatchableOrder]:
     """List the orders that an own order can trade with, in matching order.
 
-    Args:
-        book: the book.
-        side: of the own order.
-        price: its limit.
-        size: its size.
-
-    Returns:
-        Own orders, and recorded orders with volume left for own orders, best first.
+    They are own orders, and recorded orders with volume left for own orders.
     """
     recorded = _recorded_orders(book, side, price, size)
     own = [one for one in book.sides[1 - side] if _crosses(side, price, one.price)]
@@ -160,17 +136,8 @@ def _recorded_orders(book: ShadowBook, side: Side, price: int, size: int) -> lis
     lot_wei = book.lot_wei
     # Taken volume is skipped, so the probe must be larger by that much.
     size += sum(taken.size for taken in book.taken.values() if taken.side is not side)
-    probe = Order(
-        id=0,
-        token="",
-        maker="",
-        side=side,
-        price=price,
-        size=min(size, SIZE_MAX // lot_wei) * lot_wei,
-        time_in_force=TimeInForce.IOC,
-    )
     matchable = []
-    for trade in history.simulate(probe):
+    for trade in matches_of(history, side, price, min(size, SIZE_MAX // lot_wei) * lot_wei):
         order_id = int(trade.resting_order_id)
         remaining = (trade.size + trade.resting_remaining) // lot_wei
         left = book.available(order_id, remaining)
@@ -191,13 +158,7 @@ def _as_matchable(order: OwnResting) -> MatchableOrder:
 
 
 def execute(offered: list[MatchableOrder], size: int, flags: int) -> Execution:
-    """Match an incoming own order by the rules of a :class:`~clob.Book`.
-
-    Args:
-        offered: the orders it can trade with.
-        size: its size.
-        flags: its bits of ``Flag``.
-    """
+    """Match an incoming own order with the offered orders by the rules of a :class:`~clob.Book`."""
     if flags & POST_ONLY and offered:
         return Execution(PostOnlyWouldCrossError.number, [], [], size)
     if not offered:

@@ -28,10 +28,10 @@ from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, plain_name
 from clob.replay.io.json_lines import BROKEN, Message, messages
 from clob.replay.io.problems import Ignored, Policy, Problems
-from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
 from clob.replay.io.text import lots_of, time_ns, units
-from clob.replay.readers.l2 import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
+from clob.replay.readers import MS_NS
+from clob.replay.readers.l2 import LevelRule, LevelTrade, LevelUpdate, Moment, level_stream
 from clob.replay.readers.l2.trades import NO_SIDE
 
 STEPS = (
@@ -99,8 +99,6 @@ def odds_of(tick: int) -> str:
 LOT_WEI = 5 * 10**15
 """A lot is half a penny, since half of an odd traded volume may be half a penny."""
 
-MS_NS = 10**6
-
 SIDES = {"atb": 0, "atl": 1}
 """The side of each ladder."""
 
@@ -118,7 +116,6 @@ class RunnerChange(NamedTuple):
     """The changes of one runner in a line."""
 
     instrument: int
-    """The book."""
     levels: list[LevelUpdate]
     """The new sizes of levels."""
     traded: list[tuple[int, int]]
@@ -144,41 +141,35 @@ def read_betfair(
     Raises:
         OSError: the file cannot be read.
         ReplayFormatError: the file has no runner.
+        ValueError: the level rule is unknown.
     """
     runners = _survey(path)
     if not runners:
         raise ReplayFormatError(f"{plain_name(path)}: the file has no runner of a market")
     numbers = {runner: 2 * place for place, runner in enumerate(runners)}
-    problems, progress = Problems(on_problem), Progress()
-    progress.expect(path)
 
-    def blocks() -> Iterator[Records]:
-        """Read the file from its start."""
-        progress.expect(path)
+    def moments(problems: Problems, progress: Progress) -> Iterator[Moment]:
         reader = _Reader(path, numbers, problems)
-        levels = Levels(lo=1, hi=len(LADDER), rule=level_rule, file=path, problems=problems)
-        return levels.events(reader.moments(messages(path, problems, progress)))
+        return reader.moments(messages(path, problems, progress))
 
-    return Stream(
-        blocks,
+    return level_stream(
+        path,
+        moments,
+        rule=level_rule,
+        on_problem=on_problem,
         lo=1,
         hi=len(LADDER),
         lot_wei=LOT_WEI,
         instruments=[Instrument(numbers[runner], name) for runner, name in runners.items()],
-        name=plain_name(path),
         note="Betfair stream",
-        problems=problems,
-        progress=progress,
     )
 
 
 def _runner(market: Message, part: Message) -> Runner:
-    """Return the runner of a part of a market change."""
     return str(market["id"]), int(part["id"]), str(part.get("hc", 0))
 
 
 def _survey(path: FilePath) -> dict[Runner, str]:
-    """Find all runners and their longest names."""
     names: dict[Runner, str] = {}
     for _, message in messages(path, Ignored()):
         try:
@@ -207,7 +198,6 @@ class _Reader:
         self._states: dict[str, tuple[str, bool]] = {}
 
     def moments(self, parsed: Iterator[tuple[int, Message]]) -> Iterator[Moment]:
-        """Convert the messages."""
         latest = -(2**63)
         for line, message in parsed:
             if message.get("op") != "mcm" or not message.get("mc"):
@@ -227,12 +217,9 @@ class _Reader:
                 continue
             latest = ts_ns
             self._remark_states(message)
-            yield self._moment(ts_ns, line, changes, outcomes)
-
-    # ----- parsing, without a change of state --------------------------------------------------
+            yield self._moment(ts_ns, line, changes)._replace(outcomes=outcomes)
 
     def _changes(self, message: Message) -> list[RunnerChange]:
-        """Parse the changes of runners."""
         changes = []
         for market in message["mc"]:
             image = bool(market.get("img", False))
@@ -248,7 +235,6 @@ class _Reader:
         return changes
 
     def _outcomes(self, message: Message) -> tuple[tuple[int, int], ...]:
-        """Parse the results of runners in closed markets."""
         outcomes = []
         for market in message["mc"]:
             definition = market.get("marketDefinition", {})
@@ -259,28 +245,17 @@ class _Reader:
                         outcomes.append((number, OUTCOMES[part["status"]]))
         return tuple(outcomes)
 
-    # ----- state -------------------------------------------------------------------------------
-
-    def _moment(
-        self,
-        ts_ns: int,
-        line: int,
-        changes: list[RunnerChange],
-        outcomes: tuple[tuple[int, int], ...],
-    ) -> Moment:
-        """Apply the changes of a message and return its moment."""
+    def _moment(self, ts_ns: int, line: int, changes: list[RunnerChange]) -> Moment:
         updates: list[LevelUpdate] = []
         trades: list[LevelTrade] = []
-        reset: list[int] = []
-        images = {change.instrument for change in changes if change.image}
-        for instrument in sorted(images):
-            reset += self._apply_image(instrument, changes)
+        images = sorted({change.instrument for change in changes if change.image})
+        reset = tuple(one for one in images if self._apply_image(one, changes))
         for change in changes:
             updates += change.levels
             levels = self._levels.setdefault(change.instrument, {})
             levels.update({update[1:3]: update.size for update in change.levels})
             trades += self._new_trades(change)
-        return Moment(ts_ns, line, tuple(updates), tuple(trades), tuple(reset), None, outcomes)
+        return Moment(ts_ns, line, tuple(updates), tuple(trades), reset)
 
     def _new_trades(self, change: RunnerChange) -> list[LevelTrade]:
         """Update the traded volumes and return the increases as trades."""
@@ -292,14 +267,11 @@ class _Reader:
         if any(gain < 0 or odds not in TICKS for odds, gain in gains):
             self._problems.remark("traded volume restated")
             return []
-        return [
-            LevelTrade(change.instrument, NO_SIDE, TICKS[odds], gain)
-            for odds, gain in gains
-            if gain
-        ]
+        rises = ((TICKS[odds], gain) for odds, gain in gains if gain)
+        return [LevelTrade(change.instrument, NO_SIDE, tick, gain) for tick, gain in rises]
 
-    def _apply_image(self, instrument: int, changes: list[RunnerChange]) -> list[int]:
-        """Compare an image with the known book; return the instrument if the book is reset."""
+    def _apply_image(self, instrument: int, changes: list[RunnerChange]) -> bool:
+        """Compare an image with the known book; return whether the book is reset."""
         before = {at: size for at, size in self._levels.get(instrument, {}).items() if size}
         image = {
             update[1:3]: update.size
@@ -308,21 +280,19 @@ class _Reader:
             for update in change.levels
             if update.size
         }
-        if instrument in self._levels and before == image:
-            return []
         if instrument in self._levels:
+            if before == image:
+                return False
             self._problems.remark("image that replaces a book")
         self._levels[instrument] = {}
-        return [instrument]
+        return True
 
     def _remark_states(self, message: Message) -> None:
         """Count state changes of markets and skipped ladders as remarks."""
         for market in message["mc"]:
             for part in market.get("rc", ()):
-                self._problems.remark(
-                    "repeated ladder skipped",
-                    sum(ladder in part for ladder in REPEATED),
-                )
+                repeated = sum(ladder in part for ladder in REPEATED)
+                self._problems.remark("repeated ladder skipped", repeated)
             definition: dict[str, Any] | None = market.get("marketDefinition")
             if not definition:
                 continue
@@ -335,7 +305,6 @@ class _Reader:
 
 
 def _lots(size: str | int) -> int:
-    """Read a size in pounds as half pennies."""
     return 2 * lots_of(size, 2)
 
 

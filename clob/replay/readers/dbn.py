@@ -92,18 +92,11 @@ def read_dbn(
         )
     records = records.take(np.flatnonzero(records["instrument_id"] == instrument_id))
     return stream_of(
-        records,
-        path,
-        tick=tick,
-        offset=offset,
-        grid=grid,
-        on_problem=on_problem,
-        earlier=problems,
+        records, path, tick=tick, offset=offset, grid=grid, on_problem=on_problem, loaded=[problems]
     )
 
 
 def _records(content: bytes, path: FilePath, problems: Problems) -> Records:
-    """Return the market-by-order records of a file."""
     if len(content) < PREFIX.size or not content.startswith(b"DBN"):
         raise ReplayFormatError(f"{plain_name(path)}: a DBN file must start with 'DBN'")
     start = PREFIX.size + PREFIX.unpack_from(content)[2]
@@ -118,14 +111,12 @@ def _records(content: bytes, path: FilePath, problems: Problems) -> Records:
 
 def _one_by_one(content: bytes, start: int, path: FilePath, problems: Problems) -> Records:
     """Collect the market-by-order records of a file that also has records of other types."""
-    parts = []
-    number = 0
+    parts, number = [], 0
     while start < len(content):
         number += 1
         length = content[start] * WORD_BYTES
         if length < 2 or start + length > len(content):
-            left = len(content) - start
-            text = f"expected {length} bytes, got {left}"
+            text = f"expected {length} bytes, got {len(content) - start}"
             problems.report("truncated record", text, path, number)
             break
         if content[start + 1] == RTYPE_MBO and length == MBO.itemsize:

@@ -8,8 +8,8 @@ the keys of the HTTP interface, and amounts are strings of digits.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -24,16 +24,8 @@ from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
 from clob.replay.io.text import DIGITS_MAX
-from clob.replay.readers.journal.rows import (
-    GRID,
-    INSTRUMENTS_MAX,
-    NS_PER_MS,
-    OUTCOMES,
-    ROWS,
-    CommonLot,
-    EventRows,
-    SizeError,
-)
+from clob.replay.readers import MS_NS, OUTCOMES, file_stream
+from clob.replay.readers.journal.rows import INSTRUMENTS_MAX, ROWS, CommonLot, EventRows
 from clob.units import PRICE_MAX, PRICE_MIN
 
 SEQ_MAX = 2**63 - 1
@@ -49,30 +41,27 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 """Columns that identify each table."""
 
-Base: TypeAlias = "EventLine | TradeLine"
-Line: TypeAlias = tuple[int, Any]
-"""The number of a line or row, and its object as text or as a mapping."""
+Rows: TypeAlias = "Iterator[tuple[int, Any]]"
+"""The numbers of lines or rows, and their objects: as text, as mappings, or parsed."""
+
+Numbers: TypeAlias = dict[tuple[str, str], int]
+"""The instrument by market and token."""
 
 
 class EventLine(msgspec.Struct, frozen=True, rename="camel"):
     """A row of the table of events; see ``clob-server export``."""
 
     command_seq: int
-    """The number of the command."""
     timestamp: int
-    """Its time, Unix milliseconds."""
+    """Unix milliseconds."""
     market_id: str
-    """The market."""
     seq: int
     """The number of the event in its market."""
     type: Literal["order_added", "order_reduced", "order_removed", "trade"]
-    """The type of the event."""
     token_id: str
-    """The outcome token."""
     order_id: str
     """The order; for a trade the resting one."""
     incoming_order_id: str | None = None
-    """For a trade, the incoming order."""
     side: Side | None = None
     """The side; for a trade that of the incoming order."""
     price: int | None = None
@@ -84,36 +73,23 @@ class EventLine(msgspec.Struct, frozen=True, rename="camel"):
     incoming_remaining: str | None = None
     """For a trade, the remaining size of the incoming order, in wei."""
     reason: RemovalReason | None = None
-    """The reason for the removal of the order."""
 
 
 class TradeLine(msgspec.Struct, frozen=True, rename="camel"):
-    """A row of the table of trades; see ``clob-server export``."""
+    """A row of the table of trades: price in cents, size in wei, Unix milliseconds."""
 
     market_id: str
-    """The market."""
     token_id: str
-    """The outcome token."""
     price: int
-    """In cents."""
     size: str
-    """In wei."""
     timestamp: int
-    """Its time, Unix milliseconds."""
     seq: int
     """The number of the event in its market."""
     incoming_side: Side
-    """The side of the incoming order."""
 
 
 def table_of(names: Iterable[str]) -> str:
-    """Return the table of an export that has these columns.
-
-    Args:
-        names: the names of the columns.
-
-    Returns:
-        ``"events"``, ``"trades"`` or ``"orders"``; empty for any other table.
+    """Return the table of an export that has these columns; empty for any other table.
 
     >>> table_of(["commandSeq", "timestamp", "marketId", "seq", "type", "tokenId"])
     'events'
@@ -123,34 +99,20 @@ def table_of(names: Iterable[str]) -> str:
 
 
 def is_export(head: bytes) -> bool:
-    """Return whether a text file is a table of an export.
-
-    Args:
-        head: the start of the file, with its complete first line.
-    """
+    """Return whether a file is a table of an export, by its complete first line."""
     if not head.startswith(b"{"):
         return False
     try:
-        first = json.loads(head.partition(b"\n")[0])
+        return bool(table_of(json.loads(head.partition(b"\n")[0])))
     except ValueError:
         return False
-    return bool(table_of(first))
 
 
 # ----- rows ----------------------------------------------------------------------------------
 
 
 def _detect_table(path: FilePath) -> str:
-    """Return the table of a file, which must be one that can be replayed.
-
-    Returns:
-        ``"events"`` or ``"trades"``.
-
-    Raises:
-        OSError: the file cannot be read.
-        PackageMissingError: the format is Parquet and pyarrow is not installed.
-        ReplayFormatError: the file is neither of them.
-    """
+    """Return the table of a file, ``"events"`` or ``"trades"``; reject any other."""
     if is_parquet(path):
         names: Iterable[str] = need_pyarrow().read_schema(path).names
     else:
@@ -169,41 +131,24 @@ def _detect_table(path: FilePath) -> str:
     return table
 
 
-def _lines(path: FilePath, problems: Problems, progress: Progress) -> Iterator[Line]:
+def _lines(path: FilePath, problems: Problems, progress: Progress) -> Rows:
     """Yield the lines of a text file, or the rows of a Parquet file, with their numbers."""
     if not is_parquet(path):
         yield from lines(path, problems, progress)
         return
-    number = 0
     with need_pyarrow().ParquetFile(path) as file:
-        for batch in file.iter_batches(1 << 14):
-            for row in batch.to_pylist():
-                number += 1
-                yield number, row
+        batches = file.iter_batches(1 << 14)
+        yield from enumerate((row for batch in batches for row in batch.to_pylist()), 1)
     progress.done_bytes = progress.total_bytes
 
 
-def read_lines(
+def _read_lines(
     path: FilePath,
     kind: type[EventLine] | type[TradeLine],
     problems: Problems,
     progress: Progress,
-) -> Iterator[tuple[int, Any]]:
-    """Read a table; report rows that are malformed or earlier than one before.
-
-    Args:
-        path: the file.
-        kind: the type of its rows.
-        problems: receives the malformed rows.
-        progress: counts every byte read from the disk.
-
-    Yields:
-        The number of each row, counted from 1, and the row.
-
-    Raises:
-        OSError: the file cannot be read.
-        ReplayFormatError: a row is malformed and the policy is ``"raise"``.
-    """
+) -> Rows:
+    """Parse the rows of a table; report those that are malformed or earlier than one before."""
     decode = msgspec.json.Decoder(kind).decode
     latest = 0
     for number, line in _lines(path, problems, progress):
@@ -221,7 +166,7 @@ def read_lines(
         yield number, row
 
 
-def _check(row: Base) -> None:
+def _check(row: EventLine | TradeLine) -> None:
     """Raise ``ValueError`` for a row that lacks a field of its type or has one out of range."""
     amounts = [row.size]
     numbers = [row.seq]
@@ -255,9 +200,6 @@ def _check(row: Base) -> None:
 EXPORT_DIGITS_MAX = 18
 """An order id of more digits stays a string."""
 
-Numbers: TypeAlias = dict[tuple[str, str], int]
-"""The instrument by market and token."""
-
 
 def read_export(
     path: FilePath,
@@ -288,37 +230,31 @@ def read_export(
     """
     table = _detect_table(path)
     kind = EventLine if table == "events" else TradeLine
-    problems, progress = Problems(on_problem), Progress()
     ahead = Problems(on_problem) if on_problem == "raise" else Ignored()
-    numbers, common_lot = _survey(read_lines(path, kind, ahead, Progress()), yes or {})
+    numbers, common_lot = _survey(_read_lines(path, kind, ahead, Progress()), yes or {})
     if max(numbers.values(), default=0) >= INSTRUMENTS_MAX:
         raise ReplayFormatError(
             f"{plain_name(path)}: a stream has at most {INSTRUMENTS_MAX} tokens; got {len(numbers)}"
         )
     lot = lot_wei or common_lot or 1
-    progress.expect(path)
 
-    def blocks() -> Iterator[Records]:
-        """Read the file from its start."""
-        progress.expect(path)
-        rows = read_lines(path, kind, problems, progress)
-        make: Callable[..., Iterator[Records]] = _events if table == "events" else _trades
-        return make(path, rows, numbers, lot, problems)
+    def read(problems: Problems, progress: Progress) -> Iterator[Records]:
+        rows = _read_lines(path, kind, problems, progress)
+        if kind is TradeLine:
+            return _trades(path, rows, numbers, lot)
+        return _events(path, rows, numbers, lot, problems)
 
-    return Stream(
-        blocks,
-        lo=GRID[0],
-        hi=GRID[1],
+    books = sorted((number, market) for (market, _), number in numbers.items())
+    return file_stream(
+        path,
+        read,
+        on_problem,
+        lo=PRICE_MIN,
+        hi=PRICE_MAX,
         lot_wei=lot,
-        instruments=[
-            Instrument(number, market, OUTCOMES[number % 2])
-            for (market, _), number in sorted(numbers.items(), key=lambda item: item[1])
-        ]
+        instruments=[Instrument(number, market, OUTCOMES[number % 2]) for number, market in books]
         or (Instrument(0, ""),),
-        name=plain_name(path),
         note=f"{table} of an export",
-        problems=problems,
-        progress=progress,
         has_fills=table == "events",
     )
 
@@ -326,7 +262,7 @@ def read_export(
 # ----- first pass ----------------------------------------------------------------------------
 
 
-def _survey(rows: Iterator[tuple[int, Any]], yes: Mapping[str, str]) -> tuple[Numbers, int]:
+def _survey(rows: Rows, yes: Mapping[str, str]) -> tuple[Numbers, int]:
     """Find the books of all rows and the lot that divides every size."""
     numbers: Numbers = {}
     markets: dict[str, int] = {}
@@ -369,47 +305,31 @@ def _check_apart(before: EventLine, row: EventLine) -> None:
 
 
 def _events(
-    path: FilePath,
-    lines_read: Iterator[tuple[int, EventLine]],
-    numbers: Numbers,
-    lot_wei: int,
-    problems: Problems,
+    path: FilePath, lines_read: Rows, numbers: Numbers, lot_wei: int, problems: Problems
 ) -> Iterator[Records]:
     """Convert the table of events, one command at a time."""
-    rows = EventRows(numbers, lot_wei)
+    rows = EventRows(path, numbers, lot_wei)
     expected: dict[str, int] = {}
-    pending: list[Event] = []
-    before: EventLine | None = None
-    try:
-        for number, line in chain(lines_read, [(0, None)]):
-            if before and (line is None or line.command_seq != before.command_seq):
-                rows.add_command(before.command_seq, before.timestamp, pending)
-                pending = []
-                if len(rows) >= ROWS:
-                    yield rows.take()
-            if line is not None:
-                _report_gap(path, number, line, expected, problems)
-                pending.append(_event(line))
-            before = line
-    except SizeError as error:
-        raise ReplayFormatError(f"{plain_name(path)}: {error}") from error
+    for seq, group in groupby(lines_read, lambda pair: pair[1].command_seq):
+        events: list[Event] = []
+        now_ms = 0
+        for number, line in group:
+            # Events before a log that was truncated at its start are missing, too.
+            wanted = expected.get(line.market_id, 1)
+            expected[line.market_id] = line.seq + 1
+            if line.seq != wanted:
+                text = f"expected event {wanted} of market {line.market_id!r}, got {line.seq}"
+                problems.report("gap", text, path, number)
+            events.append(_event(line))
+            now_ms = line.timestamp
+        rows.add_command(seq, now_ms, events)
+        if len(rows) >= ROWS:
+            yield rows.take()
     if len(rows):
         yield rows.take()
 
 
-def _report_gap(
-    path: FilePath, number: int, line: EventLine, expected: dict[str, int], problems: Problems
-) -> None:
-    """Report missing events, including those before a log that was truncated at its start."""
-    wanted = expected.get(line.market_id, 1)
-    expected[line.market_id] = line.seq + 1
-    if line.seq != wanted:
-        text = f"expected event {wanted} of market {line.market_id!r}, got {line.seq}"
-        problems.report("gap", text, path, number)
-
-
 def _event(line: EventLine) -> Event:
-    """Convert a row to an event of the engine."""
     market, token, order_id = line.market_id, line.token_id, _order_id(line.order_id)
     remaining = int(line.remaining)
     if line.type == "order_removed":
@@ -445,27 +365,20 @@ def _order_id(text: str) -> str | int:
 # ----- trades --------------------------------------------------------------------------------
 
 
-def _trades(
-    path: FilePath,
-    lines_read: Iterator[tuple[int, TradeLine]],
-    numbers: Numbers,
-    lot_wei: int,
-    problems: Problems,
-) -> Iterator[Records]:
-    """Convert the table of trades to records."""
-    del problems  # lines are already checked
+def _trades(path: FilePath, lines_read: Rows, numbers: Numbers, lot_wei: int) -> Iterator[Records]:
     rows: list[tuple[int, ...]] = []
-    for number, line in chain(lines_read, [(0, None)]):
-        if line is not None:
-            lots, rest = divmod(int(line.size), lot_wei)
-            if rest or lots > LOTS_MAX:
-                raise ReplayFormatError(
-                    f"{plain_name(path)}:{number}: size must be 0 to {LOTS_MAX} lots of "
-                    f"{lot_wei} wei; got {line.size} wei"
-                )
-            ts_ns, book = line.timestamp * NS_PER_MS, numbers[line.market_id, line.token_id]
-            side = int(line.incoming_side)
-            rows.append((ts_ns, ts_ns, line.seq, 0, lots, 0, line.price, book, Kind.TRADE, side, 0))
-        if len(rows) >= ROWS or (line is None and rows):
+    for number, line in lines_read:
+        lots, rest = divmod(int(line.size), lot_wei)
+        if rest or lots > LOTS_MAX:
+            raise ReplayFormatError(
+                f"{plain_name(path)}:{number}: size must be 0 to {LOTS_MAX} lots of "
+                f"{lot_wei} wei; got {line.size} wei"
+            )
+        ts_ns, book = line.timestamp * MS_NS, numbers[line.market_id, line.token_id]
+        side = int(line.incoming_side)
+        rows.append((ts_ns, ts_ns, line.seq, 0, lots, 0, line.price, book, Kind.TRADE, side, 0))
+        if len(rows) >= ROWS:
             yield np.array(rows, EVENT)
             rows = []
+    if rows:
+        yield np.array(rows, EVENT)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, lines, plain_name
 from clob.replay.io.problems import Ignored, Policy, Problems
-from clob.replay.io.recording import Records
-from clob.replay.io.streams import Instrument, Stream
+from clob.replay.io.streams import Stream
 from clob.replay.io.text import date_ns, excerpt
-from clob.replay.readers.l2 import LevelBest, LevelRule, Levels, LevelUpdate, Moment
+from clob.replay.readers import instruments_of
+from clob.replay.readers.l2 import LevelBest, LevelRule, LevelUpdate, Moment, level_stream
 
 NEEDED = ("timestamp", "market_ticker", "best_yes_bid", "best_no_bid")
 """The required columns."""
@@ -32,18 +32,13 @@ LOT_WEI = 10**18
 
 
 class LogRow(NamedTuple):
-    """One line of the log."""
+    """One line of the log: the market and its best bids, in cents; 0 for none."""
 
     line: int
-    """The line number."""
     ts_ns: int
-    """The time, in ns."""
     ticker: str
-    """The market."""
     yes: int
-    """The best YES bid, in cents; 0 for none."""
     no: int
-    """The best NO bid, in cents; 0 for none."""
 
 
 def read_kalshi(
@@ -69,44 +64,33 @@ def read_kalshi(
     Raises:
         OSError: the file cannot be read.
         ReplayFormatError: a column is missing, or no line is valid.
+        ValueError: the level rule is unknown.
     """
-    problems, progress = Problems(on_problem), Progress()
     names = _names(path)
     tickers: dict[str, int] = {}
     for row in _rows(path, names, Ignored(), Progress()):
         tickers.setdefault(row.ticker, 2 * len(tickers))
     if not tickers:
         raise ReplayFormatError(f"{plain_name(path)}: the file has no valid line of a market")
-    books = ((0, "YES"),) if mirror else ((0, "YES"), (1, "NO"))
-    progress.expect(path)
 
-    def blocks() -> Iterator[Records]:
-        """Read the log from its start."""
-        progress.expect(path)
-        levels = Levels(lo=1, hi=WHOLE - 1, rule=level_rule, file=path, problems=problems)
-        rows = _rows(path, names, problems, progress)
-        return levels.events(_moments(rows, tickers, mirror=mirror))
+    def moments(problems: Problems, progress: Progress) -> Iterator[Moment]:
+        return _moments(_rows(path, names, problems, progress), tickers, mirror=mirror)
 
-    return Stream(
-        blocks,
+    return level_stream(
+        path,
+        moments,
+        rule=level_rule,
+        on_problem=on_problem,
         lo=1,
         hi=WHOLE - 1,
         lot_wei=LOT_WEI,
-        instruments=[
-            Instrument(number + offset, ticker, outcome)
-            for ticker, number in tickers.items()
-            for offset, outcome in books
-        ],
-        name=plain_name(path),
+        instruments=instruments_of(tickers, mirror=mirror),
         note="Kalshi best bids",
-        problems=problems,
-        progress=progress,
         has_fills=False,
     )
 
 
 def _names(path: FilePath) -> list[str]:
-    """Read the names of the columns."""
     _, head = next(lines(path, Ignored()), (1, b""))
     names = [name.strip().strip("\ufeff") for name in head.decode("utf-8", "replace").split(",")]
     missing = [name for name in NEEDED if name not in names]
@@ -145,7 +129,6 @@ def _rows(
 
 
 def _row(line: int, fields: dict[str, str]) -> LogRow:
-    """Parse the fields of a line."""
     bids = [fields["best_yes_bid"], fields["best_no_bid"]]
     if not all(bid.isascii() and bid.isdigit() and len(bid) < 10 for bid in bids):
         raise ValueError("a bid must be a whole number of cents")

@@ -22,10 +22,10 @@ from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, plain_name
 from clob.replay.io.json_lines import BROKEN, Message, messages
 from clob.replay.io.problems import Ignored, Policy, Problems
-from clob.replay.io.recording import Records
-from clob.replay.io.streams import Instrument, Stream
+from clob.replay.io.streams import Stream
 from clob.replay.io.text import SIZE_MAX, date_ns, lots_of, places_of, time_ns, units
-from clob.replay.readers.l2 import LevelRule, Levels, LevelTrade, LevelUpdate, Moment
+from clob.replay.readers import MS_NS, instruments_of, unix_time_ns
+from clob.replay.readers.l2 import LevelRule, LevelTrade, LevelUpdate, Moment, level_stream
 
 LOT_WEI = 10**16
 """A lot is a hundredth of a contract."""
@@ -36,10 +36,6 @@ PLACES = (2, 4)
 
 WINDOW_NS = 10**9
 """Default for the time between a trade and the level change it explains."""
-
-SECOND_NS, MS_NS = 10**9, 10**6
-MS_LEAST = 10**11
-"""A smaller Unix time is in seconds, not milliseconds."""
 
 SIDES = {"yes": 0, "no": 1}
 """The outcome of a bid."""
@@ -59,14 +55,12 @@ LADDERS = {
 
 
 class KalshiSurvey(NamedTuple):
-    """Properties of a dump found by the first pass."""
+    """The YES instrument of each market, the tick and the first time of a dump."""
 
     numbers: dict[str, int]
-    """The YES instrument of each market."""
     places: int
     """The tick is ``10**-places``."""
     start_ns: int
-    """The first time in the dump."""
 
 
 def read_kalshi_ws(
@@ -98,41 +92,28 @@ def read_kalshi_ws(
         ValueError: the level rule is unknown.
     """
     survey = _survey(path)
-    problems, progress = Problems(on_problem), Progress()
-    hi: int = 10**survey.places - 1
-    books = ((0, "YES"),) if mirror else ((0, "YES"), (1, "NO"))
-    progress.expect(path)
+    whole: int = 10**survey.places
 
-    def blocks() -> Iterator[Records]:
-        """Read the dump from its start."""
-        progress.expect(path)
+    def moments(problems: Problems, progress: Progress) -> Iterator[Moment]:
         reader = _Reader(path, survey, problems, mirror=mirror, use_yes_price=use_yes_price)
-        levels = Levels(
-            lo=1, hi=hi, rule=level_rule, window_ns=window_ns, file=path, problems=problems
-        )
-        return levels.events(reader.moments(messages(path, problems, progress)))
+        return reader.moments(messages(path, problems, progress))
 
-    Levels(lo=1, hi=hi, rule=level_rule)  # checks the rule before the first reading
-    return Stream(
-        blocks,
+    return level_stream(
+        path,
+        moments,
+        rule=level_rule,
+        window_ns=window_ns,
+        on_problem=on_problem,
         lo=1,
-        hi=hi,
+        hi=whole - 1,
         lot_wei=LOT_WEI,
-        instruments=[
-            Instrument(number + offset, market, outcome)
-            for market, number in survey.numbers.items()
-            for offset, outcome in books
-        ],
-        name=plain_name(path),
+        instruments=instruments_of(survey.numbers, mirror=mirror),
         note="Kalshi WebSocket feed",
-        problems=problems,
-        progress=progress,
-        scale=hi + 1,
+        scale=whole,
     )
 
 
 def _survey(path: FilePath) -> KalshiSurvey:
-    """Find the markets, the tick and the first time."""
     numbers: dict[str, int] = {}
     places, start_ns = PLACES[0], 0
     for _, message in messages(path, Ignored()):
@@ -164,7 +145,6 @@ def _dollars(body: Message) -> Iterator[str | int]:
 
 
 def _time_ns(body: Message) -> int | None:
-    """Parse the time of a message, in any of its forms."""
     if "ts_ms" in body:
         return time_ns(units(body["ts_ms"], 0), MS_NS)
     time: Any = body.get("ts")
@@ -172,8 +152,12 @@ def _time_ns(body: Message) -> int | None:
         return None
     if isinstance(time, str) and "-" in time:
         return date_ns(time)
-    stated = units(time, 0)
-    return time_ns(stated, MS_NS if stated >= MS_LEAST else SECOND_NS)
+    return unix_time_ns(time)
+
+
+def _either(body: Message, name: str, other: str) -> Any:
+    """Return a field that has two names."""
+    return body[name] if name in body else body[other]
 
 
 class _Reader:
@@ -198,15 +182,13 @@ class _Reader:
         self._members: dict[str, set[str]] = {}
 
     def moments(self, parsed: Iterator[tuple[int, Message]]) -> Iterator[Moment]:
-        """Convert the messages."""
         for line, message in parsed:
             self._line = line
-            if "seq" in message and not isinstance(message["seq"], int):
-                self._report(
-                    "unreadable message", f"seq must be an integer, got {message['seq']!r}"
-                )
-                continue
             if "seq" in message:
+                if not isinstance(message["seq"], int):
+                    text = f"seq must be an integer, got {message['seq']!r}"
+                    self._report("unreadable message", text)
+                    continue
                 yield from self._check_sequence(message)
             if message.get("type") not in (*BOOKS, "trade"):
                 self._problems.remark("message that does not change a book")
@@ -220,7 +202,6 @@ class _Reader:
                 yield moment
 
     def _report(self, kind: str, text: str) -> None:
-        """Report a problem of the current line."""
         self._problems.report(kind, text, self._path, self._line)
 
     def _check_sequence(self, message: Message) -> Iterator[Moment]:
@@ -239,11 +220,8 @@ class _Reader:
             yield Moment(self._now_ns, self._line, reset=reset)
 
     def _instruments(self, market: str) -> tuple[int, ...]:
-        """Return the books of a market."""
         number = self._numbers[market]
         return (number,) if self._mirror else (number, number + 1)
-
-    # ----- messages ----------------------------------------------------------------------------
 
     def _moment(self, message: Message) -> Moment | None:
         """Apply a message and return its moment, or None if it has none."""
@@ -267,12 +245,13 @@ class _Reader:
 
     def _advance(self, stated: int, *, trade: bool) -> None:
         """Advance to the time of a message, unless it is in the past."""
-        if stated < self._now_ns and trade:
+        if stated >= self._now_ns:
+            self._now_ns = stated
+        elif trade:
             self._problems.remark("late trade")
-        elif stated < self._now_ns:
+        else:
             text = f"time must not be before {self._now_ns} ns, got {stated}"
             self._report("clock backwards", text)
-        self._now_ns = max(self._now_ns, stated)
 
     def _report_without_book(self, message: Message, market: str) -> None:
         """Count or report a message of a market that has no book yet."""
@@ -287,36 +266,38 @@ class _Reader:
             return 0, bids, self._whole - price if bids else price
         return bids, 0, price
 
-    def _price(self, text: str | int, bids: int, *, cents: bool) -> int:
+    def _stated(self, body: Message, name: str) -> tuple[str | int, int]:
+        """Return a price as stated, in dollars or as before 2026 in cents, and its places."""
+        dollars = f"{name}_dollars"
+        return (body[dollars], self._places) if dollars in body else (body[name], self._places - 2)
+
+    def _price(self, text: str | int, places: int, bids: int) -> int:
         """Parse a price, in ticks of the outcome of the bid."""
-        price = units(text, self._places - 2 if cents else self._places)
+        price = units(text, places)
         if not 0 < price < self._whole:
             raise ValueError(f"price must be above 0 and below 1 dollar, got {text}")
         return self._whole - price if bids and self._use_yes_price else price
 
     def _snapshot(self, market: str, body: Message) -> Moment:
-        """Replace the book of a market."""
         levels: dict[tuple[int, int], int] = {}
         for ladder, (bids, cents) in LADDERS.items():
             if any(at[0] == bids for at in levels):
                 continue
+            places = self._places - 2 if cents else self._places
             for price, size in body.get(ladder) or ():
-                levels[bids, self._price(price, bids, cents=cents)] = lots_of(size, SIZE_PLACES)
+                levels[bids, self._price(price, places, bids)] = lots_of(size, SIZE_PLACES)
         self._levels[market] = levels
         updates = tuple(self._update(market, at, size) for at, size in levels.items())
         return Moment(0, self._line, updates, reset=self._instruments(market))
 
     def _update(self, market: str, at: tuple[int, int], size: int) -> LevelUpdate:
-        """Return the update of a level."""
         offset, side, price = self._at(*at)
         return LevelUpdate(self._numbers[market] + offset, side, price, size)
 
     def _delta(self, market: str, body: Message) -> Moment:
-        """Apply the change of a level."""
         bids = SIDES[body["side"]]
-        cents = "price_dollars" not in body
-        price = self._price(body["price" if cents else "price_dollars"], bids, cents=cents)
-        delta = units(body["delta_fp"] if "delta_fp" in body else body["delta"], SIZE_PLACES)
+        price = self._price(*self._stated(body, "price"), bids)
+        delta = units(_either(body, "delta_fp", "delta"), SIZE_PLACES)
         levels = self._levels[market]
         size = levels.get((bids, price), 0) + delta
         if size > SIZE_MAX:
@@ -329,18 +310,14 @@ class _Reader:
 
     def _trade(self, market: str, body: Message) -> Moment | None:
         """Convert a trade: the taker of one outcome meets the bids for the other."""
-        taken = (
-            1 - SIDES[body["taker_side"] if "taker_side" in body else body["taker_outcome_side"]]
-        )
-        name = ("yes", "no")[taken]
-        cents = f"{name}_price_dollars" not in body
-        text = body[f"{name}_price" if cents else f"{name}_price_dollars"]
+        taken = 1 - SIDES[_either(body, "taker_side", "taker_outcome_side")]
+        text, places = self._stated(body, ("yes_price", "no_price")[taken])
         try:
-            price = units(text, self._places - 2 if cents else self._places)
+            price = units(text, places)
         except ValueError:
             self._problems.remark("trade between two ticks")
             return None
-        size = lots_of(body["count_fp"] if "count_fp" in body else body["count"], SIZE_PLACES)
+        size = lots_of(_either(body, "count_fp", "count"), SIZE_PLACES)
         offset, side, tick = self._at(taken, price)
         if not 0 < tick < self._whole or not size:
             raise ValueError(f"trade must have a size above 0 and a price on the grid, got {text}")

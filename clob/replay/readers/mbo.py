@@ -17,8 +17,9 @@ concludes:
   rest at their end. These are the seed.
 """
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def stream_of(
     offset: int = 0,
     grid: tuple[int, int] | None = None,
     on_problem: Policy = "raise",
-    earlier: Problems | None = None,
+    loaded: Sequence[Problems] = (),
 ) -> Stream:
     """Make a stream of market-by-order records.
 
@@ -90,38 +91,32 @@ def stream_of(
         offset: subtracted from every price, in ticks.
         grid: lowest and highest price to read, in ticks after the offset.
         on_problem: the policy for inconsistent records.
-        earlier: problems found while loading the records; they are part of every reading.
-
-    Returns:
-        The stream.
+        loaded: problems found while loading the records; they are part of every reading.
 
     Raises:
         ReplayFormatError: there are no order records, a price is not a multiple of the tick, or a
             number is out of range.
     """
-    problems = Problems(on_problem)
-    priced = records["action"] != b"R"
-    prices = records["price"][priced]
+    name, problems = plain_name(path), Problems(on_problem)
+    prices = records["price"][records["action"] != b"R"]
     if not len(prices):
-        raise ReplayFormatError(f"{plain_name(path)}: the file has no records of orders")
+        raise ReplayFormatError(f"{name}: the file has no records of orders")
     if tick is None:
         tick = math.gcd(*np.unique(prices).tolist()) or 1
     if (prices % tick).any():
-        raise ReplayFormatError(f"{plain_name(path)}: prices must be multiples of the tick {tick}")
+        raise ReplayFormatError(f"{name}: prices must be multiples of the tick {tick}")
     if int(records["order_id"].max()) >= INVENTED_ID or int(records["size"].min()) < 0:
         raise ReplayFormatError(
-            f"{plain_name(path)}: order ids must be below {INVENTED_ID} and sizes 0 or more"
+            f"{name}: order ids must be below {INVENTED_ID} and sizes 0 or more"
         )
     lo, hi = grid or (int(prices.min()) // tick - offset, int(prices.max()) // tick - offset)
     if not -(2**31) < lo - 1 <= hi + 1 < 2**31:
         raise ReplayFormatError(
-            f"{plain_name(path)}: grid must be increasing and fit 32 bits; got {lo} to {hi} ticks"
+            f"{name}: grid must be increasing and fit 32 bits; got {lo} to {hi} ticks"
         )
-    name = plain_name(path)
 
     def blocks() -> Iterator[Records]:
-        """Convert the records from the start."""
-        problems.gather([] if earlier is None else [earlier])
+        problems.gather(loaded)
         reader = MboReader(lo, hi, path, problems)
         return reader.events(_rows(records, tick, offset), _opening(records))
 
@@ -154,8 +149,7 @@ def _opening(records: Records) -> int:
 
 
 def _rows(records: Records, tick: int, offset: int) -> Iterator[MboRow]:
-    """Yield the records one by one."""
-    number = 0
+    numbers = itertools.count(1)
     for start in range(0, len(records), BLOCK_ROWS):
         part = records[start : start + BLOCK_ROWS]
         columns = [part[field].tolist() for field in FIELDS]
@@ -163,6 +157,4 @@ def _rows(records: Records, tick: int, offset: int) -> Iterator[MboRow]:
         received, event_ns = (part[field].astype(np.uint64) for field in FIELDS[:2])
         columns[0] = np.where(received > TIME_NS_MAX, event_ns, received).tolist()
         columns[4] = (part["price"].astype(np.int64) // tick - offset).tolist()
-        for values in zip(*columns, strict=True):
-            number += 1
-            yield MboRow._make((*values, number))
+        yield from map(MboRow, *columns, numbers)

@@ -1,6 +1,5 @@
 """Converts market-by-order records to events, with a book of the orders that rest."""
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -24,22 +23,16 @@ BLOCK_ROWS = 1 << 14
 
 
 class MboRow(NamedTuple):
-    """One record."""
+    """One record: the price in ticks, the size in lots."""
 
     recv_ns: int
-    """Time of receipt, in ns."""
     ts_ns: int
-    """Time of the event, in ns."""
     action: bytes
-    """The action, one letter."""
+    """One letter."""
     side: bytes
-    """The side of the order."""
     price: int
-    """In ticks."""
     size: int
-    """In lots."""
     order_id: int
-    """The order."""
     flags: int
     """``LAST``, ``SNAPSHOT`` and others."""
     number: int
@@ -47,14 +40,11 @@ class MboRow(NamedTuple):
 
 
 class MboOrder(NamedTuple):
-    """An order in the book."""
+    """An order in the book: 0 buy or 1 sell, the price in ticks, the remaining size in lots."""
 
     side: int
-    """0 buy, 1 sell."""
     price: int
-    """In ticks."""
     size: int
-    """The remaining size, in lots."""
 
 
 def _groups(rows: Iterable[MboRow]) -> Iterator[list[MboRow]]:
@@ -73,31 +63,20 @@ def _groups(rows: Iterable[MboRow]) -> Iterator[list[MboRow]]:
 
 
 class MboReader:
-    """Converts records to events and keeps the resting orders."""
+    """Converts records with prices from ``lo`` to ``hi`` (ticks) and keeps the resting orders."""
 
     def __init__(self, lo: int, hi: int, path: FilePath, problems: Problems) -> None:
         self.lo: int = lo
-        """The lowest price to read, in ticks."""
         self.hi: int = hi
-        """The highest price to read, in ticks."""
         self.resting: dict[int, MboOrder] = {}
         """The resting orders by id, in queue order."""
-        self._file: str = os.fspath(path)
-        self._problems: Problems = problems
+        self._file, self._problems = path, problems
         self._out: list[tuple[int, ...]] = []
         # The first record of the current group; its time and number are those of the events.
         self._at: MboRow
 
     def events(self, rows: Iterator[MboRow], opening: int) -> Iterator[Records]:
-        """Convert all records.
-
-        Args:
-            rows: the records.
-            opening: the number of records before continuous trading.
-
-        Yields:
-            Arrays of ``EVENT``.
-        """
+        """Convert all records; ``opening`` of them precede continuous trading."""
         opened = False
         latest = 0
         for group in _groups(rows):
@@ -125,43 +104,22 @@ class MboReader:
         yield self._flush()
 
     def _flush(self) -> Records:
-        """Return the pending events and start a new block."""
         events = np.array(self._out, EVENT)
         self._out = []
         return events
 
     def _report(self, kind: str, text: str, row: MboRow) -> None:
-        """Report a problem of a record."""
         self._problems.report(kind, text, self._file, row.number)
 
     def _emit(
-        self,
-        kind: Kind,
-        order_id: int,
-        order: MboOrder,
-        *,
-        size: int | None = None,
-        flags: int = 0,
+        self, kind: Kind, order_id: int, order: MboOrder, *, size: int | None = None, flags: int = 0
     ) -> None:
         """Append an event of an order, unless its price is off the grid."""
-        if self.lo <= order.price <= self.hi:
-            lots = order.size if size is None else size
-            row = self._at
-            self._out.append(
-                (
-                    row.ts_ns,
-                    row.recv_ns,
-                    row.number,
-                    order_id,
-                    lots,
-                    0,
-                    order.price,
-                    0,
-                    kind,
-                    order.side,
-                    flags,
-                )
-            )
+        side, price, lots = order
+        if self.lo <= price <= self.hi:
+            at, lots = self._at, lots if size is None else size
+            row = (at.ts_ns, at.recv_ns, at.number, order_id, lots, 0, price, 0, kind, side, flags)
+            self._out.append(row)
 
     # ----- before continuous trading -----------------------------------------------------------
 
@@ -178,7 +136,6 @@ class MboReader:
                 self._change(row.order_id, _order(row))
 
     def _rest(self, order_id: int, order: MboOrder) -> None:
-        """Put an order at the end of its queue."""
         self.resting.pop(order_id, None)
         self.resting[order_id] = order
 
@@ -191,14 +148,12 @@ class MboReader:
             self._rest(order_id, order)
 
     def _seed(self) -> None:
-        """Append the orders that rest when continuous trading starts."""
         for order_id, order in self.resting.items():
             self._emit(Kind.SEED, order_id, order, flags=Flag.SNAPSHOT)
 
     # ----- continuous trading ------------------------------------------------------------------
 
     def _convert(self, group: list[MboRow]) -> None:
-        """Convert the records of one exchange event."""
         start = 0
         while start < len(group):
             end = start
@@ -208,12 +163,10 @@ class MboReader:
             start = end
             while end < len(group) and group[end].action not in (b"T", b"F"):
                 end += 1
-            effects = group[start:end]
+            effects = self._cancel_prevented(trades, group[start:end])
             start = end
-            effects = self._cancel_prevented(trades, effects)
             if trades:
-                left = self._convert_trades(trades)
-                self._apply_effects(effects, left)
+                self._apply_effects(effects, self._convert_trades(trades))
             else:
                 for row in effects:
                     self._convert_order(row)
@@ -295,7 +248,6 @@ class MboReader:
         return left
 
     def _add_incoming(self, row: MboRow, left: dict[int, int]) -> None:
-        """Convert a trade to an incoming order."""
         order_id = row.order_id or INVENTED_ID + row.number
         order = _order(row)
         resting = self.resting.get(order_id)
@@ -305,7 +257,6 @@ class MboReader:
         self._emit(Kind.IOC, order_id, order)
 
     def _add_fill(self, row: MboRow, left: dict[int, int]) -> None:
-        """Convert a fill to a ``FILL`` record."""
         order = self.resting.get(row.order_id)
         if order is None:
             self._report("order unknown", f"order {row.order_id} is not in the book", row)
@@ -331,7 +282,6 @@ class MboReader:
                 self._convert_order(row)
 
     def _convert_after_fill(self, row: MboRow) -> None:
-        """Convert a record of an order that was just filled."""
         order_id, order = row.order_id, _order(row)
         before = self.resting.get(order_id)
         if row.action == b"C":
@@ -346,7 +296,6 @@ class MboReader:
 
 
 def _order(row: MboRow) -> MboOrder:
-    """Return the order of a record."""
     return MboOrder(int(row.side != BUYS), row.price, row.size)
 
 

@@ -8,6 +8,7 @@ shortest decimal form of each number.
 import io
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.recording import CENTS, Records, ticks_per_token
 from clob.replay.io.streams import OWN, OWN_ID, Instrument, Stream
 from clob.replay.io.text import Cells
+from clob.replay.readers import OUTCOMES, file_stream
 
 Columns: TypeAlias = Mapping[str, str | int]
 """The column of each field, by name or by position from 0."""
@@ -75,17 +77,14 @@ class Shape(NamedTuple):
     width: int
     """The number of columns."""
     separator: bytes
-    """The byte between cells."""
-    time_unit: TimeUnit
-    """The unit of times."""
+    time_places: int
+    """Decimal places of a nanosecond in the unit of times."""
     tick: tuple[int, int]
     """The tick as digits and decimal places."""
     lot: tuple[int, int]
     """The lot as digits and decimal places."""
     sides: dict[bytes, int]
-    """The side of each word."""
     kinds: dict[bytes, int]
-    """The kind of each word."""
 
 
 def read_table(
@@ -141,38 +140,25 @@ def read_table(
         places=_places(path, names, columns or {}),
         width=len(names),
         separator=separator.encode(),
-        time_unit=time_unit,
+        time_places=TIME_PLACES[time_unit],
         tick=_unit(tick),
         lot=_unit(lot),
         sides=_words(SIDES, sides),
         kinds=_words(KINDS, kinds),
     )
-    problems, progress = Problems(on_problem), Progress()
-    skip = int(header and not is_parquet(path))
+    read = partial(_events, path, shape, int(header and not is_parquet(path)))
     metadata = _metadata(path)
-    survey = _survey(_events(path, shape, skip, Ignored(), Progress()))
+    survey = _survey(read(Ignored(), Progress()))
     lo, hi = grid or (metadata.get("lo", survey.lo), metadata.get("hi", survey.hi))
-    name = plain_name(path)
-    market = name.partition(".")[0]
-    progress.expect(path)
-
-    def blocks() -> Iterator[Records]:
-        """Read the file from its start."""
-        progress.expect(path)
-        return _events(path, shape, skip, problems, progress)
-
-    return Stream(
-        blocks,
+    return file_stream(
+        path,
+        read,
+        on_problem,
         lo=lo,
         hi=hi,
         lot_wei=metadata.get("lot_wei", 10**18) if lot_wei is None else lot_wei,
-        instruments=[
-            _instrument(number, market, survey.instruments) for number in survey.instruments
-        ],
-        name=name,
+        instruments=_instruments(plain_name(path).partition(".")[0], survey.instruments),
         note="table",
-        problems=problems,
-        progress=progress,
         has_fills=survey.has_fills,
         scale=_scale_of(shape.tick) or metadata.get("scale", CENTS),
     )
@@ -184,12 +170,13 @@ def _scale_of(tick: tuple[int, int]) -> int:
     return ticks_per_token(10**places, digits) if digits != 10**places else 0
 
 
-def _instrument(number: int, market: str, numbers: list[int]) -> Instrument:
-    """Name an instrument after the file, with its number if there are several markets."""
+def _instruments(name: str, numbers: list[int]) -> list[Instrument]:
+    """Name markets after the file, with their number if there are several."""
     several = numbers[-1] > 1
-    return Instrument(
-        number, f"{market} {number // 2}" if several else market, ("YES", "NO")[number % 2]
-    )
+    return [
+        Instrument(number, f"{name} {number // 2}" if several else name, OUTCOMES[number % 2])
+        for number in numbers
+    ]
 
 
 def _metadata(path: FilePath) -> dict[str, int]:
@@ -197,12 +184,8 @@ def _metadata(path: FilePath) -> dict[str, int]:
     if not is_parquet(path):
         return {}
     metadata = need_pyarrow().read_schema(path).metadata or {}
-    names = [
-        name
-        for name in ("lo", "hi", "lot_wei", "scale")
-        if metadata.get(name.encode(), b"").isdigit()
-    ]
-    return {name: int(metadata[name.encode()]) for name in names}
+    texts = {name: metadata.get(name.encode(), b"") for name in ("lo", "hi", "lot_wei", "scale")}
+    return {name: int(text) for name, text in texts.items() if text.isdigit()}
 
 
 def _names(path: FilePath, separator: str, header: bool) -> list[str]:
@@ -215,7 +198,6 @@ def _names(path: FilePath, separator: str, header: bool) -> list[str]:
 
 
 def _places(path: FilePath, names: list[str], columns: Columns) -> dict[str, int]:
-    """Find the column of each field."""
     unknown = set(columns) - set(EVENT.names or ())
     if unknown:
         known = ", ".join(EVENT.names or ())
@@ -245,22 +227,18 @@ def _unit(text: str) -> tuple[int, int]:
 
 
 def _words(known: Mapping[str, int], more: Mapping[str, int] | None) -> dict[bytes, int]:
-    """Merge words, in lower case."""
     both = {**known, **(more or {})}
     return {word.lower().encode(): int(number) for word, number in both.items()}
 
 
 class TableSurvey(NamedTuple):
-    """Properties of the whole table found by a first pass."""
+    """Range of prices (ticks) and instruments of a table, and whether it has ``FILL`` records."""
 
     lo: int
-    """The lowest price, in ticks."""
     hi: int
-    """The highest price, in ticks."""
     instruments: list[int]
     """The numbers of the instruments, increasing."""
     has_fills: bool
-    """Whether there are ``FILL`` records."""
 
 
 def _survey(blocks: Iterator[Records]) -> TableSurvey:
@@ -279,7 +257,6 @@ def _survey(blocks: Iterator[Records]) -> TableSurvey:
 def _events(
     path: FilePath, shape: Shape, skip: int, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
-    """Read the events of a file."""
     texts = _parquet_text(path) if is_parquet(path) else _text(path, problems, progress, skip)
     latest = -(2**63)
     for first, block in texts:
@@ -308,7 +285,6 @@ def _events(
 def _text(
     path: FilePath, problems: Problems, progress: Progress, skip: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a text file without its header."""
     for first, text in line_blocks(path, problems, progress, BLOCK_BYTES):
         yield (first + 1, text.partition(b"\n")[2]) if skip and first == 1 else (first, text)
 
@@ -330,17 +306,15 @@ def _parquet_text(path: FilePath) -> Iterator[tuple[int, bytes]]:
 def _plain_column(arrow: Any, column: Any) -> Any:
     """Convert times to nanoseconds and leave other columns unchanged."""
     if arrow.types.is_timestamp(column.type):
-        zone = column.type.tz
-        return column.cast(arrow.timestamp("ns", zone)).cast(arrow.int64())
+        return column.cast(arrow.timestamp("ns", column.type.tz)).cast(arrow.int64())
     return column
 
 
 def _block(cells: Cells, shape: Shape) -> Records:
-    """Convert cells to events and report unreadable rows."""
     columns: dict[str, npt.NDArray[Any]] = {}
     for field, place in shape.places.items():
         if field in ("ts_ns", "recv_ns"):
-            columns[field] = cells.decimals(place, TIME_PLACES[shape.time_unit])
+            columns[field] = cells.decimals(place, shape.time_places)
         elif field == "price":
             columns[field] = _units(cells, place, shape.tick)
         elif field == "size":
@@ -356,10 +330,12 @@ def _block(cells: Cells, shape: Shape) -> Records:
     columns.setdefault("seq", cells.line)
     columns.setdefault("recv_ns", columns["ts_ns"])
     kept = cells.rows()
-    events = np.zeros(len(cells) if kept is None else len(kept), EVENT)
+    if kept is not None:
+        columns = {field: column[kept] for field, column in columns.items()}
+        cells.line = cells.line[kept]
+    events = np.zeros(len(cells), EVENT)
     for field, column in columns.items():
-        events[field] = column if kept is None else column[kept]
-    cells.line = cells.line if kept is None else cells.line[kept]
+        events[field] = column
     return events
 
 
@@ -371,7 +347,6 @@ def _units(cells: Cells, place: int, unit: tuple[int, int]) -> Integers:
 
 
 def _numbers(cells: Cells, place: int, words: dict[bytes, int]) -> Integers:
-    """Read a column of words as their numbers."""
     distinct, which = np.unique(cells.words(place), return_inverse=True)
     numbers = [words.get(word.lower(), -1) for word in distinct.tolist()]
     column = np.array(numbers, np.int64)[which] if len(numbers) else np.zeros(0, np.int64)

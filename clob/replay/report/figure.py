@@ -4,6 +4,7 @@ Drawings are stretched to the width of the page; labels are placed beside them a
 """
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -33,25 +34,20 @@ TALL_PX = 120
 
 
 class LegendEntry(NamedTuple):
-    """An entry of the legend."""
+    """An entry of the legend; ``colour`` is a CSS class."""
 
     colour: str
-    """The CSS class of the colour."""
     label: str
-    """The label."""
     shape: str = "stroke"
     """``stroke``, ``block``, ``dot`` or ``ring``."""
 
 
 class Tooltip(NamedTuple):
-    """Values shown in the tooltip of a column."""
+    """The text of each column in its tooltip; ``colour`` is a CSS class."""
 
     colour: str
-    """The CSS class of the colour."""
     label: str
-    """The label."""
     texts: list[str | None]
-    """The text for each column."""
 
 
 @dataclasses.dataclass
@@ -61,9 +57,7 @@ class Panel:
     title: str
     """The value shown and its unit."""
     height_px: int
-    """The height."""
     scale: Scale
-    """The vertical scale."""
     write: Callable[[int], str]
     """Formats a value of the scale."""
     summary: str
@@ -73,7 +67,6 @@ class Panel:
     keys: list[LegendEntry] = dataclasses.field(default_factory=list)
     """The legend."""
     tooltips: list[Tooltip] = dataclasses.field(default_factory=list)
-    """The tooltips."""
     image: Markup | None = None
     """A background image."""
     twofold: bool = False
@@ -92,12 +85,7 @@ class Panel:
 
 
 def texts_of(columns: Columns, write: Callable[[int], str]) -> list[str | None]:
-    """Format the values of each column: the last one, and the range if there are several.
-
-    Args:
-        columns: the values.
-        write: formats one value.
-    """
+    """Format the values of each column: the last one, and the range if there are several."""
     texts: list[str | None] = []
     for low, high, last in zip(*columns, strict=True):
         if low is None or high is None:
@@ -131,14 +119,15 @@ def figure(
     note: str = "",
     more: Mapping[str, Any] | None = None,
 ) -> Markup:
-    """Write a figure.
+    """Write a figure of panels, from the top, over one time axis.
 
-    name: the id of the figure in the page.
-    title: the heading.
-    span: the time axis.
-    panels: the panels, from the top.
-    note: a note below the figure.
-    more: further data for the script of the page.
+    Args:
+        name: the id of the figure in the page.
+        title: the heading.
+        span: the time axis.
+        panels: the panels.
+        note: a text below the figure.
+        more: further data for the script of the page.
     """
     times = time_marks(span)
     keys = [key for panel in panels for key in panel.keys]
@@ -151,19 +140,11 @@ def figure(
     tooltips = [one for panel in panels for one in panel.tooltips]
     inside.append(_data(span, tooltips, more or {}))
     label = f"{title}. Left and right arrow keys read the values."
-    return tag(
-        "figure",
-        *inside,
-        id=name,
-        class_="plot",
-        tabindex=0,
-        role="group",
-        aria_label=label,
-    )
+    attributes = {"class_": "plot", "tabindex": 0, "role": "group", "aria_label": label}
+    return tag("figure", *inside, id=name, **attributes)
 
 
 def _legend(keys: list[LegendEntry]) -> Markup:
-    """Write the legend."""
     entries = (
         tag("li", tag("i", class_=f"key {key.shape} {key.colour}"), key.label) for key in keys
     )
@@ -171,7 +152,6 @@ def _legend(keys: list[LegendEntry]) -> Markup:
 
 
 def _panel(panel: Panel, span: Span, times: list[Mark]) -> Markup:
-    """Write a drawing with its labels."""
     marks = panel.marks()
     labels = [tag("span", mark.label, style=f"top:{_share(mark.place)}") for mark in marks]
     width = 2 * span.columns
@@ -208,11 +188,8 @@ def _data(span: Span, tooltips: list[Tooltip], more: Mapping[str, Any]) -> Marku
     """
     lines = []
     for one in tooltips:
-        before: str | None = ""
-        texts: list[str | int | None] = []
-        for text in one.texts:
-            texts.append(0 if text == before else text)
-            before = text
+        pairs = itertools.pairwise(["", *one.texts])
+        texts = [0 if text == before else text for before, text in pairs]
         lines.append({"colour": one.colour, "label": one.label, "texts": texts})
     whole = {
         "start": str(span.start_ns),

@@ -5,7 +5,6 @@ fits light and dark pages.
 """
 
 import base64
-import itertools
 import struct
 import zlib
 from typing import Any, NamedTuple
@@ -29,34 +28,22 @@ def png(pixels: npt.NDArray[np.uint8], palette: list[tuple[int, int, int, int]])
     Args:
         pixels: the palette index of each pixel, by row from the top and column.
         palette: red, green, blue and opacity of each colour, 0 to 255; at most 256 colours.
-
-    Returns:
-        The file.
     """
     height, width = pixels.shape
     # Each row starts with the number of its filter; 0 means unfiltered.
     rows = np.zeros((height, width + 1), np.uint8)
     rows[:, 1:] = pixels
-    return b"".join(
-        [
-            SIGNATURE,
-            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
-            _chunk(b"PLTE", bytes(part for colour in palette for part in colour[:3])),
-            _chunk(b"tRNS", bytes(colour[3] for colour in palette)),
-            _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)),
-            _chunk(b"IEND", b""),
-        ]
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
+        b"PLTE": bytes(part for colour in palette for part in colour[:3]),
+        b"tRNS": bytes(colour[3] for colour in palette),
+        b"IDAT": zlib.compress(rows.tobytes(), 9),
+        b"IEND": b"",
+    }
+    return SIGNATURE + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in chunks.items()
     )
-
-
-def _chunk(kind: bytes, body: bytes) -> bytes:
-    """Write one chunk of a PNG file, with its length and checksum."""
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-def address(image: bytes) -> str:
-    """Return an image as a data URL."""
-    return "data:image/png;base64," + base64.b64encode(image).decode()
 
 
 ROWS_MAX = 200
@@ -101,13 +88,7 @@ class Heat(NamedTuple):
 
 
 def logarithm(size: int) -> int:
-    """Return the logarithm of a size to the base 2, linear between powers of two.
-
-    Args:
-        size: 1 or more.
-
-    Returns:
-        The logarithm in units of 1 / 65,536.
+    """Return the logarithm of a size to the base 2, linear between powers of two, in 1 / 65,536.
 
     >>> logarithm(1), logarithm(8) == 3 * POINT, logarithm(12) - logarithm(8) == POINT // 2
     (0, True, True)
@@ -139,17 +120,10 @@ def palette() -> list[tuple[int, int, int, int]]:
 
 
 def heat(depths: Depths, instrument: int, span: Span, low: int, high: int) -> Heat | None:
-    """Draw the heat map of a book.
-
-    Args:
-        depths: the snapshots of the books.
-        instrument: the book.
-        span: the time axis; each column shows its latest snapshot.
-        low: the lowest price to show, in ticks.
-        high: the highest price to show, in ticks.
+    """Draw the heat map of a book; each column of time shows its latest snapshot.
 
     Returns:
-        The heat map, or None if no order rests at these prices.
+        The heat map, or None if no order rests at prices from ``low`` to ``high``, in ticks.
     """
     levels = depths.levels
     mine = (levels["instrument"] == instrument) & (levels["price"] >= low)
@@ -167,16 +141,16 @@ def heat(depths: Depths, instrument: int, span: Span, low: int, high: int) -> He
     known = np.array(sorted(indices))
     colours = np.array([indices[size] for size in known.tolist()], np.uint8)
     pixels = colours[np.searchsorted(known, cells)][_snapshots(depths, span)].T[::-1]
-    image = address(png(np.ascontiguousarray(pixels), palette()))
+    image = base64.b64encode(png(np.ascontiguousarray(pixels), palette())).decode()
     rows_data = {"low": low, "band": band, "rows": height}
     texts = [number(size_of(step, least, most)) for step in range(SHADES)]
     return Heat(
-        tag("img", src=image, alt="", class_="heat"),
-        Scale(2 * low - 1, 2 * (low + height * band) - 1),
-        {"heat": {**rows_data, "sizes": texts, "opacities": OPACITIES}},
-        least,
-        most,
-        band,
+        image=tag("img", src=f"data:image/png;base64,{image}", alt="", class_="heat"),
+        scale=Scale(2 * low - 1, 2 * (low + height * band) - 1),
+        more={"heat": {**rows_data, "sizes": texts, "opacities": OPACITIES}},
+        least=least,
+        most=most,
+        band=band,
     )
 
 
@@ -203,8 +177,7 @@ def _cells(
 
 def _snapshots(depths: Depths, span: Span) -> list[int]:
     """Return the snapshot of each column: the last one before its end, or else the first."""
-    begins = span.begins()
-    ends = np.array([end - 1 for _, end in itertools.pairwise(begins)], np.int64)
+    ends = np.array([end - 1 for end in span.begins()[1:]], np.int64)
     places = np.searchsorted(depths.times, ends, side="right") - 1
     chosen: list[int] = np.maximum(places, 0).tolist()
     return chosen

@@ -1,17 +1,20 @@
 """Scales, time axes and SVG paths of figures, with whole numbers only.
 
+Functions that draw take the CSS class of the colour.
+
 Long tables are reduced exactly to the lowest, highest and last value of each column of time. A
 value holds until the next one, so a column without events shows the value before it. A figure is
 two units wide per column, so that a column has a middle.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from clob.replay.io.numerals import Integers, Mask
 from clob.replay.report.formats import DAY_NS, HOUR_NS, MINUTE_NS, clock, date, has_date
 from clob.replay.report.tags import Markup, tag
 
@@ -23,7 +26,6 @@ class Span(NamedTuple):
     """The time range of a figure, in columns of equal width."""
 
     start_ns: int
-    """The start of the first column."""
     last_ns: int
     """The last time in the last column; not before ``start_ns``."""
     columns: int
@@ -39,7 +41,7 @@ class Span(NamedTuple):
         width, count = self.width_ns, self.columns
         return [self.start_ns - (-width * column // count) for column in range(count + 1)]
 
-    def edges(self, times: npt.NDArray[np.int64]) -> list[int]:
+    def edges(self, times: Integers) -> list[int]:
         """Return for each of :meth:`begins` the number of sorted times before it."""
         begins = self.begins()
         # The end of the last column may exceed 63 bits.
@@ -59,9 +61,7 @@ class Columns(NamedTuple):
     """A value over time, reduced to columns; None for columns without a value."""
 
     low: list[int | None]
-    """The lowest value of each column."""
     high: list[int | None]
-    """The highest value of each column."""
     last: list[int | None]
     """The value at the end of each column."""
 
@@ -73,10 +73,10 @@ class Columns(NamedTuple):
 
 
 def reduce_steps(
-    times: npt.NDArray[np.int64],
+    times: Integers,
     values: npt.NDArray[Any],
     span: Span,
-    exists: npt.NDArray[np.bool_] | None = None,
+    exists: Mask | None = None,
 ) -> Columns:
     """Reduce a step function to columns. O(rows).
 
@@ -89,36 +89,22 @@ def reduce_steps(
     Returns:
         The exact lowest, highest and last value of each column.
     """
-    order = np.maximum.accumulate(times) if len(times) else times
-    begins = span.begins()
-    edges = span.edges(order)
+    order = np.maximum.accumulate(times)
+    begins, edges = span.begins(), span.edges(order)
     known = np.ones(len(values), np.bool_) if exists is None else exists
-    low: list[int | None] = []
-    high: list[int | None] = []
-    last: list[int | None] = []
+    rows: list[tuple[int | None, int | None, int | None]] = []
     for begin, (start, stop) in zip(begins, itertools.pairwise(edges), strict=False):
         # The value before the column belongs to it, unless another one starts with the column.
         first = start - 1 if start and (start == stop or order[start] != begin) else start
         some = values[first:stop][known[first:stop]]
-        low.append(int(some.min()) if len(some) else None)
-        high.append(int(some.max()) if len(some) else None)
-        last.append(int(values[stop - 1]) if stop and known[stop - 1] else None)
-    return Columns(low, high, last)
+        low, high = (int(some.min()), int(some.max())) if len(some) else (None, None)
+        rows.append((low, high, int(values[stop - 1]) if stop and known[stop - 1] else None))
+    return Columns(*map(list, zip(*rows, strict=True)))
 
 
-def add_up(times: npt.NDArray[np.int64], values: npt.NDArray[np.int64], span: Span) -> list[int]:
-    """Add up values by column.
-
-    Args:
-        times: the time of each value, in ns, in order.
-        values: the values.
-        span: the columns; values outside are left out.
-
-    Returns:
-        The exact sum of each column.
-    """
-    order = np.maximum.accumulate(times) if len(times) else times
-    edges = span.edges(order)
+def add_up(times: Integers, values: Integers, span: Span) -> list[int]:
+    """Return the exact sum of each column of values by time; values outside are left out."""
+    edges = span.edges(np.maximum.accumulate(times))
     return [sum(values[start:stop].tolist()) for start, stop in itertools.pairwise(edges)]
 
 
@@ -126,16 +112,11 @@ HEIGHT = 10_000
 """The height of the drawing area of a figure, in units."""
 
 _SECONDS = [10**power * unit for power in range(10) for unit in (1, 2, 5)]
+_SECONDS += [count * 10**9 for count in (10, 15, 30)]
 _MINUTES = [count * MINUTE_NS for count in (1, 2, 5, 10, 15, 30)]
 _HOURS = [count * HOUR_NS for count in (1, 2, 3, 6, 12)]
 _DAYS = [10**power * unit * DAY_NS for power in range(6) for unit in (1, 2, 5)]
-STEPS_NS = sorted(
-    [step for step in _SECONDS if step < 10**10]
-    + [10 * 10**9, 15 * 10**9, 30 * 10**9]
-    + _MINUTES
-    + _HOURS
-    + _DAYS
-)
+STEPS_NS = sorted([*_SECONDS, *_MINUTES, *_HOURS, *_DAYS])
 """Steps of a time axis."""
 
 
@@ -145,16 +126,13 @@ class Mark(NamedTuple):
     place: int
     """Position in ten-thousandths of the width, or of the height from the top."""
     label: str
-    """The label."""
 
 
 class Scale(NamedTuple):
-    """The vertical scale of a figure."""
+    """The values at the bottom and, above it, at the top of a figure."""
 
     low: int
-    """The value at the bottom."""
     high: int
-    """The value at the top; above ``low``."""
 
     def y(self, value: int) -> int:
         """Return the height of a value from the top, in units.
@@ -166,13 +144,7 @@ class Scale(NamedTuple):
 
 
 def scale_of(low: int, high: int, *, zero: bool = False) -> Scale:
-    """Make a scale with some margin.
-
-    Args:
-        low: the lowest value.
-        high: the highest value.
-        zero: whether to include 0.
-    """
+    """Make a scale with some margin; with ``zero`` it includes 0."""
     if zero:
         low, high = min(low, 0), max(high, 0)
     air = max((high - low) // 16, 1)
@@ -185,12 +157,8 @@ def round_step(width: int, most: int) -> int:
     >>> round_step(98, 5), round_step(4, 5)
     (20, 1)
     """
-    step = 1
-    while True:
-        for unit in (1, 2, 5):
-            if step * unit * most >= width:
-                return step * unit
-        step *= 10
+    units: Iterator[int] = (10**power * unit for power in itertools.count() for unit in (1, 2, 5))
+    return next(step for step in units if step * most >= width)
 
 
 def multiples(low: int, high: int, step: int) -> list[int]:
@@ -199,23 +167,14 @@ def multiples(low: int, high: int, step: int) -> list[int]:
 
 
 def time_marks(span: Span, most: int = 8) -> list[Mark]:
-    """Choose round times for a time axis.
-
-    Args:
-        span: the time axis.
-        most: the approximate maximum number of marks.
-
-    Returns:
-        The marks; midnight shows the date if there are several days.
-    """
+    """Choose about ``most`` round times at most; midnight shows the date of several days."""
     width = span.width_ns
     step = next((one for one in STEPS_NS if one * most >= width), STEPS_NS[-1])
     decimals = 9 - len(str(step)) + 1 if step < 10**9 else 0
-    marks = []
-    for ts_ns in multiples(span.start_ns, span.last_ns, step):
-        place = (ts_ns - span.start_ns) * 10_000 // width
-        marks.append(Mark(place, _time_label(ts_ns, step, decimals, width)))
-    return marks
+    return [
+        Mark((at - span.start_ns) * 10_000 // width, _time_label(at, step, decimals, width))
+        for at in multiples(span.start_ns, span.last_ns, step)
+    ]
 
 
 def _time_label(ts_ns: int, step: int, decimals: int, width: int) -> str:
@@ -232,13 +191,7 @@ ROW = HEIGHT // 200
 
 
 def line(columns: Columns, scale: Scale, colour: str) -> Markup:
-    """Draw a step line; a column with several values spans from the lowest to the highest.
-
-    Args:
-        columns: the values.
-        scale: the vertical scale.
-        colour: the CSS class of the colour.
-    """
+    """Draw a step line; a column with several values spans from the lowest to the highest."""
     return tag("path", class_=f"line {colour}", d=steps(columns, scale))
 
 
@@ -274,38 +227,14 @@ def _turns(pen: int | None, bottom: int, top: int, end: int) -> list[int]:
     return turns if turns and turns[-1] == end else [*turns, end]
 
 
-def area(values: Sequence[int | None], scale: Scale, base: int, colour: str) -> Markup:
-    """Fill the area between one value per column and a base.
-
-    Args:
-        values: one per column; None is not filled.
-        scale: the vertical scale.
-        base: the base value.
-        colour: the CSS class of the colour.
-    """
-    ground = scale.y(base)
-    path = "".join(
-        f"M{2 * column} {ground}V{y}h2V{ground}"
-        for column, y in ((at, scale.y(value)) for at, value in enumerate(values) if value)
-        if y != ground
-    )
-    return tag("path", class_=f"fill {colour}", d=path)
-
-
-def band(lower: Columns, upper: Columns, scale: Scale, colour: str) -> Markup:
-    """Fill the area between the last values of two lines.
-
-    Args:
-        lower: the lower line.
-        upper: the upper line.
-        scale: the vertical scale.
-        colour: the CSS class of the colour.
-    """
-    path = "".join(
-        f"M{2 * column} {scale.y(below)}V{scale.y(above)}h2V{scale.y(below)}"
-        for column, (below, above) in enumerate(zip(lower.last, upper.last, strict=True))
-        if below is not None and above is not None
-    )
+def band(
+    lower: Sequence[int | None], upper: Sequence[int | None], scale: Scale, colour: str
+) -> Markup:
+    """Fill each column between two values, if there are both."""
+    path = ""
+    for column, (below, above) in enumerate(zip(lower, upper, strict=True)):
+        if below is not None and above is not None and scale.y(below) != scale.y(above):
+            path += f"M{2 * column} {scale.y(below)}V{scale.y(above)}h2V{scale.y(below)}"
     return tag("path", class_=f"fill {colour}", d=path)
 
 
@@ -332,12 +261,7 @@ def thin(places: Iterable[tuple[int, int]], most: int) -> list[tuple[int, int]]:
 
 
 def dots(places: Iterable[tuple[int, int]], colour: str) -> Markup:
-    """Draw round dots; their size is that of the stroke, for any width of the page.
-
-    Args:
-        places: column and height in units; equal ones are drawn once.
-        colour: the CSS class of colour and size.
-    """
+    """Draw round dots at columns and heights; the CSS class sets colour and size."""
     path = "".join(f"M{2 * column + 1} {y}h0" for column, y in sorted(set(places)))
     return tag("path", class_=f"dots {colour}", d=path)
 
@@ -356,10 +280,5 @@ def grid(heights: Iterable[int], places: Iterable[int], width: int) -> Markup:
 
 
 def level(y: int, width: int) -> Markup:
-    """Draw a horizontal reference line.
-
-    Args:
-        y: its height, in units.
-        width: the width of the drawing, in units.
-    """
+    """Draw a horizontal reference line at a height, in units."""
     return tag("path", class_="level", d=f"M0 {y}H{width}")

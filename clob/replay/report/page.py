@@ -81,7 +81,6 @@ def page(result: ReportedRun, *, title: str | None = None) -> str:
 def _body(
     result: ReportedRun, name: str, money: Money | None, orders: OwnOrders, parts: list[Flow]
 ) -> Markup:
-    """Write the visible content."""
     drawn = drawn_flows(parts)
     sections: list[tuple[str, str, Markup]] = []
     if money is not None:
@@ -112,12 +111,14 @@ def _body(
 
 
 def _header(result: ReportedRun, name: str, links: Markup) -> Markup:
-    """Write title, status and settings of the run."""
     setting = result.setting
+    start, last = setting.start_ns, setting.last_ns
+    # The date of the end is omitted if it is that of the start.
+    ending = moment(last, 0).removeprefix(f"{date(start)} ")
     facts = [
         result.mode,
-        f"{number(result.events)} events in {duration(setting.last_ns - setting.start_ns)}",
-        f"{moment(setting.start_ns, 0)} to {_ending(setting.start_ns, setting.last_ns)}",
+        f"{number(result.events)} events in {duration(last - start)}",
+        f"{moment(start, 0)} to {ending}",
         f"prices {number(setting.lo)} to {number(setting.hi)} ticks",
     ]
     return tag(
@@ -127,11 +128,6 @@ def _header(result: ReportedRun, name: str, links: Markup) -> Markup:
         tag("p", setting.note, class_="faint") if setting.note else Markup(""),
         links,
     )
-
-
-def _ending(start_ns: int, last_ns: int) -> str:
-    """Write the end of a time range, without the date if it equals that of the start."""
-    return moment(last_ns, 0).removeprefix(f"{date(start_ns)} ")
 
 
 def _footer(result: ReportedRun) -> Markup:
@@ -185,14 +181,8 @@ def _line(result: ReportedRun, money: Money) -> Markup:
     span = Span(start, max(last, start), COLUMNS)
     wealth = reduce_steps(result.equity["ts_ns"], result.equity["wealth"], span)
     scale = scale_of(*(wealth.bounds() or (money.initial, money.initial)))
-    path = tag(
-        "path",
-        d=steps(wealth, scale),
-        fill="none",
-        stroke="currentColor",
-        stroke_width=1,
-        vector_effect="non-scaling-stroke",
-    )
+    stroke = {"stroke": "currentColor", "stroke_width": 1, "vector_effect": "non-scaling-stroke"}
+    path = tag("path", d=steps(wealth, scale), fill="none", **stroke)
     return tag(
         "svg",
         path,

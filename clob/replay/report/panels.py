@@ -10,8 +10,7 @@ from clob.replay.report.formats import amount, change, number
 from clob.replay.report.heatmap import Heat
 from clob.replay.report.lines import Columns, Scale, Span, add_up, reduce_steps, scale_of
 from clob.replay.report.run import ReportedRun
-from clob.replay.report.summary import Flow, Money, drawdowns, top
-from clob.replay.report.tags import Markup
+from clob.replay.report.summary import Flow, Money, drawdowns
 
 TOOLTIP_FILLS_MAX = 4
 """How many own fills of a column the tooltip lists."""
@@ -37,9 +36,10 @@ def wealth_panels(result: ReportedRun, money: Money, span: Span) -> list[Panel]:
     first = Panel("wealth, in collateral", 220, scale, amount, "")
     first.layers.append(strokes.level(scale.y(money.initial), 2 * span.columns))
     _add_line(first, wealth, "wealth", "wealth")
+    zero = [0] * span.columns
     falls = reduce_steps(rows["ts_ns"], drawdowns(rows["wealth"]), span)
     second = Panel("drawdown", 90, scale_of(-money.drawdown, 0), change, "")
-    second.layers.append(strokes.area(falls.low, second.scale, 0, "drawdown"))
+    second.layers.append(strokes.band(zero, falls.low, second.scale, "drawdown"))
     _add_line(second, falls, "drawdown", "drawdown")
     held = reduce_steps(rows["ts_ns"], rows["collateral"], span)
     third = Panel("collateral", 90, scale_of(*(held.bounds() or (0, 0)), zero=True), amount, "")
@@ -60,10 +60,11 @@ def position_panel(flows: list[Flow], span: Span) -> Panel | None:
     scale = scale_of(min(low for low, _ in bounds), max(high for _, high in bounds), zero=True)
     panel = Panel("position, in tokens", 150, scale, amount, "")
     panel.layers.append(strokes.level(scale.y(0), 2 * span.columns))
+    zero = [0] * span.columns
     for flow, columns in positions:
         colour = "no" if flow.instrument.number % 2 else "yes"
         if len(positions) == 1:
-            panel.layers.append(strokes.area(columns.last, scale, 0, colour))
+            panel.layers.append(strokes.band(zero, columns.last, scale, colour))
         _add_line(panel, columns, colour, flow.instrument.outcome)
     return panel
 
@@ -81,8 +82,8 @@ def price_lines(flow: Flow, span: Span) -> dict[str, Columns]:
     lines = {}
     if len(flow.bests):
         for side in ("bid", "ask"):
-            values, exists = top(flow.bests, side)
-            lines[side] = reduce_steps(flow.bests["ts_ns"], values, span, exists)
+            exists = flow.bests[f"{side}_size"] > 0
+            lines[side] = reduce_steps(flow.bests["ts_ns"], flow.bests[side], span, exists)
     if len(flow.trades):
         lines["trade"] = reduce_steps(flow.trades["ts_ns"], flow.trades["price"], span)
     return lines
@@ -108,7 +109,7 @@ def price_panel(flow: Flow, lines: dict[str, Columns], low: int, high: int, span
     scale = scale_of(low, high)
     panel = Panel("price, in ticks", 260, scale, number, "")
     if "bid" in lines and "ask" in lines:
-        panel.layers.append(strokes.band(lines["bid"], lines["ask"], scale, "spread"))
+        panel.layers.append(strokes.band(lines["bid"].last, lines["ask"].last, scale, "spread"))
     for name, label in (("trade", "trades"), ("bid", "best bid"), ("ask", "best ask")):
         if name in lines:
             _add_line(panel, lines[name], name, label)
@@ -122,7 +123,7 @@ def volume_panel(flow: Flow, span: Span) -> Panel:
     # No margin below zero, a small one above.
     scale = Scale(0, max(*sums, 1) * 17 // 16 + 1)
     panel = Panel("volume, in lots", 60, scale, number, f"{number(flow.volume)} lots in all.")
-    panel.layers.append(strokes.area(sums, scale, 0, "volume"))
+    panel.layers.append(strokes.band([0] * span.columns, sums, scale, "volume"))
     panel.tooltips.append(Tooltip("volume", "volume", [number(size) for size in sums]))
     return panel
 
@@ -150,33 +151,23 @@ def _add_own(panel: Panel, flow: Flow, span: Span, factor: int) -> None:
         return
     columns = [span.column(ts_ns) for ts_ns in fills["ts_ns"].tolist()]
     heights = [panel.scale.y(factor * price) for price in fills["price"].tolist()]
-    layers: list[Markup] = []
     many = " many" if len(fills) > MANY else ""
     for colour, label, buys, rests in KINDS:
         mine = np.flatnonzero((flow.buys == buys) & ((fills["resting"] == 1) == rests)).tolist()
         if mine:
             places = strokes.thin([(columns[one], heights[one]) for one in mine], span.columns)
-            layers.append(strokes.dots(places, f"rim{many}"))
-            layers.append(strokes.dots(places, f"{colour.removesuffix(' taker')}{many}"))
-            if not rests:
-                layers.append(strokes.dots(places, f"taker{many}"))
+            classes = ["rim", colour.removesuffix(" taker"), *([] if rests else ["taker"])]
+            panel.layers += [strokes.dots(places, f"{each}{many}") for each in classes]
             panel.keys.append(LegendEntry(colour, label, "dot"))
-    panel.layers += layers
     panel.tooltips.append(Tooltip("own", "own fills", own_texts(flow, columns, span.columns)))
 
 
 def own_texts(flow: Flow, columns: list[int], count: int) -> list[str | None]:
-    """Describe the own fills of each column.
-
-    Args:
-        flow: the book.
-        columns: the column of each own fill.
-        count: the number of columns.
-    """
+    """Describe the own fills of each of ``count`` columns, from the column of each fill."""
     texts: dict[int, list[str]] = defaultdict(list)
     counts: Counter[int] = Counter()
-    rows = zip(columns, flow.buys.tolist(), *_sizes_and_prices(flow), strict=True)
-    for column, buys, size, price in rows:
+    sizes, prices = (flow.own_fills[field].tolist() for field in ("size", "price"))
+    for column, buys, size, price in zip(columns, flow.buys.tolist(), sizes, prices, strict=True):
         counts[column] += 1
         if counts[column] <= TOOLTIP_FILLS_MAX:
             word = "bought" if buys else "sold"
@@ -186,8 +177,3 @@ def own_texts(flow: Flow, columns: list[int], count: int) -> list[str | None]:
         more = counts[column] - len(some)
         described[column] = ", ".join(some) + (f" and {number(more)} more" if more else "")
     return described
-
-
-def _sizes_and_prices(flow: Flow) -> tuple[list[int], list[int]]:
-    """Return size and price of each own fill."""
-    return flow.own_fills["size"].tolist(), flow.own_fills["price"].tolist()

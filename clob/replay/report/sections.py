@@ -37,13 +37,12 @@ COLUMNS_MIN = 320
 """The number of columns of a figure if there are many books."""
 
 
-def span_of(result: ReportedRun, drawn: int = 1) -> Span:
-    """Return the time axis of all figures.
+def _faint(text: str) -> Markup:
+    return tag("p", text, class_="faint")
 
-    Args:
-        result: the run.
-        drawn: the number of books with figures; more books have fewer columns each.
-    """
+
+def span_of(result: ReportedRun, drawn: int = 1) -> Span:
+    """Return the time axis of all figures; it has fewer columns if more books are drawn."""
     start = result.setting.start_ns
     count = max(COLUMNS_MAX * 2 // max(drawn, 2), COLUMNS_MIN)
     return Span(start, max(result.setting.last_ns, start), count)
@@ -86,11 +85,10 @@ def book_sections(
 
 
 def _prices(flow: Flow, span: Span) -> Markup:
-    """Draw prices and volume."""
     lines = price_lines(flow, span)
     shown = price_range(lines, flow)
     if shown is None:
-        return tag("p", "Trades and best prices were not kept.", class_="faint")
+        return _faint("Trades and best prices were not kept.")
     panels = [price_panel(flow, lines, *shown, span)]
     if len(flow.trades):
         panels.append(volume_panel(flow, span))
@@ -105,10 +103,8 @@ def _all_shown(lines: dict[str, Columns], scale: Scale) -> bool:
 
 
 def _depth(result: ReportedRun, flow: Flow, span: Span) -> Markup:
-    """Draw the depth over time."""
     if result.depths is None:
-        text = "The depth was not sampled; run backtest(..., sample=256)."
-        return tag("p", text, class_="faint")
+        return _faint("The depth was not sampled; run backtest(..., sample=256).")
     setting = result.setting
     shown = price_range(price_lines(flow, span), flow) or (setting.lo, setting.hi)
     air = max((shown[1] - shown[0]) // 3, 8)
@@ -116,7 +112,7 @@ def _depth(result: ReportedRun, flow: Flow, span: Span) -> Markup:
     columns = span._replace(columns=min(span.columns, len(result.depths.times)))
     picture = heat(result.depths, flow.instrument.number, columns, low, high)
     if picture is None:
-        return tag("p", "No order rested in this book.", class_="faint")
+        return _faint("No order rested in this book.")
     note = f"From {number(picture.least)} lots (faint) to {number(picture.most)} (strong)."
     if picture.band > 1:
         note += f" Each row is the sum of {picture.band} prices."
@@ -129,9 +125,9 @@ def _depth(result: ReportedRun, flow: Flow, span: Span) -> Markup:
 def queue_section(orders: OwnOrders, queue_ranks: list[Rank]) -> Markup:
     """Write the results of orders by their place in the queue."""
     if not queue_ranks:
-        return tag("p", "No own order rested.", class_="faint")
+        return _faint("No own order rested.")
     lead = "Results of own orders by the lots ahead of them when they started to rest."
-    parts = [tag("p", lead, class_="faint"), ranks_table(queue_ranks)]
+    parts = [_faint(lead), ranks_table(queue_ranks)]
     if (orders.resting_ns >= 0).any():
         parts.append(waits_table(orders))
     return together(parts)
@@ -140,22 +136,19 @@ def queue_section(orders: OwnOrders, queue_ranks: list[Rank]) -> Markup:
 def orders_section(result: ReportedRun, orders: OwnOrders) -> Markup:
     """Write the results of own orders."""
     if not len(orders.rows):
-        return tag("p", "No order was sent.", class_="faint")
+        return _faint("No order was sent.")
     return orders_table(result, orders)
 
 
 def check_section(result: ReportedRun) -> Markup:
     """Write the comparison of the run with the records."""
-    parts = []
-    if result.check is None:
-        parts.append(tag("p", "The run was not compared with the records.", class_="faint"))
-    else:
-        parts.append(check_table(result.check))
+    compared = _faint("The run was not compared with the records.")
+    if result.check is not None:
+        compared = check_table(result.check)
+    diverged = tag("p", "No divergence from the records.")
     if result.divergence.total:
-        parts.append(divergence_table(result.divergence))
-    else:
-        parts.append(tag("p", "No divergence from the records."))
-    return together(parts)
+        diverged = divergence_table(result.divergence)
+    return together([compared, diverged])
 
 
 def tile(name: str, label: str, value: str, more: str = "", mood: str = "") -> Markup:
@@ -197,7 +190,6 @@ def tiles(result: ReportedRun, money: Money | None, orders: OwnOrders, flows: li
 
 
 def _own(result: ReportedRun, money: Money, orders: OwnOrders) -> list[Markup]:
-    """Write the tiles of a strategy."""
     fills = result.own_fills
     resting = int(np.count_nonzero(fills["resting"]))
     lots = sum(fills["size"].tolist())
@@ -207,18 +199,14 @@ def _own(result: ReportedRun, money: Money, orders: OwnOrders) -> list[Markup]:
         settled = f"; settled, YES at {number(next(iter(result.outcome.values())))}"
     parts = f"{cut(change(money.realised))} realised, {cut(change(money.unrealised))} unrealised"
     tokens = f"and {cut(amount(money.fee_tokens))} tokens" if money.fee_tokens else ""
+    roles = f"{number(resting)} resting, {number(len(fills) - resting)} incoming; "
+    roles += f"{number(lots)} lots"
     mood = "good" if money.profit > 0 else "bad" if money.profit < 0 else ""
     return [
         tile("profit", "Profit", change(money.profit), parts + settled, mood),
         tile("drawdown", "Largest drawdown", amount(money.drawdown)),
         tile("fees", "Fees", amount(money.fees), tokens),
-        tile(
-            "own_fills",
-            "Own fills",
-            number(len(fills)),
-            f"{number(resting)} resting, {number(len(fills) - resting)} incoming; "
-            f"{number(lots)} lots",
-        ),
+        tile("own_fills", "Own fills", number(len(fills)), roles),
         tile("own_orders", "Own orders", number(len(orders.rows)), f"{share} of the lots filled"),
     ]
 

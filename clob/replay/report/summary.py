@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from clob.replay.io.numerals import Mask
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import OWN_ID, Instrument
 from clob.replay.report.run import ReportedRun
@@ -28,15 +29,13 @@ class Money(NamedTuple):
     realised: int
     """Realised profit after fees."""
     unrealised: int
-    """Unrealised profit: the value of the tokens minus their cost."""
+    """The value of the tokens minus their cost."""
     fees: int
-    """The fees paid in collateral."""
     fee_tokens: int
     """The fees paid in tokens, in wei, summed over all tokens."""
     drawdown: int
     """The largest fall of the wealth below an earlier peak, 0 or more."""
     drawdown_ns: int
-    """The time of the largest drawdown."""
 
     @property
     def profit(self) -> int:
@@ -66,11 +65,7 @@ def money_of(result: ReportedRun) -> Money | None:
 
 
 def drawdowns(wealth: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the distance of each wealth from its peak so far, 0 or less.
-
-    Args:
-        wealth: Python integers as objects.
-    """
+    """Return the distance of each wealth from its peak so far, 0 or less."""
     falls: npt.NDArray[Any] = wealth - np.maximum.accumulate(wealth)
     return falls
 
@@ -78,19 +73,16 @@ def drawdowns(wealth: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class OwnOrders(NamedTuple):
     """The results of own orders; arrays with an entry per order, in order of sending."""
 
-    rows: npt.NDArray[np.void]
-    """The table of orders."""
+    rows: Records
     filled: npt.NDArray[np.int64]
     """The filled size of each order, in lots, including fills not yet reported."""
-    first_ns: npt.NDArray[np.int64]
-    """The time of the first fill of each order; -1 if it has none."""
     resting_ns: npt.NDArray[np.int64]
     """The time of the first fill as a resting order; -1 if it has none."""
 
-    def which(self, fate: str) -> npt.NDArray[np.bool_]:
-        """Return a mask of the orders with a result of :data:`FATES`."""
-        rows, filled = self.rows, self.filled
-        whole, some, rejected = self.whole, filled > 0, self.rejected
+    def fates(self) -> dict[str, Mask]:
+        """Return a mask of the orders with each result; each order has exactly one."""
+        rows, whole, some = self.rows, self.whole, self.filled > 0
+        rejected: Mask = rows["state"] == int(OrderState.REJECTED)
         gone = (rows["done_ns"] >= 0) & ~rejected
         return {
             "completely filled": whole,
@@ -99,69 +91,48 @@ class OwnOrders(NamedTuple):
             "rejected": rejected,
             "in the book at the end": (rows["arrived_ns"] >= 0) & ~whole & ~gone & ~rejected,
             "in transit at the end": rows["arrived_ns"] < 0,
-        }[fate]
+        }
 
     @property
-    def whole(self) -> npt.NDArray[np.bool_]:
+    def whole(self) -> Mask:
         """A mask of completely filled orders."""
-        full: npt.NDArray[np.bool_] = (self.filled == self.rows["size"]) & (self.filled > 0)
+        full: Mask = (self.filled == self.rows["size"]) & (self.filled > 0)
         return full
 
     @property
-    def rejected(self) -> npt.NDArray[np.bool_]:
-        """A mask of rejected orders, as reported to the strategy."""
-        mask: npt.NDArray[np.bool_] = self.rows["state"] == int(OrderState.REJECTED)
-        return mask
-
-    @property
-    def rested(self) -> npt.NDArray[np.bool_]:
+    def rested(self) -> Mask:
         """A mask of orders that rested."""
-        mask: npt.NDArray[np.bool_] = self.rows["ahead"] >= 0
+        mask: Mask = self.rows["ahead"] >= 0
         return mask
-
-
-FATES = (
-    "completely filled",
-    "partially filled, then cancelled",
-    "cancelled with nothing filled",
-    "rejected",
-    "in the book at the end",
-    "in transit at the end",
-)
-"""The results of own orders; each order has exactly one."""
 
 
 def own_orders(result: ReportedRun) -> OwnOrders:
     """Compute the results of own orders from their fills."""
     rows, fills = result.orders, result.own_fills
     filled = np.zeros(len(rows), np.int64)
-    first, resting = (np.full(len(rows), -1, np.int64) for _ in range(2))
+    resting = np.full(len(rows), -1, np.int64)
     places = (fills["order_id"] - np.uint64(OWN_ID)).astype(np.int64)
     np.add.at(filled, places, fills["size"])
     # Backwards, so that the first fill of an order is written last and stays.
-    first[places[::-1]] = fills["ts_ns"][::-1]
     rests = np.flatnonzero(fills["resting"])[::-1]
     resting[places[rests]] = fills["ts_ns"][rests]
-    return OwnOrders(rows, filled, first, resting)
+    return OwnOrders(rows, filled, resting)
 
 
 class Rank(NamedTuple):
-    """The own orders with a similar size ahead of them."""
+    """The own orders with a similar size ahead of them; sizes in lots."""
 
     low: int
-    """The smallest size ahead, in lots."""
+    """The smallest size ahead."""
     high: int
-    """The largest size ahead, in lots."""
+    """The largest size ahead."""
     orders: int
-    """The number of orders."""
     whole: int
     """The number of completely filled orders."""
     partly: int
     """The number of partially filled orders."""
     size: int
-    """The total size of the orders, in lots."""
     filled: int
-    """The filled size, in lots."""
     wait_ns: int | None
     """The median time to the first fill, of the orders that had one."""
 
@@ -188,7 +159,7 @@ def ranks(orders: OwnOrders) -> list[Rank]:
     return ranked
 
 
-def waits_of(orders: OwnOrders, which: npt.NDArray[np.bool_]) -> list[int]:
+def waits_of(orders: OwnOrders, which: Mask) -> list[int]:
     """Return the times from resting to the first fill, in ns, sorted."""
     mine = which & (orders.resting_ns >= 0)
     waits = orders.resting_ns[mine] - orders.rows["arrived_ns"][mine]
@@ -196,15 +167,9 @@ def waits_of(orders: OwnOrders, which: npt.NDArray[np.bool_]) -> list[int]:
 
 
 def groups(values: Iterable[int]) -> list[tuple[int, int]]:
-    """Divide numbers from 0 on into groups: 0, and powers of ten.
+    """Return the range of each group of numbers from 0 on: 0, and powers of ten.
 
     With few groups, the limits 2 and 5 are used as well. Empty groups at both ends are dropped.
-
-    Args:
-        values: the numbers.
-
-    Returns:
-        The lowest and the highest number of each group.
 
     >>> groups([0, 7, 12])
     [(0, 0), (5, 9), (10, 19)]
@@ -240,19 +205,15 @@ class Flow(NamedTuple):
     """The tables of one book."""
 
     instrument: Instrument
-    """The book."""
     name: str
     """The title."""
     trades: Records
     """Its rows of ``fills``."""
     bests: Records
-    """Its rows of ``bests``."""
     own_fills: Records
-    """The fills of own orders in it."""
-    buys: npt.NDArray[np.bool_]
+    buys: Mask
     """For each own fill, whether the own order bought."""
     positions: Records
-    """Its rows of ``positions``."""
 
     @property
     def volume(self) -> int:
@@ -289,20 +250,14 @@ def flows(result: ReportedRun) -> list[Flow]:
 
 
 def name_of(instrument: Instrument, *, alone: bool = False) -> str:
-    """Return the title of a book.
-
-    Args:
-        instrument: the book.
-        alone: whether it is the only one.
-    """
+    """Return the title of a book; ``alone`` if there is no other."""
     if alone and not instrument.market:
         return instrument.outcome
     market = instrument.market or f"market {instrument.number // 2}"
     return f"{market} {instrument.outcome}"
 
 
-def _rows(rows: Records, which: npt.NDArray[np.bool_]) -> Records:
-    """Select rows of a table."""
+def _rows(rows: Records, which: Mask) -> Records:
     return rows if which.all() else rows.take(np.flatnonzero(which))
 
 
@@ -329,13 +284,3 @@ def instruments_of_fills(result: ReportedRun) -> npt.NDArray[np.int64]:
         places = (fills[side][mine] - np.uint64(OWN_ID)).astype(np.int64)
         numbers[mine] = result.orders["instrument"][places]
     return numbers
-
-
-def top(rows: Records, side: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Return the best price of each row of ``bests``, and whether the side had orders.
-
-    Args:
-        rows: array of ``BEST``.
-        side: ``"bid"`` or ``"ask"``.
-    """
-    return rows[side], rows[f"{side}_size"] > 0

@@ -7,6 +7,7 @@ import numpy as np
 
 from clob.replay.check.compare import Comparison
 from clob.replay.check.divergence import EXPLANATIONS, Divergences
+from clob.replay.io.numerals import Mask
 from clob.replay.report.formats import (
     DAY_NS,
     HOUR_NS,
@@ -19,12 +20,18 @@ from clob.replay.report.formats import (
     percent,
 )
 from clob.replay.report.run import ReportedRun
-from clob.replay.report.summary import FATES, Flow, Money, OwnOrders, Rank, waits_of
+from clob.replay.report.summary import Flow, Money, OwnOrders, Rank, waits_of
 from clob.replay.report.tags import Markup, tag, together
 
 WAITS_NS = (
     *(10**power for power in range(3, 11)),
-    *(MINUTE_NS, 10 * MINUTE_NS, HOUR_NS, 10 * HOUR_NS, DAY_NS),
+    *(
+        MINUTE_NS,
+        10 * MINUTE_NS,
+        HOUR_NS,
+        10 * HOUR_NS,
+        DAY_NS,
+    ),
 )
 """The limits of the groups of waiting times."""
 
@@ -39,28 +46,24 @@ def table(
 ) -> Markup:
     """Write a table.
 
-    name: the id of the table in the page.
-    head: the names of the columns.
-    rows: the cells; the first of each row is its heading.
-    words: the number of text columns at the left; others are numbers.
-    bars: the column of bars, or None.
+    Args:
+        name: the id of the table in the page.
+        head: the names of the columns.
+        rows: the cells; the first of each row is its heading.
+        words: the number of text columns at the left; others are numbers.
+        bars: the column of bars, or None.
     """
 
     def kind(column: int) -> str | None:
-        """Return the CSS class of a column."""
         if column == bars:
             return "bars"
         return "number" if column >= words else None
 
     top = (tag("th", cell, scope="col", class_=kind(at)) for at, cell in enumerate(head))
-    body = (
-        tag(
-            "tr",
-            tag("th", row[0], scope="row"),
-            *(tag("td", cell, class_=kind(at)) for at, cell in enumerate(row[1:], 1)),
-        )
-        for row in rows
-    )
+    body = []
+    for first, *others in rows:
+        cells = (tag("td", cell, class_=kind(at)) for at, cell in enumerate(others, 1))
+        body.append(tag("tr", tag("th", first, scope="row"), *cells))
     inside = tag("thead", tag("tr", *top)) + tag("tbody", *body) if head else tag("tbody", *body)
     return tag("div", tag("table", Markup(inside), id=name), class_="wide")
 
@@ -88,14 +91,12 @@ def money_table(result: ReportedRun, money: Money) -> Markup:
 
 
 def _drawdown(money: Money) -> str:
-    """Write the largest drawdown and its time."""
     if not money.drawdown:
         return "none"
     return f"{amount(money.drawdown)}, at {moment(money.drawdown_ns)}"
 
 
 def _market(result: ReportedRun, market: int) -> str:
-    """Return the name of a market."""
     names = (one.market for one in result.setting.instruments if one.number // 2 == market)
     return next((name for name in names if name), f"market {market}")
 
@@ -106,23 +107,18 @@ def orders_table(result: ReportedRun, orders: OwnOrders) -> Markup:
     everything = np.ones(len(side), np.bool_)
     parts = (side == 0, side == 1, everything)
 
-    def counts(label: str, which: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> list[str]:
-        """Write a row of counts."""
+    def counts(label: str, which: Mask) -> list[str]:
         return [label, *(number(int(np.count_nonzero(which & part))) for part in parts)]
 
     rows = [counts("sent", everything), counts("rested", orders.rested)]
-    rows += [counts(fate, orders.which(fate)) for fate in FATES]
-    for label, sizes in (("lots sent", orders.rows["size"]), ("lots filled", orders.filled)):
-        rows.append([label, *(number(sum(sizes[part].tolist())) for part in parts)])
-    rows.append(
-        [
-            "share of the lots filled",
-            *(
-                percent(sum(orders.filled[part].tolist()), sum(orders.rows["size"][part].tolist()))
-                for part in parts
-            ),
-        ]
-    )
+    rows += [counts(fate, mask) for fate, mask in orders.fates().items()]
+    sent = [sum(orders.rows["size"][part].tolist()) for part in parts]
+    filled = [sum(orders.filled[part].tolist()) for part in parts]
+    rows += [
+        ["lots sent", *map(number, sent)],
+        ["lots filled", *map(number, filled)],
+    ]
+    rows.append(["share of the lots filled", *map(percent, filled, sent)])
     written = table("orders", ("Own orders", "buys", "sells", "all"), rows)
     if result.rejections:
         codes = ((tag("code", code), number(count)) for code, count in result.rejections.items())
@@ -167,7 +163,6 @@ def waits_table(orders: OwnOrders) -> Markup:
 
 
 def _range(low: int, high: int) -> str:
-    """Format a range of lots."""
     return number(low) if low == high else f"{number(low)} to {number(high)}"
 
 
@@ -192,20 +187,20 @@ def check_table(check: Comparison) -> Markup:
     ]
     if check.bests:
         rows.append(("best prices", check.bests, check.bests_equal, check.first_best_difference))
-    return table(
-        "check",
-        ("", "recorded", "reproduced", "share", "first difference at event"),
-        (
+    cells = []
+    for name, recorded, equal, first in rows:
+        place = "none" if first is None else number(first)
+        cells.append(
             (
                 name,
                 number(recorded),
                 number(equal),
                 percent(equal, recorded),
-                "none" if first is None else number(first),
+                place,
             )
-            for name, recorded, equal, first in rows
-        ),
-    )
+        )
+    head = ("", "recorded", "reproduced", "share", "first difference at event")
+    return table("check", head, cells)
 
 
 def divergence_table(divergence: Divergences) -> Markup:

@@ -6,6 +6,7 @@ which shares no code with the Book, so that comparing the two is a real test.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,16 +24,12 @@ Filled: TypeAlias = tuple[int, int, int]
 
 @dataclasses.dataclass
 class SyntheticOrder:
-    """An order in a queue."""
+    """An order in a queue: its side (0 buy, 1 sell), limit in ticks and remaining size in lots."""
 
     id: int
-    """Its id."""
     side: int
-    """0 buy, 1 sell."""
     price: int
-    """Its limit, in ticks."""
     size: int
-    """Its remaining size, in lots."""
 
 
 class NaiveMatcher:
@@ -210,21 +207,13 @@ class Day:
     # ----- recording ---------------------------------------------------------------------------
 
     def event(
-        self,
-        kind: Kind,
-        order_id: int,
-        *,
-        side: int = 0,
-        price: int = 0,
-        size: int = 0,
-        owner: int = 0,
-        flags: int = 0,
-        fills: list[Filled] | None = None,
+        self, kind: Kind, order: SyntheticOrder, fills: Sequence[Filled] = (), *, flags: int = 0
     ) -> None:
         """Record an event and its fills. After news, events follow each other faster."""
-        index = len(self.rows)
-        self.rows.append((index, order_id, size, owner, price, kind, side, flags))
-        self.fills += [(index, resting, order_id, size, at) for resting, size, at in fills or ()]
+        index, owner = len(self.rows), self.owners[order.id]
+        row = (index, order.id, order.size, owner, order.price, kind, order.side, flags)
+        self.rows.append(row)
+        self.fills += [(index, resting, order.id, size, at) for resting, size, at in fills]
         self.gaps.append(self.draws.between(0, 40 if self.calm < 60 else 400))
 
     def new_id(self, owner: int) -> int:
@@ -239,60 +228,27 @@ class Day:
             price += 1 if side == SELL else -1
         if not LO <= price <= HI:
             price, post_only = self.price_at(side, 0), False
-        order_id, size = self.new_id(owner), self.draws.size()
-        fills = self.matcher.enter(SyntheticOrder(order_id, side, price, size))
-        flags = Flag.POST_ONLY if post_only else 0
-        self.event(
-            Kind.LIMIT,
-            order_id,
-            side=side,
-            price=price,
-            size=size,
-            owner=owner,
-            flags=flags,
-            fills=fills,
-        )
-        return order_id
+        order = SyntheticOrder(self.new_id(owner), side, price, self.draws.size())
+        fills = self.matcher.enter(dataclasses.replace(order))
+        self.event(Kind.LIMIT, order, fills, flags=Flag.POST_ONLY if post_only else 0)
+        return order.id
 
     def cancel(self, order_id: int) -> None:
         """Cancel an order."""
         order = self.matcher.cancel(order_id)
-        self.event(
-            Kind.CANCEL,
-            order_id,
-            side=order.side,
-            price=order.price,
-            owner=self.owners[order_id],
-        )
+        self.event(Kind.CANCEL, dataclasses.replace(order, size=0))
 
     def replace(self, order_id: int, price: int, size: int) -> None:
         """Replace the price or size of an order."""
-        side = self.matcher.orders[order_id].side
-        fills = self.matcher.replace(order_id, price, size)
-        self.event(
-            Kind.REPLACE,
-            order_id,
-            side=side,
-            price=price,
-            size=size,
-            owner=self.owners[order_id],
-            fills=fills,
-        )
+        order = dataclasses.replace(self.matcher.orders[order_id], price=price, size=size)
+        self.event(Kind.REPLACE, order, self.matcher.replace(order_id, price, size))
 
     def reduce(self, order_id: int) -> None:
         """Reduce an order of two lots or more."""
         order = self.matcher.orders[order_id]
-        if order.size < 2:
-            return
-        order.size = self.draws.between(1, order.size - 1)
-        self.event(
-            Kind.REDUCE,
-            order_id,
-            side=order.side,
-            price=order.price,
-            size=order.size,
-            owner=self.owners[order_id],
-        )
+        if order.size >= 2:
+            order.size = self.draws.between(1, order.size - 1)
+            self.event(Kind.REDUCE, order)
 
     # ----- makers and visitors -----------------------------------------------------------------
 
@@ -310,9 +266,13 @@ class Day:
         price = self.price_at(side, self.draws.between(1, 3 + maker))
         mine.append(self.limit(maker, side, price, post_only=self.draws.chance(40)))
 
+    def visitor(self) -> int:
+        """Return the number of a random visitor."""
+        return FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
+
     def visit(self) -> None:
         """Add a visitor's order, often far away, sometimes through the market."""
-        owner = FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
+        owner = self.visitor()
         side = self.draws.between(BUY, SELL)
         price = self.price_at(side, self.draws.between(-2, 15))
         self.visiting.append(self.limit(owner, side, price))
@@ -321,16 +281,15 @@ class Day:
 
     def take(self) -> None:
         """Take liquidity as a visitor, preferring mispriced orders."""
-        owner = FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
+        owner = self.visitor()
         side = self.draws.between(BUY, SELL)
         if self.matcher.crosses(BUY, self.cents - 1):
             side = BUY
         elif self.matcher.crosses(SELL, self.cents + 1):
             side = SELL
         price = self.price_at(side, -self.draws.between(0, 3))
-        order_id, size = self.new_id(owner), self.draws.size()
-        fills = self.matcher.match(SyntheticOrder(order_id, side, price, size))
-        self.event(Kind.IOC, order_id, side=side, price=price, size=size, owner=owner, fills=fills)
+        order = SyntheticOrder(self.new_id(owner), side, price, self.draws.size())
+        self.event(Kind.IOC, order, self.matcher.match(dataclasses.replace(order)))
 
     def adjust_quotes(self) -> None:
         """Move or cancel a maker's quotes that the market has left behind, or resize one."""
@@ -361,15 +320,12 @@ class Day:
         for side in (BUY, SELL):
             for distance in range(1, 16):
                 for _ in range(self.draws.between(1, 3)):
-                    owner = FIRST_VISITOR + self.draws.between(0, VISITORS - 1)
-                    order = SyntheticOrder(
-                        self.new_id(owner), side, self.price_at(side, distance), self.draws.size()
-                    )
+                    owner = self.visitor()
+                    price, size = self.price_at(side, distance), self.draws.size()
+                    order = SyntheticOrder(self.new_id(owner), side, price, size)
                     self.matcher.rest(order)
                     self.visiting.append(order.id)
-                    rows.append(
-                        (len(rows), order.id, order.size, owner, order.price, Kind.SEED, side, 0)
-                    )
+                    rows.append((len(rows), order.id, size, owner, price, Kind.SEED, side, 0))
         return rows
 
     def generate(self) -> None:

@@ -66,6 +66,7 @@ class Driver(Protocol):
         price: int,
         size: int,
         flags: int,
+        /,
     ) -> tuple[int, int, list[OwnFill]]:
         """Execute a new own order now.
 

@@ -38,23 +38,14 @@ from clob.units import SIZE_MAX
 # Plain integers: an operation on a Flag takes 1 us, looking up a member 0.1 us.
 POST_ONLY, FOK = int(Flag.POST_ONLY), int(Flag.FOK)
 LIMIT, IOC = int(Kind.LIMIT), int(Kind.IOC)
-GTC, FILL_OR_KILL, RESTING, FILLED, CANCELLED = (
-    TimeInForce.GTC,
-    TimeInForce.FOK,
-    OrderState.RESTING,
-    OrderState.FILLED,
-    OrderState.CANCELLED,
-)
+GTC, FILL_OR_KILL = TimeInForce.GTC, TimeInForce.FOK
+RESTING, FILLED, CANCELLED = OrderState.RESTING, OrderState.FILLED, OrderState.CANCELLED
 
 
 class ExchangeAccount:
     """Own orders at the exchange, and the replies to them.
 
-    Args:
-        driver: executes the orders.
-        portfolio: the strategy's portfolio at the exchange.
-        reply_connection: delays the replies.
-        flags: bits of ``Flag`` for every own order.
+    ``flags`` are bits of ``Flag`` for every own order.
     """
 
     def __init__(
@@ -71,10 +62,10 @@ class ExchangeAccount:
         self.charges: list[Charge] = []
         """The fee of each fill."""
         self.equity: list[int] = []
-        """The fields of the ``EquityRow`` values one after another; a row for each change. A flat
-        list, because a tuple per row would trigger garbage collections."""
+        """For each change: time, wealth, collateral, realised profit and fees, in wei. A flat list,
+        because a tuple per row would trigger garbage collections."""
         self.positions: list[int] = []
-        """The fields of the ``PositionRow`` values one after another; a row for each change."""
+        """For each change, one after another: time, instrument, tokens and cost, in wei."""
         self.replies: deque[Message] = deque()
         """Replies in transit, in order of arrival."""
         self.on_fill: Callable[[MarketView, Fill], None] | None = None
@@ -101,11 +92,7 @@ class ExchangeAccount:
     # ----- requests from the strategy ----------------------------------------------------------
 
     def deliver(self, message: Message) -> None:
-        """Apply a message that has arrived, at either end.
-
-        Args:
-            message: the message.
-        """
+        """Apply a message that has arrived, at either end."""
         ts_ns, kind, target, data = message
         if kind == SUBMIT:
             self.submit(ts_ns, target)
@@ -121,12 +108,7 @@ class ExchangeAccount:
             self._handle_exchange(target, data)
 
     def submit(self, ts_ns: int, order: OwnOrder) -> None:
-        """Execute an order that has arrived.
-
-        Args:
-            ts_ns: the time.
-            order: the order.
-        """
+        """Execute an order that has arrived."""
         outcome = order.outcome
         order.arrived_ns = ts_ns
         code = self._validate(order)
@@ -174,17 +156,11 @@ class ExchangeAccount:
         return ""
 
     def _reject(self, ts_ns: int, order: OwnOrder, code: str) -> None:
-        """Reply that an order is rejected."""
         order.done_ns = ts_ns
         self._reply(ts_ns, ON_ORDER, order, (OrderState.REJECTED, code))
 
     def cancel(self, ts_ns: int, order: OwnOrder) -> None:
-        """Cancel an order if a part of it still rests.
-
-        Args:
-            ts_ns: the time.
-            order: the order.
-        """
+        """Cancel an order if a part of it still rests."""
         if order._left and self._driver.cancel(ts_ns, order.outcome.instrument, order.id):
             self._set_left(ts_ns, order, 0)
             self._reply(ts_ns, ON_ORDER, order, (CANCELLED, ""))
@@ -192,10 +168,7 @@ class ExchangeAccount:
     def exchange(self, ts_ns: int, market: MarketView, data: tuple[int, bool]) -> None:
         """Split collateral or merge tokens if the portfolio covers it.
 
-        Args:
-            ts_ns: the time.
-            market: the market.
-            data: lots of each token, and whether to merge.
+        The data are the lots of each token, and whether to merge.
         """
         size, merges = data[0] * self._lot_wei, data[1]
         try:
@@ -212,9 +185,7 @@ class ExchangeAccount:
     def apply_fills(self, now_ns: int, fills: list[OwnFill]) -> None:
         """Apply fills to the portfolio and reply to the strategy.
 
-        Args:
-            now_ns: when the exchange knows of them.
-            fills: fills of own orders, in order.
+        ``now_ns`` is when the exchange knows of them.
         """
         for fill in fills:
             ts_ns, instrument, size = fill.ts_ns, fill.instrument, fill.size
@@ -247,13 +218,7 @@ class ExchangeAccount:
     def settle(self, ts_ns: int, market: int, price: int) -> None:
         """Pay out all tokens of a market; the strategy knows at once.
 
-        Args:
-            ts_ns: the time.
-            market: number of the market.
-            price: value of a YES token, in ticks.
-
-        Raises:
-            PortfolioError: the price is out of range.
+        The price is the value of a YES token in ticks; ``PortfolioError`` if it is out of range.
         """
         self.portfolio.settle(market, price)
         if self.known is not self.portfolio:
@@ -270,16 +235,9 @@ class ExchangeAccount:
 
         A token is valued at the middle of its book, own orders included; with an empty side, at its
         last value; without a book, at the scale minus the value of the other token.
-
-        Args:
-            now_ns: the time.
         """
-        portfolio, books, marks, changed = (
-            self.portfolio,
-            self._driver.books,
-            self._marks,
-            self._changed,
-        )
+        portfolio, books = self.portfolio, self._driver.books
+        marks, changed = self._marks, self._changed
         # Sold tokens keep a mark: bought back from an empty side, they have no other value.
         for instrument in portfolio.holdings:
             mark = None
@@ -296,12 +254,8 @@ class ExchangeAccount:
         if not changed:
             return
         self._changed = False
-        row = (
-            portfolio.wealth(marks),
-            portfolio.collateral,
-            portfolio.realised,
-            portfolio.fees_paid,
-        )
+        wealth = portfolio.wealth(marks)
+        row = (wealth, portfolio.collateral, portfolio.realised, portfolio.fees_paid)
         if row != self._last_row:
             self._last_row = row
             self.equity.append(now_ns)
@@ -320,15 +274,10 @@ class ExchangeAccount:
     # ----- replies to the strategy -------------------------------------------------------------
 
     def _reply(self, ts_ns: int, kind: int, target: object, data: object) -> None:
-        """Send a reply to the strategy."""
         self.replies.append((self._reply_connection.arrival_ns(ts_ns), kind, target, data))
 
     def deliver_replies(self, now_ns: int) -> None:
-        """Deliver the replies that have arrived by now.
-
-        Args:
-            now_ns: the time.
-        """
+        """Deliver the replies that have arrived by now."""
         replies = self.replies
         while replies and replies[0][0] <= now_ns:
             self.deliver(replies.popleft())

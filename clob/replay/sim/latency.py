@@ -14,12 +14,6 @@ class Connection:
     """One direction of messages; they arrive in the order they were sent."""
 
     def __init__(self, delay: Delay, seed: int) -> None:
-        """Open a connection.
-
-        Args:
-            delay: latency of each message.
-            seed: seed of the draws.
-        """
         self._delay = delay
         self._draws = Draws(seed)
         self._last_ns = 0
@@ -30,10 +24,7 @@ class Connection:
         return isinstance(self._delay, int) and self._delay == 0
 
     def arrival_ns(self, sent_ns: int) -> int:
-        """Return the arrival time of a message.
-
-        Args:
-            sent_ns: when it is sent; not before the previous message.
+        """Return the arrival time of a message, which is not sent before the previous one.
 
         Raises:
             ValueError: the delay function returned something other than an integer of 0 or more.
@@ -49,11 +40,7 @@ class Connection:
 
 
 def check_delay(delay_ns: object) -> int:
-    """Return a delay unchanged if it is valid.
-
-    Raises:
-        ValueError: it is not an integer of 0 or more.
-    """
+    """Return a delay, or raise ``ValueError`` if it is not an integer of 0 or more."""
     if type(delay_ns) is not int or delay_ns < 0:
         raise ValueError(f"a delay must be an integer of 0 or more (ns); got {delay_ns!r}")
     return delay_ns
@@ -86,9 +73,8 @@ class Latency:
 
     def connections(self) -> "tuple[Connection, Connection]":
         """Return a connection for orders and one for replies, with independent draws."""
-        return Connection(self.order_ns, 2 * self.seed), Connection(
-            self.reply_ns, 2 * self.seed + 1
-        )
+        seed = 2 * self.seed
+        return Connection(self.order_ns, seed), Connection(self.reply_ns, seed + 1)
 
 
 def between(low_ns: int, high_ns: int) -> Callable[[Draws], int]:

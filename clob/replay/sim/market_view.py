@@ -223,12 +223,7 @@ class OutcomeView:
         return tuple(self._open.values())
 
     def buy(
-        self,
-        price: int,
-        size: int,
-        *,
-        time_in_force: TimeInForce = GTC,
-        post_only: bool = False,
+        self, price: int, size: int, *, time_in_force: TimeInForce = GTC, post_only: bool = False
     ) -> OwnOrder:
         """Send a buy order.
 
@@ -251,24 +246,9 @@ class OutcomeView:
         return self.market._gateway.send(self, BUY, price, size, time_in_force, post_only)
 
     def sell(
-        self,
-        price: int,
-        size: int,
-        *,
-        time_in_force: TimeInForce = GTC,
-        post_only: bool = False,
+        self, price: int, size: int, *, time_in_force: TimeInForce = GTC, post_only: bool = False
     ) -> OwnOrder:
-        """Send a sell order; see :meth:`buy`.
-
-        Args:
-            price: lowest price to accept, in ticks.
-            size: in lots.
-            time_in_force: as in :meth:`buy`.
-            post_only: as in :meth:`buy`.
-
-        Returns:
-            The order.
-        """
+        """Send a sell order like :meth:`buy`; the price is the lowest to accept."""
         return self.market._gateway.send(self, SELL, price, size, time_in_force, post_only)
 
 
@@ -277,7 +257,6 @@ class OrderGateway:
 
     def __init__(self) -> None:
         self.now_ns: int = 0
-        """The current time."""
 
     def send(
         self,
@@ -370,43 +349,23 @@ class MarketView:
         return self.first.depth(limit)
 
     def buy(
-        self,
-        price: int,
-        size: int,
-        *,
-        time_in_force: TimeInForce = GTC,
-        post_only: bool = False,
+        self, price: int, size: int, *, time_in_force: TimeInForce = GTC, post_only: bool = False
     ) -> OwnOrder:
         """Send a buy order; see :meth:`OutcomeView.buy`."""
         return self._gateway.send(self.first, BUY, price, size, time_in_force, post_only)
 
     def sell(
-        self,
-        price: int,
-        size: int,
-        *,
-        time_in_force: TimeInForce = GTC,
-        post_only: bool = False,
+        self, price: int, size: int, *, time_in_force: TimeInForce = GTC, post_only: bool = False
     ) -> OwnOrder:
         """Send a sell order; see :meth:`OutcomeView.buy`."""
         return self._gateway.send(self.first, SELL, price, size, time_in_force, post_only)
 
     def cancel(self, order: OwnOrder) -> None:
-        """Send a cancel for an own order of either outcome.
-
-        A cancel that arrives too late has no effect.
-
-        Args:
-            order: the order to cancel.
-        """
+        """Send a cancel for an own order of either outcome; it may arrive too late."""
         self._gateway.cancel(order)
 
     def ahead(self, order: OwnOrder) -> int | None:
-        """Return the lots in front of an own order of either outcome, or None if it does not rest.
-
-        Args:
-            order: the order.
-        """
+        """Return the lots in front of an own order now, or None if it does not rest."""
         return order.outcome.ahead(order)
 
     @property
@@ -445,15 +404,9 @@ class MarketView:
         self._gateway.exchange(self, size, False)
 
     def merge(self, size: int) -> None:
-        """Send a request to merge YES and NO tokens into collateral.
+        """Send a request to merge YES and NO tokens into collateral; see :meth:`split`.
 
-        Args:
-            size: tokens of each outcome, in lots. Without enough tokens on arrival it has no
-                effect.
-
-        Raises:
-            TypeError: the size is not an integer.
-            RuntimeError: the run has ended.
+        Without enough tokens on arrival it has no effect.
         """
         self._gateway.exchange(self, size, True)
 

@@ -57,17 +57,8 @@ class OwnFill:
 
     def __iter__(self) -> Iterator[int]:
         """Iterate over the fields, in constructor order."""
-        return iter(
-            (
-                self.ts_ns,
-                self.instrument,
-                self.order_id,
-                self.size,
-                self.price,
-                self.resting,
-                self.other_id,
-            )
-        )
+        trade = (self.ts_ns, self.instrument, self.order_id, self.size, self.price)
+        return iter((*trade, self.resting, self.other_id))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OwnFill) and tuple(self) == tuple(other)

@@ -12,11 +12,9 @@ from clob.records import LOTS_MAX, SELF_TRADE_SHIFT
 from clob.replay.io.streams import OWN_ID, Instrument
 from clob.replay.sim.driver import NEVER, Driver, Stop
 from clob.replay.sim.exchange_account import ExchangeAccount
-from clob.replay.sim.fees import Charge
 from clob.replay.sim.latency import Latency
 from clob.replay.sim.market_view import MarketView, OrderGateway, OutcomeView, OwnOrder
-from clob.replay.sim.messages import CANCEL, EXCHANGE, SUBMIT, EquityRow, Message, PositionRow
-from clob.replay.sim.orders import OwnFill
+from clob.replay.sim.messages import CANCEL, EXCHANGE, SUBMIT, Message
 from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.strategy import Strategy
 from clob.units import TICK_LIMIT
@@ -61,17 +59,14 @@ class Session(OrderGateway):
         super().__init__()
         self.strategy: Strategy = strategy
         self.driver: Driver = driver
-        """Executes the recorded flow."""
         self.now_ns: int = driver.start_ns
-        """The current time."""
         self._every_ns = every_ns
         self._order_connection, reply_connection = (latency or Latency()).connections()
         self._arrivals: deque[Message] = deque()
-        if portfolio is None:
-            portfolio = Portfolio()
         flags = int(self_trade) << SELF_TRADE_SHIFT
-        self.account: ExchangeAccount = ExchangeAccount(driver, portfolio, reply_connection, flags)
-        """The account at the exchange."""
+        self.account: ExchangeAccount = ExchangeAccount(
+            driver, portfolio or Portfolio(), reply_connection, flags
+        )
         if _overrides(strategy, "on_fill"):
             self.account.on_fill = strategy.on_fill
         if _overrides(strategy, "on_order"):
@@ -79,9 +74,8 @@ class Session(OrderGateway):
         self._has_callbacks = bool(self.account.on_fill or self.account.on_order)
         if not self._has_callbacks:
             self.account.share_portfolio()
-        self.markets: tuple[MarketView, ...] = self._make_views(
-            {one.number: one for one in instruments}
-        )
+        known = {one.number: one for one in instruments}
+        self.markets: tuple[MarketView, ...] = self._make_views(known)
         """The views of all markets, by number."""
         for market in self.markets:
             market.markets = self.markets
@@ -101,40 +95,6 @@ class Session(OrderGateway):
             pair = (books.get(2 * number), books.get(2 * number + 1))
             views.append(MarketView(number, pair, names, driver.lot_wei, self.account.known, self))
         return tuple(views)
-
-    # ----- results -----------------------------------------------------------------------------
-
-    @property
-    def portfolio(self) -> Portfolio:
-        """The portfolio as the exchange knows it."""
-        return self.account.portfolio
-
-    @property
-    def orders(self) -> list[OwnOrder]:
-        """Own orders in order of sending."""
-        return self.account.orders
-
-    @property
-    def own_fills(self) -> list[OwnFill]:
-        """Fills of own orders, in order."""
-        return self.account.fills
-
-    @property
-    def charges(self) -> list[Charge]:
-        """The fee of each fill."""
-        return self.account.charges
-
-    @property
-    def equity(self) -> list[EquityRow]:
-        """A row for each change of equity, checked at wakes and fills."""
-        rows, count = self.account.equity, len(EquityRow._fields)
-        return [EquityRow(*rows[at : at + count]) for at in range(0, len(rows), count)]
-
-    @property
-    def positions(self) -> list[PositionRow]:
-        """A row for each change of a token's holding."""
-        rows, count = self.account.positions, len(PositionRow._fields)
-        return [PositionRow(*rows[at : at + count]) for at in range(0, len(rows), count)]
 
     # ----- the clock ---------------------------------------------------------------------------
 

@@ -19,15 +19,12 @@ class Arbitrage(Strategy):
 
     def __init__(self, edge: int = 1, size: int = 1_000) -> None:
         self.edge: int = edge
-        """Minimum profit of a pair, in ticks."""
         self.size: int = size
-        """Maximum number of pairs to trade at once, in lots."""
 
     def on_wake(self, market: MarketView) -> None:
         """Merge available pairs, and trade pairs that the books offer.
 
-        Args:
-            market: the strategy's view of the market; a market with one book only is skipped.
+        A market with one book only is skipped.
         """
         yes, no = market.yes, market.no
         if not (yes.has_book and no.has_book) or market.open_orders or market.exchanging:

@@ -18,7 +18,7 @@ class MarketMaker(Strategy):
     Args:
         half_spread: distance of each quote from the middle, in ticks, 0 or more.
         size: size of each quote, in lots.
-        limit: maximum long or short position, in lots.
+        limit: maximum long or short position, in lots, without the tokens of the initial split.
         split: collateral to split at the start, in lots, so that there are tokens to sell where
             short positions are not allowed.
     """
@@ -27,30 +27,18 @@ class MarketMaker(Strategy):
         self, half_spread: int = 1, size: int = 100, limit: int = 1_000, split: int = 0
     ) -> None:
         self.half_spread: int = half_spread
-        """Distance of each quote from the middle, in ticks."""
         self.size: int = size
-        """Size of each quote, in lots."""
         self.limit: int = limit
-        """Maximum long or short position, in lots, without the tokens of the initial split."""
         self.opening: int = split
-        """Collateral to split at the start, in lots."""
         self._quotes: dict[tuple[int, Side], OwnOrder] = {}
 
     def on_start(self, market: MarketView) -> None:
-        """Split collateral to have tokens to sell.
-
-        Args:
-            market: the strategy's view of the market.
-        """
+        """Split collateral to have tokens to sell."""
         if self.opening:
             market.split(self.opening)
 
     def on_wake(self, market: MarketView) -> None:
-        """Move the quotes to the current prices.
-
-        Args:
-            market: the strategy's view of the market.
-        """
+        """Move the quotes to the current prices."""
         prices = self.prices(market)
         if prices is None:
             return
@@ -60,14 +48,7 @@ class MarketMaker(Strategy):
         self._quote(market, SELL, ask, position - self.size >= -self.limit)
 
     def prices(self, market: MarketView) -> tuple[int, int] | None:
-        """Return the prices to quote.
-
-        Args:
-            market: the strategy's view of the market.
-
-        Returns:
-            The prices of bid and ask, in ticks; None keeps the current quotes.
-        """
+        """Return the prices of bid and ask to quote, in ticks; None keeps the current quotes."""
         bid, ask = market.best_of_others(BUY), market.best_of_others(SELL)
         if bid is None or ask is None:
             return None
@@ -118,21 +99,14 @@ class InventoryAverse(MarketMaker):
         if limit < 1:
             raise ValueError(f"limit must be 1 or more; got {limit}")
         self.aversion: int = aversion
-        """Shift of the quotes at the limit, in ticks."""
 
     def prices(self, market: MarketView) -> tuple[int, int] | None:
-        """Return the prices to quote.
-
-        Args:
-            market: the strategy's view of the market.
-
-        Returns:
-            The prices of bid and ask, in ticks; None keeps the current quotes.
-        """
-        bid, ask = market.best_of_others(Side.BUY), market.best_of_others(Side.SELL)
-        if bid is None or ask is None:
+        """Return the prices of bid and ask to quote, in ticks; None keeps the current quotes."""
+        quotes = super().prices(market)
+        if quotes is None:
             return None
         position = market.position - self.opening
         moved = 2 * self.aversion * abs(position) // self.limit
-        middle = bid + ask - (moved if position > 0 else -moved)
+        # Without aversion, both quotes add up to twice the middle.
+        middle = sum(quotes) - (moved if position > 0 else -moved)
         return middle // 2 - self.half_spread, -(-middle // 2) + self.half_spread

@@ -15,6 +15,7 @@ from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.session import Session
 from clob.replay.sim.strategy import Strategy
 from tests import books
+from tests.replay.sim.sessions import equity_of, positions_of
 from tests.replay.sim.slow_driver import SlowDriver
 
 INSTRUMENTS = (Instrument(0, "rain"), Instrument(1, "rain", "NO"), Instrument(4, "snow"))
@@ -104,11 +105,11 @@ def outcome(strategy, driver, **options):
     return {
         "orders": [
             (str(order), order.sent_ns, order.arrived_ns, order.done_ns, order.ahead, order.code)
-            for order in session.orders
+            for order in session.account.orders
         ],
-        "fills": session.own_fills,
-        "equity": session.equity,
-        "positions": session.positions,
+        "fills": session.account.fills,
+        "equity": equity_of(session),
+        "positions": positions_of(session),
         "received": strategy.received,
         "end": session.now_ns,
         "books": {number: book.state_hash() for number, book in driver.books.items()},

@@ -1,13 +1,17 @@
 """Records read and written as bytes equal those of NumPy."""
 
+import struct
+
 import numpy as np
 import pytest
 
 from clob.records import EVENT, FILL
 from clob.replay.io.streams import OWN, OWN_ID
 from clob.replay.modes import rows
-from clob.replay.modes.rows import EVENT_STRUCT, FILL_STRUCT, fill_rows, last_rows
+from clob.replay.modes.rows import FILL_STRUCT, fill_rows, last_rows
 from tests.matchers import from_source
+
+EVENT_STRUCT = struct.Struct("<qqQQqIiHBBH2x")
 
 
 def test_event_struct_equals_the_dtype():

@@ -181,6 +181,8 @@ def test_level_rule_is_applied(written):
         rows_of(read_betfair(path, level_rule=rule))[-1] for rule in ("tail", "head")
     )
     assert (youngest[4], oldest[4]) == (200, 600)
+    with pytest.raises(ValueError, match="level rule must be"):
+        read_betfair(path, level_rule="none")
 
 
 BROKEN = {

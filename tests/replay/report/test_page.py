@@ -13,7 +13,7 @@ from clob.replay import Instrument, Stream, backtest, merge, read_npz
 from clob.replay.check.divergence import EXPLANATIONS
 from clob.replay.report import notebook, page, write_report
 from clob.replay.report.sections import DRAWN_MAX
-from clob.replay.report.summary import FATES, money_of, own_orders
+from clob.replay.report.summary import money_of, own_orders
 from tests.books import ask, bid, row
 from tests.replay.report.reading import Page, text_of, walk
 from tests.replay.report.runs import NAME, run, stream_of
@@ -80,8 +80,8 @@ def test_orders_match_the_run(run_of):
         sells,
         len(run_of.orders),
     ]
-    for fate in FATES:
-        assert integer(told[fate][2]) == np.count_nonzero(orders.which(fate))
+    for fate, mask in orders.fates().items():
+        assert integer(told[fate][2]) == np.count_nonzero(mask)
     assert integer(told["lots filled"][2]) == run_of.own_fills["size"].sum()
     codes = Page(page(run_of)).table("rejections")
     del codes["Rejected with"]

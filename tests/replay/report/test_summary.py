@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from clob.replay import backtest
 from clob.replay.io.streams import OWN_ID
 from clob.replay.report.summary import (
-    FATES,
     drawdowns,
     flows,
     groups,
@@ -60,9 +59,9 @@ def test_no_money_without_a_strategy(plain):
 
 def test_every_order_has_one_result(run_of):
     orders = own_orders(run_of)
-    met = sum(orders.which(fate).astype(int) for fate in FATES)
+    met = sum(mask.astype(int) for mask in orders.fates().values())
     assert set(met.tolist()) == {1}
-    rejected = int(np.count_nonzero(orders.which("rejected")))
+    rejected = int(np.count_nonzero(orders.fates()["rejected"]))
     assert rejected == sum(run_of.rejections.values()) > 0
 
 
@@ -71,11 +70,12 @@ def test_fills_match_the_table(run_of):
     for fill in run_of.own_fills:
         order = int(fill["order_id"]) - OWN_ID
         filled[order] += int(fill["size"])
-        first.setdefault(order, int(fill["ts_ns"]))
+        if fill["resting"]:
+            first.setdefault(order, int(fill["ts_ns"]))
     orders = own_orders(run_of)
     for place in range(len(run_of.orders)):
         assert orders.filled[place] == filled[place]
-        assert orders.first_ns[place] == first.get(place, -1)
+        assert orders.resting_ns[place] == first.get(place, -1)
 
 
 def test_ranks_cover_all_orders_that_rested(run_of):

@@ -1,5 +1,7 @@
 """Small recordings and scripted strategies, for tests of sessions."""
 
+from collections import namedtuple
+
 from clob.records import Kind
 from clob.replay.sim.session import Session
 from clob.replay.sim.strategy import Strategy
@@ -64,3 +66,20 @@ def play(strategy, *events, every_ns=100, lot_wei=1, instruments=(), books=(0,),
     for book in driver.books.values():
         book.check()
     return session
+
+
+EquityRow = namedtuple("EquityRow", "ts_ns wealth collateral realised fees_paid")
+PositionRow = namedtuple("PositionRow", "ts_ns instrument size cost")
+
+
+def rows_of(kind, flat):
+    count = len(kind._fields)
+    return [kind(*flat[at : at + count]) for at in range(0, len(flat), count)]
+
+
+def equity_of(session):
+    return rows_of(EquityRow, session.account.equity)
+
+
+def positions_of(session):
+    return rows_of(PositionRow, session.account.positions)

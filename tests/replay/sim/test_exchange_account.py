@@ -11,7 +11,18 @@ from clob.replay.sim.orders import OrderState
 from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.strategy import Strategy
 from tests.books import ask, bid, row
-from tests.replay.sim.sessions import BOOK, END, Diary, Silent, at, play, seed, take
+from tests.replay.sim.sessions import (
+    BOOK,
+    END,
+    Diary,
+    Silent,
+    at,
+    equity_of,
+    play,
+    positions_of,
+    seed,
+    take,
+)
 
 # ----- rejections --------------------------------------------------------------------------------
 
@@ -35,10 +46,10 @@ def test_invalid_orders_are_rejected_with_a_code(send, code):
     session = play(
         strategy, *BOOK, at(0, bid(3, 1, 1)), END, portfolio=Portfolio(10**15), lot_wei=10**12
     )
-    (order,) = session.orders
+    (order,) = session.account.orders
     assert (order.state, order.code, order.is_open) == (OrderState.REJECTED, code, False)
     assert strategy.lines == [(100, "REJECTED", order.price)]
-    assert (session.portfolio.reserved, session.markets[0].open_orders) == (0, ())
+    assert (session.account.portfolio.reserved, session.markets[0].open_orders) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +111,7 @@ def test_resting_orders_reserve_balances():
         END,
         portfolio=mine,
     )
-    assert [order.state.name for order in session.orders] == [
+    assert [order.state.name for order in session.account.orders] == [
         "RESTING",
         "RESTING",
         "REJECTED",
@@ -118,7 +129,7 @@ def test_ioc_order_releases_its_reservation():
 
     mine = Portfolio(1_000)
     session = play(Diary(at_100=send), *BOOK, at(0, bid(3, 1, 1)), END, portfolio=mine)
-    assert (session.orders[0].filled, session.orders[0].done_ns) == (10, 100)
+    assert (session.account.orders[0].filled, session.account.orders[0].done_ns) == (10, 100)
     assert (mine.collateral, mine.reserved) == (995, 0)
 
 
@@ -136,7 +147,7 @@ def test_split_and_merge_are_delayed_by_latency():
         latency=Latency(order_ns=150, reply_ns=40),
     )
     assert [line[1] for line in strategy.lines[:6]] == [0, 0, 50, 50, 50, 30]
-    assert [row[:3] for row in session.positions] == [
+    assert [row[:3] for row in positions_of(session)] == [
         (250, 0, 50),
         (250, 1, 50),
         (550, 0, 30),
@@ -154,7 +165,7 @@ def test_uncovered_split_and_merge_have_no_effect():
         assert market.exchanging == 3
 
     session = play(Silent(at_100=send), *BOOK, at(0, bid(3, 1, 1)), END, portfolio=Portfolio(100))
-    assert (session.portfolio.collateral, session.positions) == (100, [])
+    assert (session.account.portfolio.collateral, positions_of(session)) == (100, [])
     assert session.markets[0].exchanging == 0
 
 
@@ -170,8 +181,8 @@ def test_equity_follows_the_middle_of_the_book():
         lot_wei=100,
     )
     # At cost without an ask; at 52, equal to the cost; at 54; and at 54 after the ask is gone.
-    assert [(row.ts_ns, row.wealth) for row in session.equity] == [(0, 0), (100, 0), (400, 20)]
-    assert {row.collateral for row in session.equity} == {0, -520}
+    assert [(row.ts_ns, row.wealth) for row in equity_of(session)] == [(0, 0), (100, 0), (400, 20)]
+    assert {row.collateral for row in equity_of(session)} == {0, -520}
 
 
 def test_settlement_pays_out_in_both_portfolios():
@@ -184,11 +195,11 @@ def test_settlement_pays_out_in_both_portfolios():
         portfolio=Portfolio(1_000, fees=RateFees(incoming_bps=1_000)),
     )
     # The fee is 10 % of 48/52 of the tokens.
-    assert session.portfolio.size(0) == 1_000 - 92
+    assert session.account.portfolio.size(0) == 1_000 - 92
     session.account.settle(session.now_ns, 0, 100)
-    assert session.portfolio.collateral == session.account.known.collateral == 480 + 908
-    assert session.equity[-1].realised == 388
-    assert session.positions[-1] == (1_000, 0, 0, 0)
+    assert session.account.portfolio.collateral == session.account.known.collateral == 480 + 908
+    assert equity_of(session)[-1].realised == 388
+    assert positions_of(session)[-1] == (1_000, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +219,7 @@ def test_self_trade_policies(policy):
         self_trade=policy,
         portfolio=None,
     )
-    states = [order.state.name for order in session.orders]
+    states = [order.state.name for order in session.account.orders]
     assert (
         states
         == {
@@ -218,8 +229,8 @@ def test_self_trade_policies(policy):
             SelfTrade.NONE: ["FILLED", "RESTING"],
         }[policy]
     )
-    assert len(session.own_fills) == 2 * (policy is SelfTrade.NONE)
-    assert session.portfolio.size(0) == 0
+    assert len(session.account.fills) == 2 * (policy is SelfTrade.NONE)
+    assert session.account.portfolio.size(0) == 0
 
 
 def test_decrement_policy_is_rejected():
@@ -234,7 +245,7 @@ def test_clear_event_cancels_own_orders():
         portfolio=Portfolio(1_000),
     )  # fmt: skip
     assert strategy.lines == [(100, "RESTING", 40), (130, "CANCELLED", 40)]
-    assert session.portfolio.reserved == 0
+    assert session.account.portfolio.reserved == 0
 
 
 # ----- several books -----------------------------------------------------------------------------
@@ -270,7 +281,7 @@ def test_both_outcomes_of_several_markets():
         lot_wei=100,
     )
     assert woken == [(100, "rain", 1), (100, "snow", 20), (200, "rain", 1), (200, "snow", 20)]
-    assert [(fill.instrument, fill.price) for fill in session.own_fills] == [
+    assert [(fill.instrument, fill.price) for fill in session.account.fills] == [
         (0, 55),
         (1, 44),
         (5, 30),
@@ -279,7 +290,7 @@ def test_both_outcomes_of_several_markets():
     assert (rain.yes.name, rain.no.name, snow.no.name) == ("rain YES", "rain NO", "snow NO")
     assert (rain.first, snow.first) == (rain.yes, snow.no)
     assert [view.position for view in (rain.yes, rain.no, snow.yes, snow.no)] == [2, 2, 0, 2]
-    assert session.portfolio.collateral == -2 * (55 + 44 + 30)
+    assert session.account.portfolio.collateral == -2 * (55 + 44 + 30)
 
 
 def test_token_without_a_book_is_valued_by_the_other_token():
@@ -293,7 +304,7 @@ def test_token_without_a_book_is_valued_by_the_other_token():
         lot_wei=100,
     )
     assert session.markets[0].no.position == 10
-    assert {row.wealth for row in session.equity} == {0}
+    assert {row.wealth for row in equity_of(session)} == {0}
 
 
 def test_token_bought_again_is_valued_at_the_latest_middle():
@@ -314,7 +325,7 @@ def test_token_bought_again_is_valued_at_the_latest_middle():
     )
     assert session.markets[0].position == 5
     # The asks are empty; the last middle was 89.
-    assert session.equity[-1].wealth == 48 - 52 + 5 * (89 - 90)
+    assert equity_of(session)[-1].wealth == 48 - 52 + 5 * (89 - 90)
 
 
 def test_lots_and_order_repr():
@@ -326,7 +337,7 @@ def test_lots_and_order_repr():
 
     session = play(Silent(at_100=look), *BOOK, at(0, bid(3, 1, 1)), END, lot_wei=10**17)
     assert looked == [(None, None, "<BUY 3 at 48 in market 0 YES: sent, 0 filled>")]
-    (order,) = session.orders
+    (order,) = session.account.orders
     assert (session.markets[0].ahead(order), order.remaining) == (10, 3)
     assert session.markets[0].yes.book is session.driver.books[0]
 
@@ -346,7 +357,7 @@ def test_portfolio_is_shared_only_if_replies_are_instant(strategy, options, shar
     mine = strategy(at_100=lambda market: market.buy(52, 3), at_200=lambda market: market.split(2))
     session = play(mine, *BOOK, at(0, bid(3, 1, 1)), END, lot_wei=100, **options)
     known = session.account.known
-    assert (known is session.portfolio) == shared
+    assert (known is session.account.portfolio) == shared
     assert (known.size(0), known.size(1)) == (500, 200)
     session.account.settle(1_000, 0, 100)
-    assert known.collateral == session.portfolio.collateral == known.initial + 300 - 156
+    assert known.collateral == session.account.portfolio.collateral == known.initial + 300 - 156

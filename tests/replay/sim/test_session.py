@@ -9,7 +9,17 @@ from clob.replay.sim.orders import OrderState
 from clob.replay.sim.session import Session
 from clob.replay.sim.strategy import Strategy
 from tests.books import bid
-from tests.replay.sim.sessions import BOOK, END, Diary, Silent, at, play, take
+from tests.replay.sim.sessions import (
+    BOOK,
+    END,
+    Diary,
+    Silent,
+    at,
+    equity_of,
+    play,
+    positions_of,
+    take,
+)
 from tests.replay.sim.slow_driver import SlowDriver
 
 # ----- timing ------------------------------------------------------------------------------------
@@ -24,7 +34,7 @@ def test_wakes_run_from_the_first_to_the_last_event():
 def test_without_events_there_is_no_wake():
     strategy = Silent()
     session = play(strategy)
-    assert (strategy.lines, session.own_fills, len(session.equity)) == ([], [], 1)
+    assert (strategy.lines, session.account.fills, len(equity_of(session))) == ([], [], 1)
 
 
 def test_wake_sees_events_of_the_same_time():
@@ -50,9 +60,9 @@ def test_order_arrives_after_events_of_the_same_time():
         latency=Latency(order_ns=2, reply_ns=30),
     )
     # Order 4 arrived at the same time and is in front.
-    assert session.orders[0].ahead == 3
+    assert session.account.orders[0].ahead == 3
     assert strategy.lines == [(132, "RESTING", 49), (133, "fill", "BUY", 49, 1)]
-    assert [tuple(fill) for fill in session.own_fills] == [(103, 0, OWN_ID, 1, 49, True, 5)]
+    assert [tuple(fill) for fill in session.account.fills] == [(103, 0, OWN_ID, 1, 49, True, 5)]
 
 
 def test_late_order_misses_the_trade():
@@ -64,7 +74,7 @@ def test_late_order_misses_the_trade():
         END,
         latency=Latency(order_ns=4),
     )
-    assert session.own_fills == []
+    assert session.account.fills == []
 
 
 def test_orders_sent_together_arrive_in_order_of_sending():
@@ -73,8 +83,14 @@ def test_orders_sent_together_arrive_in_order_of_sending():
         market.buy(52, 6, time_in_force=TimeInForce.IOC)
 
     session = play(Diary(at_100=both), *BOOK, at(0, bid(3, 1, 1)), END)
-    assert [(fill.order_id - OWN_ID, fill.size) for fill in session.own_fills] == [(0, 6), (1, 4)]
-    assert [order.state for order in session.orders] == [OrderState.FILLED, OrderState.CANCELLED]
+    assert [(fill.order_id - OWN_ID, fill.size) for fill in session.account.fills] == [
+        (0, 6),
+        (1, 4),
+    ]
+    assert [order.state for order in session.account.orders] == [
+        OrderState.FILLED,
+        OrderState.CANCELLED,
+    ]
 
 
 def test_equal_times_are_ordered_events_orders_replies_wake():
@@ -153,7 +169,7 @@ def test_cancel_before_the_trade():
     strategy = Diary(at_100=send)
     session = play(strategy, *BOOK, at(0, bid(3, 1, 1)), at(150, take(5, 1, 49, 2)), END)
     assert strategy.lines == [(100, "RESTING", 49), (100, "CANCELLED", 49)]
-    assert session.own_fills == []
+    assert session.account.fills == []
     assert session.markets[0].open_orders == ()
 
 
@@ -167,7 +183,7 @@ def test_cancel_is_sent_once():
 
     latency = Latency(order_ns=lambda _: sent.append(1) or 5)
     session = play(Diary(at_100=send), *BOOK, at(0, bid(3, 1, 1)), END, latency=latency)
-    session.markets[0].cancel(session.orders[0])
+    session.markets[0].cancel(session.account.orders[0])
     assert len(sent) == 2
 
 
@@ -187,8 +203,8 @@ def test_replies_keep_their_order():
 def test_messages_in_transit_at_the_end_are_dropped():
     strategy = Diary(at_900=lambda market: market.buy(52, 5))
     session = play(strategy, *BOOK, at(0, bid(3, 1, 1)), END, latency=Latency(order_ns=101))
-    assert (strategy.lines, session.own_fills) == ([], [])
-    assert session.orders[0].state is OrderState.SENT
+    assert (strategy.lines, session.account.fills) == ([], [])
+    assert session.account.orders[0].state is OrderState.SENT
 
 
 # ----- knowledge of exchange and strategy --------------------------------------------------------
@@ -210,7 +226,7 @@ def test_strategy_learns_of_a_fill_after_the_reply_latency():
         (400, 4, 0),
         (500, 4, 0),
     ]
-    assert session.positions == [(150, 0, 4, 2)]
+    assert positions_of(session) == [(150, 0, 4, 2)]
 
 
 def test_callbacks_do_not_change_the_trades(day):
@@ -243,8 +259,8 @@ def test_callbacks_do_not_change_the_trades(day):
         latency = Latency(between(0, 10**9), between(0, 10**10), seed=5)
         session = Session(Maker(), driver, every_ns=300 * 10**9, latency=latency)
         session.run()
-        runs.append((session.own_fills, session.positions, str(session.orders)))
-        assert len(session.own_fills) > 20
+        runs.append((session.account.fills, positions_of(session), str(session.account.orders)))
+        assert len(session.account.fills) > 20
     assert runs[0] == runs[1]
 
 
@@ -279,7 +295,7 @@ def test_order_from_on_book_queues_after_events_of_the_same_time():
                 market.buy(50, 1)
 
     session = play(Joins(), *BOOK, at(6, bid(4, 50, 2)), at(6, bid(5, 50, 3)), END, every_ns=None)
-    assert session.orders[0].ahead == 5
+    assert session.account.orders[0].ahead == 5
 
 
 def test_order_from_on_fill_is_executed_at_once_without_latency():
@@ -292,4 +308,4 @@ def test_order_from_on_fill_is_executed_at_once_without_latency():
     strategy = Flips(at_100=lambda market: market.buy(52, 3))
     session = play(strategy, *BOOK, at(0, bid(3, 1, 1)), END)
     assert strategy.lines == [(100, "fill", "BUY", 52, 3), (100, "fill", "SELL", 48, 3)]
-    assert session.portfolio.realised == 3 * 48 // 100 - 3 * 52 // 100
+    assert session.account.portfolio.realised == 3 * 48 // 100 - 3 * 52 // 100

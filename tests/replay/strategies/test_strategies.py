@@ -17,6 +17,7 @@ from clob.replay.sim.portfolio import Portfolio
 from clob.replay.sim.session import Session
 from clob.replay.strategies import Arbitrage, InventoryAverse, MarketMaker
 from tests.books import ask, batch, bid, row
+from tests.replay.sim.sessions import equity_of, positions_of
 from tests.replay.sim.slow_driver import SlowDriver
 
 MINUTE_NS = 60 * 10**9
@@ -51,11 +52,11 @@ def play(strategy, events, lot_wei=1, **options):
 def run(strategy, driver, **options):
     session = Session(strategy, driver, **options)
     session.run()
-    mine = session.portfolio
+    mine = session.account.portfolio
     assert mine.collateral == mine.initial + mine.realised - mine.cost
     # Every fill was reported by the end, or is still in transit.
-    assert sum(order.filled for order in session.orders) <= sum(
-        fill.size for fill in session.own_fills
+    assert sum(order.filled for order in session.account.orders) <= sum(
+        fill.size for fill in session.account.fills
     )
     return session
 
@@ -80,13 +81,13 @@ def test_maker_quotes_around_the_middle_and_keeps_its_place():
     session = play(MarketMaker(half_spread=1, size=5), flow, every_ns=100 * MS)
     # The middle is 48.5, so the quotes are 47 and 50; they do not follow themselves inwards.
     assert quotes(session) == [("BUY", 47), ("SELL", 50)]
-    assert len(session.orders) == 2
+    assert len(session.account.orders) == 2
 
 
 def test_maker_follows_other_orders():
     flow = still(bid(1, 45, 10), ask(2, 52, 10), bid(3, 44, 1), bid(4, 43, 1), bid(5, 49, 1))
     session = play(MarketMaker(half_spread=1, size=5), flow, every_ns=10**9)
-    assert [(order.side, order.price) for order in session.orders] == [
+    assert [(order.side, order.price) for order in session.account.orders] == [
         (Side.BUY, 47),
         (Side.SELL, 50),
         (Side.BUY, 49),
@@ -118,8 +119,11 @@ def test_maker_does_not_count_on_a_quote_it_cancels():
     latency = Latency(order_ns=150 * MS)
     session = play(strategy, flow, every_ns=100 * MS, latency=latency)
     # After 3 of 5 the bid would exceed the limit and is cancelled; the ask then sells 3.
-    assert [order.filled for order in session.orders[:2]] == [3, 3]
-    assert (session.orders[2].side, session.orders[2].sent_ns) == (Side.BUY, 400 * MS)
+    assert [order.filled for order in session.account.orders[:2]] == [3, 3]
+    assert (session.account.orders[2].side, session.account.orders[2].sent_ns) == (
+        Side.BUY,
+        400 * MS,
+    )
 
 
 def test_averse_maker_moves_quotes_against_its_position():
@@ -146,7 +150,7 @@ def test_averse_maker_requires_a_limit():
 def test_one_sided_books_are_not_traded():
     flow = still(bid(1, 45, 10), bid(2, 44, 10), bid(3, 44, 1))
     for strategy in (MarketMaker(), InventoryAverse(), Arbitrage()):
-        assert play(strategy, flow, every_ns=300 * MS).orders == []
+        assert play(strategy, flow, every_ns=300 * MS).account.orders == []
 
 
 def pairs(*rows):
@@ -163,11 +167,11 @@ def on_no(event):
 def test_arbitrage_buys_pairs_below_one_and_merges():
     flow = pairs(ask(1, 44, 300), on_no(ask(2, 53, 200)))
     session = play(Arbitrage(edge=3, size=1_000), flow, 100, every_ns=100 * MS)
-    assert [(fill.instrument, fill.price, fill.size) for fill in session.own_fills] == [
+    assert [(fill.instrument, fill.price, fill.size) for fill in session.account.fills] == [
         (0, 44, 200),
         (1, 53, 200),
     ]
-    assert (session.portfolio.collateral, session.portfolio.cost) == (200 * 3, 0)
+    assert (session.account.portfolio.collateral, session.account.portfolio.cost) == (200 * 3, 0)
 
 
 def test_arbitrage_waits_for_replies_before_acting_again():
@@ -176,7 +180,7 @@ def test_arbitrage_waits_for_replies_before_acting_again():
     flow = pairs(ask(1, 44, 300), on_no(ask(2, 53, 300)))
     session = play(Arbitrage(), flow, 100, every_ns=100 * MS, latency=latency)
     assert len(sent) == 3
-    assert (session.portfolio.collateral, session.portfolio.cost) == (900, 0)
+    assert (session.account.portfolio.collateral, session.account.portfolio.cost) == (900, 0)
 
 
 def test_arbitrage_splits_and_sells_pairs_above_one():
@@ -184,12 +188,12 @@ def test_arbitrage_splits_and_sells_pairs_above_one():
     mine = Portfolio(30_000)
     session = play(Arbitrage(edge=1), flow, 100, every_ns=100 * MS, portfolio=mine)
     assert (mine.collateral, mine.size(0), mine.size(1)) == (30_000 + 200 * 3, 0, 0)
-    assert len(session.own_fills) == 2
+    assert len(session.account.fills) == 2
 
 
 def test_arbitrage_does_not_trade_in_a_fair_market():
     flow = pairs(bid(1, 44, 300), ask(2, 46, 300), on_no(bid(3, 54, 200)), on_no(ask(4, 56, 200)))
-    assert play(Arbitrage(), flow, every_ns=100 * MS).orders == []
+    assert play(Arbitrage(), flow, every_ns=100 * MS).account.orders == []
 
 
 def test_arbitrage_keeps_unpaired_tokens_for_later():
@@ -204,10 +208,10 @@ def test_arbitrage_keeps_unpaired_tokens_for_later():
     flow["kind"][:2] = Kind.SEED
     flow["ts_ns"] = [0, 0, 0, 150 * MS, 160 * MS, 10**9]
     session = play(Arbitrage(), flow, 100, every_ns=100 * MS, latency=Latency(order_ns=55 * MS))
-    assert session.orders[0].filled == 200
-    assert session.orders[1].filled == 0
+    assert session.account.orders[0].filled == 200
+    assert session.account.orders[1].filled == 0
     # NO for the next 100 YES is bought later; 200 YES remain unpaired.
-    assert (session.portfolio.size(0), session.portfolio.size(1)) == (200 * 100, 0)
+    assert (session.account.portfolio.size(0), session.account.portfolio.size(1)) == (200 * 100, 0)
 
 
 # ----- a day -------------------------------------------------------------------------------------
@@ -226,13 +230,15 @@ def test_maker_over_a_day(sample, strategy):
     mine = Portfolio(200 * 10**18, fees=RateFees(incoming_bps=100))
     driver = StreamDriver(Stream.of(sample))
     session = run(strategy(), driver, every_ns=MINUTE_NS, latency=LATENCY, portfolio=mine)
-    assert len(session.own_fills) > 500
-    assert all(fill.resting for fill in session.own_fills)
+    assert len(session.account.fills) > 500
+    assert all(fill.resting for fill in session.account.fills)
     assert mine.fees_paid == 0
-    position = [row.size for row in session.positions if row.instrument == 0]
+    position = [row.size for row in positions_of(session) if row.instrument == 0]
     assert all(0 <= size <= 10_000 * sample.lot_wei for size in position)
     assert mine.collateral >= 0 <= mine.reserved
-    assert [row.ts_ns for row in session.equity] == sorted(row.ts_ns for row in session.equity)
+    assert [row.ts_ns for row in equity_of(session)] == sorted(
+        row.ts_ns for row in equity_of(session)
+    )
 
 
 def test_averse_maker_holds_less(sample):
@@ -243,7 +249,7 @@ def test_averse_maker_holds_less(sample):
     ):
         driver = StreamDriver(Stream.of(sample))
         session = run(strategy, driver, every_ns=5 * MINUTE_NS, latency=LATENCY)
-        sizes = [abs(row.size) for row in session.positions]
+        sizes = [abs(row.size) for row in positions_of(session)]
         held.append(sum(sizes) // len(sizes))
     assert held[1] < held[0]
 
@@ -251,11 +257,11 @@ def test_averse_maker_holds_less(sample):
 def test_arbitrage_over_a_day_earns_and_ends_flat(sample):
     driver = StreamDriver(mirrored(sample, 10 * MINUTE_NS))
     session = run(Arbitrage(edge=2), driver, every_ns=MINUTE_NS)
-    assert len(session.own_fills) > 50
-    assert session.portfolio.realised > 0
+    assert len(session.account.fills) > 50
+    assert session.account.portfolio.realised > 0
     # Without delay both orders of a pair are always filled, so no position remains.
-    assert {session.portfolio.size(0), session.portfolio.size(1)} == {0}
-    assert session.portfolio.collateral == session.portfolio.realised
+    assert {session.account.portfolio.size(0), session.account.portfolio.size(1)} == {0}
+    assert session.account.portfolio.collateral == session.account.portfolio.realised
 
 
 @pytest.mark.parametrize("chunk", [97, 4_096])

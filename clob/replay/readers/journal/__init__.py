@@ -7,7 +7,8 @@ market has two books, one per token. Rejected commands changed nothing and are s
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from clob.commands import AddMarket, Batch, Command, Replace, SetMarket, Submit
 from clob.errors import FrameError, InvalidBytesError, RejectedError
@@ -15,22 +16,21 @@ from clob.events import Event
 from clob.journal import ZERO_HASH, Frame, read_frames
 from clob.market import Market
 from clob.matcher import Matcher
-from clob.order import SelfTrade, TimeInForce
+from clob.order import Order, TimeInForce
 from clob.replay.errors import ReplayFormatError
 from clob.replay.io.files import FilePath, Progress, byte_blocks, plain_name
 from clob.replay.io.problems import Ignored, Policy, Problems
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import Instrument, Stream
+from clob.replay.readers import file_stream, instruments_of
 from clob.replay.readers.journal.rows import (
-    GRID,
     INSTRUMENTS_MAX,
-    OUTCOMES,
     ROWS,
     CommonLot,
     EventRows,
     OrderRequest,
-    SizeError,
 )
+from clob.units import PRICE_MAX, PRICE_MIN
 
 MAGIC = b"CLOBFRM"
 """The first bytes of a journal."""
@@ -45,25 +45,19 @@ CommandResult: TypeAlias = tuple[list[Event], OrderRequest | None, tuple[str, st
 """The events of a command, the request of its incoming order, and that order's market and token."""
 
 
-class JournalStart:
-    """The state before the first command of a journal.
+class JournalStart(NamedTuple):
+    """The state before the first command of a journal."""
 
-    Args:
-        state: the snapshot of the matcher; empty for a new one.
-        previous: the chain hash of the frame before.
-        first_seq: the number of the first command.
-    """
-
-    def __init__(self, state: bytes, previous: bytes, first_seq: int) -> None:
-        self._state = state
-        self.previous: bytes = previous
-        """The chain hash of the frame before."""
-        self.first_seq: int = first_seq
-        """The number of the first command."""
+    state: bytes
+    """The snapshot of the matcher; empty for a new one."""
+    previous: bytes
+    """The chain hash of the frame before."""
+    first_seq: int
+    """The number of the first command."""
 
     def matcher(self) -> Matcher:
         """Return a new matcher in this state."""
-        return Matcher.restore(self._state) if self._state else Matcher()
+        return Matcher.restore(self.state) if self.state else Matcher()
 
 
 def read_journal(
@@ -98,7 +92,6 @@ def read_journal(
         ReplayFormatError: a frame is damaged and the policy is ``"raise"``; sizes are too large for
             the lot; there are too many markets; or a market is complementary.
     """
-    problems, progress = Problems(on_problem), Progress()
     start = JournalStart(state, previous, first_seq)
     ahead = Problems(on_problem) if on_problem == "raise" else Ignored()
     lot, markets = _survey(path, start, ahead, measures=lot_wei is None)
@@ -107,28 +100,16 @@ def read_journal(
             f"{plain_name(path)}: a stream has at most {INSTRUMENTS_MAX // 2} markets; "
             f"got {len(markets)}"
         )
-    progress.expect(path)
-
-    def blocks() -> Iterator[Records]:
-        """Execute the journal from its start."""
-        progress.expect(path)
-        return _events(path, start, lot_wei or lot, problems, progress)
-
-    return Stream(
-        blocks,
-        lo=GRID[0],
-        hi=GRID[1],
+    numbers = {market: 2 * place for place, market in enumerate(markets)}
+    return file_stream(
+        path,
+        partial(_events, path, start, lot_wei or lot),
+        on_problem,
+        lo=PRICE_MIN,
+        hi=PRICE_MAX,
         lot_wei=lot_wei or lot,
-        instruments=[
-            Instrument(2 * place + outcome, market, OUTCOMES[outcome])
-            for place, market in enumerate(markets)
-            for outcome in range(2)
-        ]
-        or (Instrument(0, ""),),
-        name=plain_name(path),
+        instruments=instruments_of(numbers) or (Instrument(0, ""),),
         note="journal",
-        problems=problems,
-        progress=progress,
     )
 
 
@@ -138,16 +119,7 @@ def read_journal(
 def frames_of(
     path: FilePath, start: JournalStart, problems: Problems, progress: Progress | None = None
 ) -> Iterator[Frame]:
-    """Read a file frame by frame, up to the first damaged one, which is reported.
-
-    Args:
-        path: the file.
-        start: the state before the file.
-        problems: receives damage, with the number of the frame as the line.
-        progress: counts every byte read from the disk.
-
-    Yields:
-        The frames, with their hash chain verified.
+    """Yield the verified frames of a file, up to the first damaged one, which is reported.
 
     Raises:
         OSError: the file cannot be read.
@@ -177,7 +149,6 @@ def _whole_frames(path: FilePath, problems: Problems, progress: Progress | None)
 
 
 def _end_of_whole(data: bytes) -> int:
-    """Return the end of the last complete frame."""
     end = 0
     while len(data) >= end + HEAD_BYTES:
         length = int.from_bytes(data[end + HEAD_BYTES - 4 : end + HEAD_BYTES], "little")
@@ -207,41 +178,23 @@ def _commands(
 def _events(
     path: FilePath, start: JournalStart, lot_wei: int, problems: Problems, progress: Progress
 ) -> Iterator[Records]:
-    """Execute the commands and write their events."""
-    matcher, rows = start.matcher(), EventRows({}, lot_wei)
+    matcher, rows = start.matcher(), EventRows(path, {}, lot_wei)
     _number(rows.numbers, matcher.markets)
-    try:
-        _seed(matcher, rows)
-        for seq, command in _commands(path, start, problems, progress):
-            for events, request, token in execute(matcher, command, problems):
-                rows.add_command(seq, command.now_ms, events, request, token)
-            if isinstance(command, AddMarket | SetMarket):
-                _number(rows.numbers, matcher.markets)
-            if len(rows) >= ROWS:
-                yield rows.take()
-    except SizeError as error:
-        raise ReplayFormatError(f"{plain_name(path)}: {error}") from error
+    for record in matcher.open_orders():
+        rows.add_seed(matcher.now_ms, record)
+    for seq, command in _commands(path, start, problems, progress):
+        for events, request, token in execute(matcher, command, problems):
+            rows.add_command(seq, command.now_ms, events, request, token)
+        if isinstance(command, AddMarket | SetMarket):
+            _number(rows.numbers, matcher.markets)
+        if len(rows) >= ROWS:
+            yield rows.take()
     if len(rows):
         yield rows.take()
 
 
-def _seed(matcher: Matcher, rows: EventRows) -> None:
-    """Write the orders that rest at the start."""
-    for record in matcher.open_orders():
-        rows.add_seed(matcher.now_ms, record)
-
-
 def execute(matcher: Matcher, command: Command, problems: Problems) -> list[CommandResult]:
-    """Execute a command; for a batch, return one result per command.
-
-    Args:
-        matcher: executes the command.
-        command: the command.
-        problems: counts rejections, as remarks.
-
-    Returns:
-        The results of the commands that were not rejected.
-    """
+    """Execute a command, or each of a batch; return the results of those not rejected."""
     parts: tuple[Command, ...] = (command,)
     outcomes: list[list[Event] | RejectedError]
     try:
@@ -263,45 +216,31 @@ def execute(matcher: Matcher, command: Command, problems: Problems) -> list[Comm
 
 def _request(matcher: Matcher, command: Command) -> tuple[OrderRequest | None, tuple[str, str]]:
     """Return the request of the incoming order of a command, with its market and token."""
+    terms: Order | Replace
     if isinstance(command, Submit):
-        order, policy = command.order, command.order.self_trade
-        return (
-            OrderRequest(
-                order_id=order.id,
-                side=int(order.side),
-                price=order.price,
-                size=order.size,
-                maker=order.maker,
-                time_in_force=order.time_in_force,
-                post_only=order.post_only,
-                self_trade=_policy(matcher, command.market) if policy is None else policy,
-            ),
-            (command.market, order.token),
-        )
-    if not isinstance(command, Replace):
+        terms = order = command.order
+        market, time_in_force = command.market, order.time_in_force
+    elif isinstance(command, Replace):
+        try:
+            record = matcher.order(command.order_id)
+        except RejectedError:
+            # The order is finished and no longer stored: its events have to suffice.
+            return None, NOWHERE
+        terms, order, market, time_in_force = command, record.order, record.market, TimeInForce.GTC
+    else:
         return None, NOWHERE
-    try:
-        record = matcher.order(command.order_id)
-    except RejectedError:
-        # The order is finished and no longer stored: its events have to suffice.
-        return None, NOWHERE
-    policy = command.self_trade
+    policy = terms.self_trade
     request = OrderRequest(
-        order_id=command.order_id,
-        side=int(record.order.side),
-        price=command.price,
-        size=command.size,
-        maker=record.order.maker,
-        time_in_force=TimeInForce.GTC,
-        post_only=command.post_only,
-        self_trade=_policy(matcher, record.market) if policy is None else policy,
+        order_id=order.id,
+        side=int(order.side),
+        price=terms.price,
+        size=terms.size,
+        maker=order.maker,
+        time_in_force=time_in_force,
+        post_only=terms.post_only,
+        self_trade=matcher.market(market).self_trade if policy is None else policy,
     )
-    return request, (record.market, record.order.token)
-
-
-def _policy(matcher: Matcher, market: str) -> SelfTrade:
-    """Return the self-trade policy of a market."""
-    return matcher.market(market).self_trade
+    return request, (market, order.token)
 
 
 # ----- first pass ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ queues the command then produces the same fills in the same order.
 
 import dataclasses
 import math
+import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -15,24 +16,21 @@ import numpy as np
 from clob.events import Event, OrderAdded, OrderReduced, OrderRemoved, RemovalReason, Trade
 from clob.order import SelfTrade, TimeInForce
 from clob.records import EVENT, LOTS_MAX, SELF_TRADE_SHIFT, Flag, Kind
+from clob.replay.errors import ReplayFormatError
+from clob.replay.io.files import FilePath, plain_name
 from clob.replay.io.recording import Records
 from clob.replay.io.streams import INVENTED_ID
-from clob.replay.modes.rows import EVENT_STRUCT
+from clob.replay.readers import MS_NS
 from clob.status import OrderRecord
-from clob.units import PRICE_MAX, PRICE_MIN
-
-GRID = (PRICE_MIN, PRICE_MAX)
-"""The lowest and the highest price of a market."""
-
-OUTCOMES = ("YES", "NO")
 
 INSTRUMENTS_MAX = 2**16
 """Maximum number of books of a stream."""
 
+EVENT_STRUCT = struct.Struct("<qqQQqIiHBBH2x")
+"""The layout of an ``EVENT``."""
+
 ROWS = 8_192
 """Approximate number of events per array."""
-
-NS_PER_MS = 1_000_000
 
 LIMIT, CANCEL, REDUCE, IOC, REPLACE, SEED, FILL = map(
     int,
@@ -41,36 +39,23 @@ LIMIT, CANCEL, REDUCE, IOC, REPLACE, SEED, FILL = map(
 
 
 class OrderRequest(NamedTuple):
-    """The request of an incoming order."""
+    """The request of an incoming order: 0 buy or 1 sell, the limit price, the size in wei."""
 
     order_id: str | int
-    """The id of the order."""
     side: int
-    """0 buy, 1 sell."""
     price: int
-    """The limit price, in ticks."""
     size: int
-    """In wei."""
     maker: str
-    """The owner."""
     time_in_force: TimeInForce
-    """The time in force."""
     post_only: bool
-    """Whether the order is rejected if it would trade at once."""
     self_trade: SelfTrade
-    """The policy for meeting own orders of the maker."""
-
-
-class SizeError(ValueError):
-    """A size is not a valid number of lots."""
 
 
 @dataclasses.dataclass(slots=True)
 class IncomingOrder:
-    """An incoming order and its effects so far."""
+    """An incoming order and its effects so far; sizes in wei."""
 
     order_id: str | int
-    """The order."""
     token: tuple[str, str]
     """Its market and token."""
     request: OrderRequest | None = None
@@ -80,19 +65,17 @@ class IncomingOrder:
     after: list[OrderReduced | OrderRemoved] = dataclasses.field(default_factory=list)
     """Orders that left the book after trading with it."""
     fills: list[Trade] = dataclasses.field(default_factory=list)
-    """Its trades."""
     traded: set[str | int] = dataclasses.field(default_factory=set)
     """The orders that it traded with."""
     total: int = 0
-    """The size traded, in wei."""
+    """The size traded."""
     added: int = 0
-    """The size that rests, in wei."""
+    """The size that rests."""
     replaced: bool = False
     """Whether it rested before and lost its place."""
     met_own: bool = False
     """Whether own orders of its maker were removed."""
     side: int = 0
-    """0 buy, 1 sell."""
     price: int = 0
     """The limit price, or the price of the last trade if the limit is unknown."""
 
@@ -104,14 +87,15 @@ class EventRows:
     ``INVENTED_ID`` on. Makers are numbered from 1 in the order of their first order.
 
     Args:
+        path: the file, for errors.
         numbers: the instrument by market and token; other tokens are skipped.
         lot_wei: the size of one lot, in wei.
     """
 
-    def __init__(self, numbers: dict[tuple[str, str], int], lot_wei: int) -> None:
+    def __init__(self, path: FilePath, numbers: dict[tuple[str, str], int], lot_wei: int) -> None:
+        self._name, self._lot_wei = plain_name(path), lot_wei
         self.numbers: dict[tuple[str, str], int] = numbers
         """The instrument by market and token."""
-        self._lot_wei = lot_wei
         self._rows: list[bytes] = []
         self._invented = INVENTED_ID
         self._named: dict[str | int, int] = {}
@@ -120,7 +104,6 @@ class EventRows:
         self._seq = self._ts_ns = 0
 
     def __len__(self) -> int:
-        """Number of pending events."""
         return len(self._rows)
 
     def take(self) -> Records:
@@ -134,18 +117,14 @@ class EventRows:
     def add_seed(self, now_ms: int, record: OrderRecord) -> None:
         """Add an order that rests at the start.
 
-        Args:
-            now_ms: the time of the event, Unix milliseconds.
-            record: the order.
-
         Raises:
-            SizeError: the size is not a valid number of lots.
+            ReplayFormatError: the size is not a valid number of lots.
         """
-        self._seq, self._ts_ns, order = 0, now_ms * NS_PER_MS, record.order
-        number = self.numbers[record.market, order.token]
-        self._sides[order.id] = (number, int(order.side))
+        self._seq, self._ts_ns, order = 0, now_ms * MS_NS, record.order
+        number, side = self.numbers[record.market, order.token], int(order.side)
+        self._sides[order.id] = (number, side)
         owner = self._owner(order.maker)
-        self._write(SEED, number, order.id, int(order.side), record.price, record.remaining, owner)
+        self._write(SEED, number, order.id, side, record.price, record.remaining, owner)
 
     def add_command(
         self,
@@ -165,9 +144,9 @@ class EventRows:
             token: market and token of that order.
 
         Raises:
-            SizeError: a size is not a valid number of lots.
+            ReplayFormatError: a size is not a valid number of lots.
         """
-        self._seq, self._ts_ns = seq, now_ms * NS_PER_MS
+        self._seq, self._ts_ns = seq, now_ms * MS_NS
         incoming = None
         if request:
             incoming = IncomingOrder(
@@ -185,11 +164,8 @@ class EventRows:
         order_id, token = event.order_id, (event.market, event.token)
         if isinstance(event, OrderAdded):
             incoming = self._current(incoming, order_id, token)
-            incoming.side, incoming.price, incoming.added = (
-                int(event.side),
-                event.price,
-                event.remaining,
-            )
+            incoming.side, incoming.price = int(event.side), event.price
+            incoming.added = event.remaining
             self._write_incoming(incoming)
             return None
         reason = event.reason if isinstance(event, OrderRemoved) else None
@@ -220,7 +196,6 @@ class EventRows:
         return incoming
 
     def _trade(self, trade: Trade, incoming: IncomingOrder | None) -> IncomingOrder:
-        """Add a trade to its incoming order."""
         token = (trade.market, trade.token)
         incoming = self._current(incoming, trade.incoming_order_id, token)
         incoming.fills.append(trade)
@@ -232,7 +207,6 @@ class EventRows:
         return incoming
 
     def _write_leave(self, event: OrderReduced | OrderRemoved) -> None:
-        """Write the reduction or removal of a resting order."""
         order_id = event.order_id
         if order_id not in self._sides:
             return
@@ -285,7 +259,6 @@ class EventRows:
             self._write(kind, number, incoming.order_id, incoming.side, price, size, owner, flags)
 
     def _fill(self, trade: Trade, number: int, side: int) -> None:
-        """Write a fill of a resting order."""
         self._write(FILL, number, trade.resting_order_id, side, trade.price, trade.size)
         if not trade.resting_remaining:
             self._forget(trade.resting_order_id)
@@ -306,19 +279,15 @@ class EventRows:
         """Write an event; ``size`` is in wei."""
         lots, rest = divmod(size, self._lot_wei)
         if rest or lots > LOTS_MAX:
-            raise SizeError(
-                f"order {order_id}: size must be 0 to {LOTS_MAX} lots of {self._lot_wei} wei; "
-                f"got {size} wei"
+            raise ReplayFormatError(
+                f"{self._name}: order {order_id}: size must be 0 to {LOTS_MAX} lots of "
+                f"{self._lot_wei} wei; got {size} wei"
             )
         ts_ns, event_id = self._ts_ns, self._id(order_id)
-        self._rows.append(
-            EVENT_STRUCT.pack(
-                ts_ns, ts_ns, self._seq, event_id, lots, owner, price, number, kind, side, flags
-            )
-        )
+        row = (ts_ns, ts_ns, self._seq, event_id, lots, owner, price, number, kind, side, flags)
+        self._rows.append(EVENT_STRUCT.pack(*row))
 
     def _id(self, order_id: str | int) -> int:
-        """Return the number of an order."""
         if isinstance(order_id, int) and 0 < order_id < INVENTED_ID:
             return order_id
         number = self._named.get(order_id)

@@ -18,24 +18,16 @@ that crosses the other side is held back until it no longer crosses, and is repo
 after the window.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Unpack
 
-import numpy as np
-
-from clob.records import EVENT
-from clob.replay.io.files import FilePath
-from clob.replay.io.problems import Problems
+from clob.replay.io.files import FilePath, Progress
+from clob.replay.io.problems import Policy, Problems
 from clob.replay.io.recording import Records
-from clob.replay.readers.l2.orders import LevelOrders, LevelRule
-from clob.replay.readers.l2.trades import (
-    LevelBest,
-    LevelTrade,
-    LevelUpdate,
-    Moment,
-    PairedMoment,
-    TradePairing,
-)
+from clob.replay.io.streams import Stream
+from clob.replay.readers import StreamOptions, file_stream
+from clob.replay.readers.l2.orders import LevelRule, Levels
+from clob.replay.readers.l2.trades import LevelBest, LevelTrade, LevelUpdate, Moment
 
 __all__ = [
     "LevelBest",
@@ -44,72 +36,29 @@ __all__ = [
     "LevelUpdate",
     "Levels",
     "Moment",
+    "level_stream",
 ]
 
-BLOCK_ROWS = 1 << 14
-"""Approximate number of events per block."""
 
-
-class Levels:
-    """Converts the moments of one reading to events.
-
-    Args:
-        lo: the lowest price of the grid, in ticks.
-        hi: the highest price of the grid, in ticks.
-        rule: which orders are cancelled when a level shrinks without a trade.
-        window_ns: maximum time between a trade and the decrease it explains. Events are delayed by
-            this time, so memory holds the updates of one window.
-        file: the file, for reports.
-        problems: receives crossed levels and remarks on conclusions.
+def level_stream(
+    path: FilePath,
+    moments: Callable[[Problems, Progress], Iterable[Moment]],
+    *,
+    rule: LevelRule,
+    on_problem: Policy,
+    window_ns: int = 0,
+    **options: Unpack[StreamOptions],
+) -> Stream:
+    """Make the stream of a file of levels; ``moments`` is called at the start of each reading.
 
     Raises:
         ValueError: the rule is unknown.
     """
+    lo, hi = options["lo"], options["hi"]
+    Levels(lo=lo, hi=hi, rule=rule)  # checks the rule before the first reading
 
-    def __init__(
-        self,
-        *,
-        lo: int,
-        hi: int,
-        rule: LevelRule = "tail",
-        window_ns: int = 0,
-        file: FilePath = "",
-        problems: Problems | None = None,
-    ) -> None:
-        self._window_ns = window_ns
-        self._pairing = TradePairing(lo, hi, window_ns)
-        self._orders = LevelOrders(
-            lo, hi, rule, window_ns, file, problems if problems is not None else Problems()
-        )
+    def read(problems: Problems, progress: Progress) -> Iterator[Records]:
+        levels = Levels(lo=lo, hi=hi, rule=rule, window_ns=window_ns, file=path, problems=problems)
+        return levels.events(moments(problems, progress))
 
-    def events(self, moments: Iterable[Moment]) -> Iterator[Records]:
-        """Convert all moments.
-
-        Args:
-            moments: in order of time; the time of an earlier one is raised to that before it.
-
-        Yields:
-            Arrays of ``EVENT``.
-
-        Raises:
-            ReplayFormatError: levels cross and the policy is ``"raise"``.
-        """
-        waiting: deque[PairedMoment] = deque()
-        latest = -(2**63)
-        for moment in moments:
-            latest = max(latest, moment.ts_ns)
-            waiting.append(self._pairing.add(moment._replace(ts_ns=latest)))
-            while waiting[0].moment.ts_ns + self._window_ns < latest:
-                self._orders.apply(waiting.popleft())
-            if len(self._orders.out) >= BLOCK_ROWS:
-                yield self._flush()
-        for paired in waiting:
-            self._orders.apply(paired)
-        self._orders.end()
-        yield self._flush()
-
-    def _flush(self) -> Records:
-        """Return the pending events and start a new block."""
-        events = np.array(self._orders.out, EVENT)
-        self._orders.out.clear()
-        return events
+    return file_stream(path, read, on_problem, **options)

@@ -6,8 +6,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Integers: TypeAlias = npt.NDArray[np.int64]
-"""One integer for each row."""
+from clob.replay.io.numerals import Integers
 
 ADD, TAKE, DELETE = 0, 1, 2
 """The action of a row: add the order, take some of it, delete it."""
@@ -34,10 +33,6 @@ class Balances:
         alive = sorted((sizes or {}).items())
         self._ids: Integers = np.array([order_id for order_id, _ in alive], np.int64)
         self._sizes: Integers = np.array([size for _, size in alive], np.int64)
-
-    def __len__(self) -> int:
-        """Number of live orders."""
-        return len(self._ids)
 
     def apply(
         self,
@@ -86,14 +81,12 @@ class Balances:
         return result
 
     def _carried(self, ids: Integers) -> Integers:
-        """Return the sizes of some orders before the block."""
         if not len(self._ids):
             return np.zeros(len(ids), np.int64)
         place = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
         return np.where(self._ids[place] == ids, self._sizes[place], 0)
 
     def _keep(self, ids: Integers, sizes: Integers) -> None:
-        """Store the sizes of the orders of a block."""
         untouched = np.ones(len(self._ids), np.bool_)
         if len(self._ids):
             place = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)

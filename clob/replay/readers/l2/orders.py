@@ -1,18 +1,32 @@
 """Keeps the synthetic orders of levels and writes the events that change their sizes."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from clob.records import EventRow, Flag, Kind
+import numpy as np
+
+from clob.records import EVENT, EventRow, Flag, Kind
 from clob.replay.io.files import FilePath
 from clob.replay.io.problems import Problems
+from clob.replay.io.recording import Records
 from clob.replay.io.streams import INVENTED_ID
-from clob.replay.readers.l2.trades import Key, LevelChange, PairedMoment
+from clob.replay.readers.l2.trades import (
+    NO_SIDE,
+    Key,
+    LevelChange,
+    Moment,
+    PairedMoment,
+    TradePairing,
+)
 
 LevelRule: TypeAlias = Literal["tail", "pro-rata", "head"]
 """Which orders of a level are cancelled when it shrinks without a trade."""
 
 RULES = ("tail", "pro-rata", "head")
+
+BLOCK_ROWS = 1 << 14
+"""Approximate number of events per block."""
 
 ORDERS_MAX = 256
 """Maximum number of orders at a level; a further order is merged with the youngest."""
@@ -27,16 +41,18 @@ Order: TypeAlias = list[int]
 """Id and remaining size in lots."""
 
 
-class LevelOrders:
-    """The orders of all levels of all books of a source.
+class Levels:
+    """Converts the moments of one reading to events, with the orders of all levels of all books.
 
     Args:
-        lo: the lowest price of the grid.
-        hi: the highest price of the grid.
+        lo: the lowest price of the grid, in ticks.
+        hi: the highest price of the grid, in ticks.
         rule: which orders are cancelled when a level shrinks without a trade.
-        window_ns: how long a level may cross the other side before it is a problem.
+        window_ns: maximum time between a trade and the decrease it explains, and how long a level
+            may cross the other side before it is a problem. Events are delayed by this time, so
+            memory holds the updates of one window.
         file: the file, for reports.
-        problems: receives the problems.
+        problems: receives crossed levels and remarks on conclusions.
 
     Raises:
         ValueError: the rule is unknown.
@@ -44,20 +60,20 @@ class LevelOrders:
 
     def __init__(
         self,
+        *,
         lo: int,
         hi: int,
-        rule: LevelRule,
-        window_ns: int,
-        file: FilePath,
-        problems: Problems,
+        rule: LevelRule = "tail",
+        window_ns: int = 0,
+        file: FilePath = "",
+        problems: Problems | None = None,
     ) -> None:
         if rule not in RULES:
             raise ValueError(f"level rule must be one of {', '.join(RULES)}; got {rule!r}")
-        self.out: list[EventRow] = []
-        """The events written so far; the caller clears it."""
-        self._lo, self._hi = lo, hi
-        self._rule, self._window_ns = rule, window_ns
-        self._file, self._problems = file, problems
+        self._lo, self._rule, self._window_ns, self._file = lo, rule, window_ns, file
+        self._problems = problems if problems is not None else Problems()
+        self._pairing = TradePairing(lo, hi, window_ns)
+        self._out: list[EventRow] = []
         self._queues: dict[tuple[int, int], dict[int, list[Order]]] = {}
         self._held: dict[Key, tuple[int, int, int]] = {}
         self._next_id = INVENTED_ID
@@ -66,13 +82,41 @@ class LevelOrders:
 
     # ----- moments -----------------------------------------------------------------------------
 
-    def apply(self, paired: PairedMoment) -> None:
-        """Write the events of a moment whose window has passed.
+    def events(self, moments: Iterable[Moment]) -> Iterator[Records]:
+        """Convert all moments.
+
+        Args:
+            moments: in order of time; the time of an earlier one is raised to that before it.
+
+        Yields:
+            Arrays of ``EVENT``.
 
         Raises:
-            ReplayFormatError: a level crosses the other side for too long and the policy is
-                ``"raise"``.
+            ReplayFormatError: levels cross and the policy is ``"raise"``.
         """
+        waiting: deque[PairedMoment] = deque()
+        latest = -(2**63)
+        for moment in moments:
+            latest = max(latest, moment.ts_ns)
+            waiting.append(self._pairing.add(moment._replace(ts_ns=latest)))
+            while waiting[0].moment.ts_ns + self._window_ns < latest:
+                self._apply(waiting.popleft())
+            if len(self._out) >= BLOCK_ROWS:
+                yield self._flush()
+        for paired in waiting:
+            self._apply(paired)
+        for key, (_, since_ns, line) in self._held.items():
+            if since_ns < REPORTED_NS:
+                self._report_crossed(key, line)
+        yield self._flush()
+
+    def _flush(self) -> Records:
+        events = np.array(self._out, EVENT)
+        self._out.clear()
+        return events
+
+    def _apply(self, paired: PairedMoment) -> None:
+        """Write the events of a moment whose window has passed."""
         moment = paired.moment
         self._ts_ns, self._line = moment.ts_ns, moment.line
         if self._held:
@@ -93,21 +137,14 @@ class LevelOrders:
             if one.left and one.trade.reported:
                 self._problems.remark("trade without a level change")
                 instrument, side, price, _, _ = one.trade
-                key = (instrument, 1 - side if side >= 0 else 0, price)
+                key = (instrument, 0 if side == NO_SIDE else 1 - side, price)
                 self._emit(Kind.TRADE, 0, key, one.left)
         for best in paired.bests:
-            self._emit(Kind.BBO, 0, (best.instrument, best.side, best.price), best.size)
+            self._emit(Kind.BBO, 0, best[:3], best.size)
         for instrument, price in moment.outcomes:
             self._emit(Kind.SETTLE, 0, (instrument, 0, price), 0)
 
-    def end(self) -> None:
-        """Report the levels that still cross at the end of the source."""
-        for key, (_, since_ns, line) in self._held.items():
-            if since_ns < REPORTED_NS:
-                self._report_crossed(key, line)
-
     def _clear(self, instrument: int) -> None:
-        """Remove all orders of a book."""
         gone = [self._queues.pop((instrument, side), None) for side in (0, 1)]
         for key in [key for key in self._held if key[0] == instrument]:
             del self._held[key]
@@ -128,7 +165,6 @@ class LevelOrders:
             self._prune(key)
 
     def _size(self, key: Key) -> int:
-        """Return the size that rests at a level."""
         queues = self._queues.get(key[:2], {})
         return sum(order[1] for order in queues.get(key[2], ()))
 
@@ -151,7 +187,6 @@ class LevelOrders:
         self._prune(key)
 
     def _prune(self, key: Key) -> None:
-        """Remove empty orders of a level."""
         queues = self._queues[key[:2]]
         kept = [order for order in queues[key[2]] if order[1]]
         if kept:
@@ -182,7 +217,6 @@ class LevelOrders:
     # ----- levels that cross -------------------------------------------------------------------
 
     def _crosses(self, key: Key) -> bool:
-        """Return whether an order at a price would trade."""
         instrument, side, price = key
         others = self._queues.get((instrument, 1 - side))
         if not others:
@@ -204,12 +238,11 @@ class LevelOrders:
                 self._grow(key, size, reset=False)
 
     def _report_crossed(self, key: Key, line: int) -> None:
-        """Report a level that crosses the other side."""
         instrument, side, price = key
         others = self._queues[instrument, 1 - side]
         own, other = ("ask", "bid") if side else ("bid", "ask")
-        text = f"{own} {price} crosses {other} {max(others) if side else min(others)} (ticks) "
-        text += f"of instrument {instrument}"
+        best = max(others) if side else min(others)
+        text = f"{own} {price} crosses {other} {best} (ticks) of instrument {instrument}"
         self._problems.report("crossed book", text, self._file, line)
 
     def _emit(
@@ -219,12 +252,9 @@ class LevelOrders:
         instrument, side, price = key
         if kind >= Kind.TRADE:
             flags = 0
-        self.out.append(
-            EventRow(
-                *(self._ts_ns, self._ts_ns, self._line, order_id, size, 0, price),
-                *(instrument, kind, side, int(flags)),
-            )
-        )
+        now = self._ts_ns, self._ts_ns, self._line
+        rest = order_id, size, 0, price, instrument, kind, side, int(flags)
+        self._out.append(EventRow(*now, *rest))
 
 
 def _sequence(step: LevelChange) -> tuple[int, int]:

@@ -74,44 +74,27 @@ class Moment(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class LevelChange:
-    """One change of a level."""
+    """One change of a level: the size that the source states before and after it, in lots."""
 
     ts_ns: int
-    """The time, in ns."""
     key: Key
-    """The level."""
     before: int
-    """The stated size before."""
     size: int
-    """The stated size after."""
-    open: int
+    left: int
     """The part of the decrease that no trade explains yet."""
     traded: list[int] = dataclasses.field(default_factory=list)
-    """The sizes of the trades that explain the decrease, in lots."""
+    """The sizes of the trades that explain the decrease."""
     last: "OpenTrade | None" = None
     """The latest of these trades."""
-
-    @property
-    def done(self) -> bool:
-        """Whether the decrease is fully explained."""
-        return not self.open
 
 
 @dataclasses.dataclass(slots=True)
 class OpenTrade:
-    """A trade that is not yet fully matched to decreases of levels."""
+    """A trade and the size of it that is not matched to decreases of levels yet."""
 
     ts_ns: int
-    """The time, in ns."""
     trade: LevelTrade
-    """The trade."""
     left: int
-    """The size that is not matched yet."""
-
-    @property
-    def done(self) -> bool:
-        """Whether the trade is fully matched."""
-        return not self.left
 
 
 Waiting = TypeVar("Waiting", LevelChange, OpenTrade)
@@ -119,16 +102,12 @@ Waiting = TypeVar("Waiting", LevelChange, OpenTrade)
 
 
 class PairedMoment(NamedTuple):
-    """A moment with its level changes and trades; final after the window."""
+    """A moment, its changes and trades, and the best prices after it; final after the window."""
 
     moment: Moment
-    """The moment."""
     steps: list[LevelChange]
-    """The changes of levels."""
     trades: list[OpenTrade]
-    """The trades and their unmatched sizes."""
     bests: list[LevelBest]
-    """The best prices afterwards."""
 
 
 class TradePairing:
@@ -168,7 +147,6 @@ class TradePairing:
         return PairedMoment(moment, steps, trades, bests)
 
     def _drop(self, instrument: int) -> None:
-        """Drop the state of a book."""
         for side in (0, 1):
             self._levels.pop((instrument, side), None)
         for some in (self._losses, self._trades):
@@ -188,15 +166,15 @@ class TradePairing:
             del levels[price]
         key = (instrument, side, price)
         step = LevelChange(moment.ts_ns, key, before, size, max(before - size, 0))
-        if step.open:
+        if step.left:
             self._pair_change(step)
         return step
 
     def _pair_change(self, step: LevelChange) -> None:
         """Pair a decrease with earlier trades; store the rest for later ones."""
         for one in self._recent(self._trades, step.key, step.ts_ns):
-            _pair(step, one, min(step.open, one.left))
-        if step.open:
+            _pair(step, one, min(step.left, one.left))
+        if step.left:
             # Prunes items older than the window.
             self._recent(self._losses, step.key, step.ts_ns)
             self._losses.setdefault(step.key, []).append(step)
@@ -207,10 +185,10 @@ class TradePairing:
         keys = [(instrument, 1 - each, price) for each in ((1, 0) if side == NO_SIDE else (side,))]
         for key in keys:
             for step in self._recent(self._losses, key, one.ts_ns):
-                _pair(step, one, min(step.open, one.left))
+                _pair(step, one, min(step.left, one.left))
         for step in steps:
             if one.left and side != NO_SIDE and _is_better(step.key, keys[0]):
-                _pair(step, one, min(step.open, one.left))
+                _pair(step, one, min(step.left, one.left))
         for step in steps:
             if one.left and step.key in keys:
                 # Same moment: the level lost more than stated and regained the difference.
@@ -225,7 +203,7 @@ class TradePairing:
         waiting = some.get(key)
         if waiting is None:
             return []
-        kept = [one for one in waiting if not one.done and one.ts_ns + self._window_ns >= now_ns]
+        kept = [one for one in waiting if one.left and one.ts_ns + self._window_ns >= now_ns]
         if kept:
             some[key] = kept
         else:
@@ -233,7 +211,6 @@ class TradePairing:
         return kept
 
     def _changed_bests(self, moment: Moment) -> list[LevelBest]:
-        """Return the best prices that the moment changed."""
         touched = {update[:2] for update in moment.updates}
         touched |= {(instrument, side) for instrument in moment.reset for side in (0, 1)}
         changed = []
@@ -257,12 +234,11 @@ def _is_better(key: Key, than: Key) -> bool:
 
 
 def _pair(step: LevelChange, one: OpenTrade, size: int) -> None:
-    """Match part of a trade to a decrease."""
     if size > 0:
         if step.last is one:
             step.traded[-1] += size
         else:
             step.traded.append(size)
             step.last = one
-        step.open = max(step.open - size, 0)
+        step.left = max(step.left - size, 0)
         one.left -= size

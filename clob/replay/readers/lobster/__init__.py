@@ -32,6 +32,7 @@ from clob.replay.io.numerals import Integers
 from clob.replay.io.problems import Policy, Problems
 from clob.replay.io.recording import Records, join, ticks_per_token
 from clob.replay.io.streams import INVENTED_ID, Instrument, Stream
+from clob.replay.readers import file_stream
 from clob.replay.readers.l2.balances import Balances
 from clob.replay.readers.lobster.book import Bests
 from clob.replay.readers.lobster.lines import (
@@ -100,33 +101,30 @@ def read_lobster(
     lines = MessageLines(message, midnight_ns, tick, grid)
     others = None if orderbook_message is None else lines._replace(path=orderbook_message)
     survey = survey_of(lines, orderbook, others)
-    reader = _Reader(lines, orderbook, Problems(on_problem))
-    symbol = plain_name(message).partition("_")[0]
-    return Stream(
-        lambda: reader.events(survey),
+    return file_stream(
+        message,
+        lambda problems, progress: _Reader(lines, orderbook, survey, problems, progress).events(),
+        on_problem,
         lo=survey.lo,
         hi=survey.hi,
         lot_wei=10**18,
-        instruments=[Instrument(0, symbol)],
-        name=plain_name(message),
+        instruments=[Instrument(0, plain_name(message).partition("_")[0])],
         note="LOBSTER messages",
-        problems=reader.problems,
-        progress=reader.progress,
         scale=ticks_per_token(10_000, tick),
     )
 
 
-class _Reader:
-    """Reads one message file and its book file, any number of times."""
+class _Reader(NamedTuple):
+    """One reading of a message file and its book file."""
 
-    def __init__(self, lines: MessageLines, book: FilePath | None, problems: Problems) -> None:
-        self.lines, self.book = lines, book
-        self.problems, self.progress = problems, Progress()
+    lines: MessageLines
+    book: FilePath | None
+    survey: LobsterSurvey
+    problems: Problems
+    progress: Progress
 
-    def events(self, survey: LobsterSurvey) -> Iterator[Records]:
-        """Read the events of the file."""
-        self.progress.expect(self.lines.path)
-        problems = self.problems
+    def events(self) -> Iterator[Records]:
+        problems, survey = self.problems, self.survey
         problems.remark("order without a name in the first book", len(survey.nameless))
         problems.remark("order older than the file", len(survey.older) + len(survey.overtaken))
         balances = Balances({each: old.size for each, old in survey.older.items()})
@@ -134,16 +132,15 @@ class _Reader:
         if self.book is not None:
             levels = read_levels(self.book, problems, self.lines.tick)
             bests = Bests(levels, survey.lines, survey.lo, survey.hi)
-        start = True
-        for place, block in enumerate(self._messages(survey)):
-            if start:
+        for place, block in enumerate(self._messages()):
+            if not place:
                 yield _seed(survey, int(block.ts_ns[0]))
-                start = False
             known = survey.left[place] if survey.blocks is not None else None
-            yield self._block(block, survey, balances, bests, known)
+            yield self._block(block, balances, bests, known)
 
-    def _messages(self, survey: LobsterSurvey) -> Iterator[Messages]:
+    def _messages(self) -> Iterator[Messages]:
         """Yield the messages, from memory if the first pass kept them."""
+        survey = self.survey
         if survey.blocks is None:
             yield from self.lines.messages(self.problems, self.progress)
             return
@@ -156,19 +153,19 @@ class _Reader:
     def _block(
         self,
         block: Messages,
-        survey: LobsterSurvey,
         balances: Balances,
         bests: Bests | None,
         known: Integers | None,
     ) -> Records:
         """Convert a block of messages; ``known`` has remaining sizes from the first pass."""
+        survey = self.survey
         shown: npt.NDArray[np.intp] = np.flatnonzero(block.type <= EXECUTED)
         left = np.zeros(len(block.line), np.int64)
         if known is not None:
             # Only orders with a mismatch are computed again; orders do not affect each other.
             left[shown if len(shown) < len(left) else slice(None)] = known
             shown = shown[_contains(survey.odd, block.order_id)[shown]]
-        mismatches = _Mismatches(block, shown, survey, self.problems, self.lines.path)
+        mismatches = _Mismatches(self, block, shown)
         left[shown] = balances.apply(
             block.order_id[shown], ACTIONS[block.type[shown]], block.size[shown], mismatches.add
         )
@@ -221,7 +218,6 @@ class _Runs(NamedTuple):
     first: npt.NDArray[np.intp]
     """The first message of each run."""
     first_line: Integers
-    """Line of the first message of each run."""
     of: Integers
     """The run of each execution, in order."""
     rows: npt.NDArray[np.intp]
@@ -294,11 +290,15 @@ def _requeue_overtaken(
     Their own events become ``SEED``. Returns the events that cancel the younger orders and those
     that rest them again.
     """
-    some = [row for row in _rows_of(block, survey) if len(survey.overtaken[int(block.line[row])])]
-    own["kind"][_rows_of(block, survey)] = Kind.SEED
-    rows = [row for row in some for _ in survey.overtaken[int(block.line[row])]]
-    orders = [order for row in some for order in survey.overtaken[int(block.line[row])]]
-    back = _resting(orders)
+    announced: list[int] = []
+    if survey.overtaken:
+        announced = np.flatnonzero(np.isin(block.line, list(survey.overtaken))).tolist()
+    own["kind"][announced] = Kind.SEED
+    back_rows = [
+        (row, order) for row in announced for order in survey.overtaken[int(block.line[row])]
+    ]
+    rows = [row for row, _ in back_rows]
+    back = _resting([order for _, order in back_rows])
     back["ts_ns"] = back["recv_ns"] = block.ts_ns[rows]
     back["seq"] = block.line[rows]
     out = back.copy()
@@ -306,28 +306,11 @@ def _requeue_overtaken(
     return out, back
 
 
-def _rows_of(block: Messages, survey: LobsterSurvey) -> list[int]:
-    """Return the messages that announce orders older than the file."""
-    if not survey.overtaken or not len(block.line):
-        return []
-    new = np.flatnonzero(np.isin(block.line, list(survey.overtaken)))
-    rows: list[int] = new.tolist()
-    return rows
-
-
 class _Mismatches:
     """The messages of a block that do not fit, and their resolution."""
 
-    def __init__(
-        self,
-        block: Messages,
-        shown: npt.NDArray[np.intp],
-        survey: LobsterSurvey,
-        problems: Problems,
-        file: FilePath,
-    ) -> None:
-        self.block, self.shown, self.survey = block, shown, survey
-        self.problems, self.file = problems, file
+    def __init__(self, reader: _Reader, block: Messages, shown: npt.NDArray[np.intp]) -> None:
+        self.reader, self.block, self.shown = reader, block, shown
         self.dropped: list[int] = []
         """Messages to skip."""
         self.late: list[tuple[int, OlderOrder]] = []
@@ -335,11 +318,11 @@ class _Mismatches:
 
     def add(self, place: int, word: str, left: int) -> int:
         """Handle one row; see :data:`~clob.replay.readers.l2.balances.Mismatch`."""
-        row = int(self.shown[place])
+        row, problems = int(self.shown[place]), self.reader.problems
         order_id, line = int(self.block.order_id[row]), int(self.block.line[row])
-        if word == "unknown" and order_id in self.survey.unannounced:
-            old = self.survey.unannounced[order_id]
-            self.problems.remark("order never announced")
+        old = self.reader.survey.unannounced.get(order_id)
+        if word == "unknown" and old is not None:
+            problems.remark("order never announced")
             self.late.append((row, old))
             return old.size
         size = int(self.block.size[row])
@@ -349,10 +332,10 @@ class _Mismatches:
             "too much": f"order {order_id} has {left} lots, got a reduction by {size}",
             "other size": f"order {order_id} has {left} lots, got a deletion of {size}",
         }[word]
-        self.problems.report(
-            f"order {word}" if word in ("unknown", "twice") else word, text, self.file, line
-        )
-        if word in ("unknown", "twice"):
+        dropped = word in ("unknown", "twice")
+        kind = f"order {word}" if dropped else word
+        problems.report(kind, text, self.reader.lines.path, line)
+        if dropped:
             self.dropped.append(row)
         return 0
 
@@ -365,7 +348,6 @@ class _Mismatches:
         return events
 
     def keys(self, run: _Runs) -> Integers:
-        """Return the sort keys of the arrivals."""
         return run.line[[row for row, _ in self.late]] * 4 + BEFORE
 
 
@@ -381,7 +363,6 @@ def _resting(orders: list[tuple[int, OlderOrder]]) -> Records:
 
 
 def _seed(survey: LobsterSurvey, ts_ns: int) -> Records:
-    """Return the orders that rested before the file."""
     nameless = [(INVENTED_ID + place, old) for place, old in enumerate(survey.nameless)]
     events = _resting([*nameless, *survey.older.items()])
     events["ts_ns"] = events["recv_ns"] = ts_ns

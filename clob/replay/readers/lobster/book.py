@@ -1,6 +1,6 @@
 """Aligns the lines of LOBSTER book files with messages and derives the recorded best prices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -11,11 +11,7 @@ from clob.replay.readers.lobster.lines import Messages
 
 
 class BookPairing:
-    """Finds the messages of a file with few levels among those of a file with more.
-
-    Args:
-        shallow: the messages of the file with few levels.
-    """
+    """Finds the messages of a ``shallow`` file, with few levels, among those of a deeper one."""
 
     def __init__(self, shallow: Iterator[Messages]) -> None:
         self._shallow = _rows(shallow)
@@ -24,8 +20,7 @@ class BookPairing:
 
     def add(self, block: Messages) -> None:
         """Search the next messages of the file with more levels, in order."""
-        columns = [column.tolist() for column in block]
-        for line, *row in zip(*columns, strict=True):
+        for line, row in _rows([block]):
             if self._next is None:
                 return
             if row == self._next[1]:
@@ -41,7 +36,7 @@ class BookPairing:
         return lines
 
 
-def _rows(blocks: Iterator[Messages]) -> Iterator[tuple[int, list[int]]]:
+def _rows(blocks: Iterable[Messages]) -> Iterator[tuple[int, list[int]]]:
     """Yield messages one by one, as the line and the other columns."""
     for block in blocks:
         for line, *row in zip(*(column.tolist() for column in block), strict=True):
@@ -59,11 +54,7 @@ class Bests:
     """
 
     def __init__(
-        self,
-        levels: Iterator[tuple[Integers, Integers]],
-        lines: Integers | None,
-        lo: int,
-        hi: int,
+        self, levels: Iterator[tuple[Integers, Integers]], lines: Integers | None, lo: int, hi: int
     ) -> None:
         self._levels, self._lines = levels, lines
         self._none = (lo - 1, hi + 1)
@@ -72,14 +63,11 @@ class Bests:
         self._last = np.full((1, 4), -1, np.int64)
 
     def until(self, line: int, ends: Integers) -> Iterator[tuple[Integers, Records]]:
-        """Return the records of each side after some messages.
+        """Yield for bids and for asks some messages and the records that follow them.
 
         Args:
             line: the last message.
             ends: the messages after which the book is comparable, increasing.
-
-        Yields:
-            Twice, for bids and asks: the messages and the records that follow them.
         """
         while not len(self._line) or self._line[-1] <= line:
             block = next(self._levels, None)
@@ -111,7 +99,6 @@ class Bests:
         self._rows = np.concatenate([self._rows, rows])
 
     def _records(self, side: int, rows: Integers) -> Records:
-        """Convert prices and sizes of one side to records."""
         records = np.zeros(len(rows), EVENT)
         records["kind"] = Kind.BBO
         records["side"] = side

@@ -33,17 +33,11 @@ class Messages(NamedTuple):
     """Messages as columns; prices are in ticks."""
 
     line: Integers
-    """The line numbers."""
     ts_ns: Integers
-    """The times, in ns."""
     type: Integers
-    """The types."""
     order_id: Integers
-    """The orders."""
     size: Integers
-    """The sizes."""
     price: Integers
-    """The prices, in ticks."""
     side: Integers
     """The side of the resting order: 0 buy, 1 sell."""
 
@@ -56,7 +50,6 @@ class MessageLines(NamedTuple):
     """A message file and the options for reading it."""
 
     path: FilePath
-    """The file."""
     midnight_ns: int
     """The midnight that times count from, in ns since 1970."""
     tick: int
@@ -66,10 +59,6 @@ class MessageLines(NamedTuple):
 
     def messages(self, problems: Problems, progress: Progress | None = None) -> Iterator[Messages]:
         """Read the messages.
-
-        Args:
-            problems: receives malformed lines and clocks that run backwards.
-            progress: counts every byte read from the disk.
 
         Yields:
             Blocks that do not split messages of one time. Halts, trades between two ticks and
@@ -92,7 +81,6 @@ class MessageLines(NamedTuple):
             yield rest
 
     def _parse(self, text: bytes, first: int, problems: Problems) -> Messages:
-        """Parse a block of lines."""
         cells = Cells(text, 6, file=os.fspath(self.path), first=first, problems=problems)
         ts_ns = cells.decimals(0, 9) + self.midnight_ns
         kind, order_id, size = (cells.integers(column) for column in (1, 2, 3))
@@ -140,10 +128,7 @@ def read_levels(
 ) -> Iterator[tuple[Integers, Integers]]:
     """Read a LOBSTER book file.
 
-    Args:
-        path: the file; each line has ask price, ask size, bid price, bid size, best level first.
-        problems: receives malformed lines.
-        tick: the tick, in units of the file.
+    Each line has ask price, ask size, bid price, bid size, best level first.
 
     Yields:
         Blocks: the line number of each row, and the rows with four columns per level as in the

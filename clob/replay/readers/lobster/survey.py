@@ -30,14 +30,11 @@ ACTIONS = np.array([TAKE, ADD, TAKE, DELETE, TAKE], np.uint8)
 
 
 class OlderOrder(NamedTuple):
-    """An order that is older than the file or never announced."""
+    """An order older than the file or never announced: 0 buy or 1 sell, ticks, lots."""
 
     side: int
-    """0 buy, 1 sell."""
     price: int
-    """In ticks."""
     size: int
-    """In lots."""
 
 
 class LobsterSurvey(NamedTuple):
@@ -66,7 +63,6 @@ class LobsterSurvey(NamedTuple):
     odd: Integers
     """Orders with a message that does not fit, by increasing id."""
     remarks: Counter[str]
-    """The remarks of the first pass."""
 
 
 class _Surveyor:
@@ -82,11 +78,7 @@ class _Surveyor:
         self.lo, self.hi = 2**31, 0
 
     def add(self, block: Messages) -> Integers:
-        """Add a block and collect orders that are not announced in time.
-
-        Returns:
-            The remaining size of the order after each message that has one.
-        """
+        """Add a block; return the remaining size of the order after each message that has one."""
         shown = block
         if int(block.type.max()) > EXECUTED:
             shown = block.some(block.type <= EXECUTED)
@@ -100,9 +92,13 @@ class _Surveyor:
 
         def on_mismatch(row: int, word: str, left: int) -> int:
             """Add up the reductions of an order that was not announced."""
-            self.odd.add(int(shown.order_id[row]))
+            order_id = int(shown.order_id[row])
+            self.odd.add(order_id)
             if word == "unknown":
-                self._add_size(self.unannounced, shown, row)
+                before = self.unannounced.get(order_id)
+                side, price, size = (int(c[row]) for c in (shown.side, shown.price, shown.size))
+                size += before.size if before else 0
+                self.unannounced[order_id] = OlderOrder(side, price, size)
             return 0
 
         left = self.balances.apply(shown.order_id, ACTIONS[shown.type], shown.size, on_mismatch)
@@ -110,13 +106,6 @@ class _Surveyor:
         columns = (old.line, old.side, old.price, old.order_id)
         self.announced += zip(*(column.tolist() for column in columns), strict=True)
         return left
-
-    def _add_size(self, orders: dict[int, OlderOrder], shown: Messages, row: int) -> None:
-        """Add the size of a message to its order."""
-        order_id = int(shown.order_id[row])
-        before = orders.get(order_id)
-        size = int(shown.size[row]) + (before.size if before else 0)
-        orders[order_id] = OlderOrder(int(shown.side[row]), int(shown.price[row]), size)
 
     def finish(self) -> None:
         """Separate orders older than the file from others that were never announced."""
@@ -138,11 +127,8 @@ def survey_of(
         OSError: a file cannot be read.
         ReplayFormatError: the file has no valid message.
     """
-    survey = _Surveyor()
-    pairs = None
-    if book_lines is not None:
-        pairs = BookPairing(book_lines.messages(Ignored()))
-    problems = Ignored()
+    survey, problems = _Surveyor(), Ignored()
+    pairs = None if book_lines is None else BookPairing(book_lines.messages(Ignored()))
     blocks: list[Messages] | None = []
     left: list[Integers] = []
     for block in lines.messages(problems):
@@ -159,16 +145,15 @@ def survey_of(
         raise ReplayFormatError(f"{plain_name(lines.path)}: {_empty_reason(lines, problems)}")
     after = None if pairs is None else pairs.lines()
     nameless = _nameless(lines, book, survey, after) if book is not None else []
-    lo = min([survey.lo, *(old.price for old in nameless)])
-    hi = max([survey.hi, *(old.price for old in nameless)])
+    prices = [survey.lo, survey.hi, *(old.price for old in nameless)]
     return LobsterSurvey(
         older=survey.older,
         overtaken=_overtaken(blocks or lines.messages(Ignored()), survey.announced),
         unannounced=survey.unannounced,
         nameless=nameless,
         lines=after,
-        lo=lo,
-        hi=hi,
+        lo=min(prices),
+        hi=max(prices),
         blocks=None if problems.counts else blocks,
         left=left,
         odd=np.array(sorted(survey.odd), np.int64),

@@ -28,22 +28,30 @@ A dump has no sequence numbers: other gaps show only as differing best prices.
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from clob.replay.io.files import FilePath, Progress, plain_name
+from clob.replay.io.files import FilePath, Progress
 from clob.replay.io.problems import Policy, Problems
-from clob.replay.io.recording import Records
 from clob.replay.io.streams import Stream
 from clob.replay.io.text import lots_of, units
-from clob.replay.readers.l2 import LevelBest, LevelRule, Levels, LevelTrade, LevelUpdate, Moment
+from clob.replay.readers import OUTCOMES
+from clob.replay.readers.l2 import (
+    LevelBest,
+    LevelRule,
+    LevelTrade,
+    LevelUpdate,
+    Moment,
+    level_stream,
+)
 from clob.replay.readers.polymarket.messages import (
     SIZE_PLACES,
     AnyMessage,
     ChangeMessage,
     EndMessage,
+    NumberedMessage,
     PolymarketBook,
     TickMessage,
     TradeMessage,
 )
-from clob.replay.readers.polymarket.survey import OUTCOMES, PolymarketSurvey, read_all, survey_of
+from clob.replay.readers.polymarket.survey import PolymarketSurvey, read_all, survey_of
 
 LOT_WEI = 10**12
 """A lot is a millionth of a token."""
@@ -89,31 +97,23 @@ def read_polymarket(
         if word not in OUTCOMES:
             raise ValueError(f"outcome of token {token} must be YES or NO; got {word!r}")
     survey = survey_of(path, outcomes or {})
-    problems, progress = Problems(on_problem), Progress()
     whole: int = 10**survey.places
     lo, hi = grid or (1, whole - 1)
-    progress.expect(path)
 
-    def blocks() -> Iterator[Records]:
-        """Read the dump from its start."""
-        progress.expect(path)
-        reader = _Reader(path, survey, (lo, hi), window_ns, problems)
-        levels = Levels(
-            lo=lo, hi=hi, rule=level_rule, window_ns=window_ns, file=path, problems=problems
-        )
-        return levels.events(reader.moments(progress))
+    def moments(problems: Problems, progress: Progress) -> Iterator[Moment]:
+        return _Reader(path, survey, (lo, hi), window_ns, problems).moments(progress)
 
-    Levels(lo=lo, hi=hi, rule=level_rule)  # checks the rule before the first reading
-    return Stream(
-        blocks,
+    return level_stream(
+        path,
+        moments,
+        rule=level_rule,
+        window_ns=window_ns,
+        on_problem=on_problem,
         lo=lo,
         hi=hi,
         lot_wei=LOT_WEI,
         instruments=survey.instruments,
-        name=plain_name(path),
         note="Polymarket market channel",
-        problems=problems,
-        progress=progress,
         scale=whole,
     )
 
@@ -159,14 +159,11 @@ class _Reader:
             yield self._with_bests(pending)
 
     def _report(self, kind: str, text: str) -> None:
-        """Report a problem of the current line."""
         self._problems.report(kind, text, self._path, self._line)
 
     # ----- times -------------------------------------------------------------------------------
 
-    def _in_order(
-        self, messages: Iterator[tuple[int, AnyMessage]]
-    ) -> Iterator[tuple[int, AnyMessage]]:
+    def _in_order(self, messages: Iterator[NumberedMessage]) -> Iterator[NumberedMessage]:
         """Make the times of each market monotonic and report those that were not."""
         for line, message in messages:
             latest = self._latest.get(message.market, message.ts_ns)
@@ -179,11 +176,9 @@ class _Reader:
             self._latest[message.market] = max(latest, message.ts_ns)
             yield line, message._replace(ts_ns=max(latest, message.ts_ns))
 
-    def _look_ahead(
-        self, messages: Iterator[tuple[int, AnyMessage]]
-    ) -> Iterator[tuple[int, AnyMessage]]:
+    def _look_ahead(self, messages: Iterator[NumberedMessage]) -> Iterator[NumberedMessage]:
         """Note trades a window ahead, since a book may include a trade that is reported later."""
-        waiting: deque[tuple[int, AnyMessage]] = deque()
+        waiting: deque[NumberedMessage] = deque()
         for line, message in messages:
             waiting.append((line, message))
             if isinstance(message, TradeMessage):
@@ -240,11 +235,10 @@ class _Reader:
         return None
 
     def _book(self, message: PolymarketBook) -> Moment | None:
-        """Apply a complete book."""
         number = self._number(message.asset)
         if number is None:
             return None
-        stated = {}
+        stated: dict[tuple[int, int], int] = {}
         for (side, price), text in message.levels.items():
             size, tick = lots_of(text, SIZE_PLACES), self._tick(price)
             if tick is not None and size:
@@ -252,32 +246,26 @@ class _Reader:
         before = self._levels.get(number)
         self._levels[number] = stated
         updates = tuple(LevelUpdate(number, *at, size) for at, size in stated.items())
-        if before is None:
-            return self._reset(message, number, updates)
-        differing = {at for at, _ in before.items() ^ stated.items()}
-        if not differing:
-            return None
-        if self._near_trade(message):
-            self._problems.remark("book that includes a trade")
-            changed = (LevelUpdate(number, *at, stated.get(at, 0)) for at in sorted(differing))
-            return Moment(message.ts_ns, self._line, tuple(changed), bests=_unstated(number))
-        text = f"{len(differing)} levels differ from the messages before"
-        self._report("book disagrees", text)
-        return self._reset(message, number, updates)
-
-    def _reset(
-        self, message: PolymarketBook, number: int, updates: tuple[LevelUpdate, ...]
-    ) -> Moment:
-        """Return the moment that replaces a book."""
-        """Seed a book anew."""
-        return Moment(message.ts_ns, self._line, updates, reset=(number,), bests=_unstated(number))
+        reset: tuple[int, ...] = (number,)
+        if before is not None:
+            differing = {at for at, _ in before.items() ^ stated.items()}
+            if not differing:
+                return None
+            if self._near_trade(message):
+                self._problems.remark("book that includes a trade")
+                changed = [LevelUpdate(number, *at, stated.get(at, 0)) for at in sorted(differing)]
+                updates, reset = tuple(changed), ()
+            else:
+                text = f"{len(differing)} levels differ from the messages before"
+                self._report("book disagrees", text)
+        bests = tuple(LevelBest(number, side, UNSTATED, 0) for side in (0, 1))
+        return Moment(message.ts_ns, self._line, updates, reset=reset, bests=bests)
 
     def _changes(self, message: ChangeMessage) -> Moment | None:
-        """Apply changes of levels."""
         updates: list[LevelUpdate] = []
         bests: dict[int, tuple[str | None, str | None]] = {}
-        sized = [(lots_of(one.size, SIZE_PLACES), one) for one in message.changes]
-        for size, one in sized:
+        sizes = [lots_of(one.size, SIZE_PLACES) for one in message.changes]
+        for size, one in zip(sizes, message.changes, strict=True):
             number = self._number(one.asset)
             if number is None:
                 continue
@@ -349,21 +337,13 @@ class _Reader:
         return Moment(message.ts_ns, self._line, (), trades, bests=())
 
     def _end(self, message: EndMessage) -> Moment | None:
-        """Convert the result of a market."""
         winner = self._number(message.winner)
         if winner is None:
             return None
         lo, hi = self._grid
-        ends = [
-            (number, hi + 1 if number == winner else lo - 1)
-            for number in sorted({winner, winner ^ 1} & set(self._numbers.values()))
-        ]
-        return Moment(message.ts_ns, self._line, bests=(), outcomes=tuple(ends))
-
-
-def _unstated(number: int) -> tuple[LevelBest, ...]:
-    """Request the best prices of both sides from the levels."""
-    return tuple(LevelBest(number, side, UNSTATED, 0) for side in (0, 1))
+        numbers = sorted({winner, winner ^ 1} & set(self._numbers.values()))
+        ends = tuple((number, hi + 1 if number == winner else lo - 1) for number in numbers)
+        return Moment(message.ts_ns, self._line, bests=(), outcomes=ends)
 
 
 def _combine(first: Moment, second: Moment) -> Moment:

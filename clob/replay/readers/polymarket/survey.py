@@ -9,10 +9,12 @@ from clob.replay.io.json_lines import BROKEN, messages
 from clob.replay.io.problems import Ignored, Problems
 from clob.replay.io.streams import Instrument
 from clob.replay.io.text import places_of
+from clob.replay.readers import OUTCOMES
 from clob.replay.readers.polymarket.messages import (
     AnyMessage,
     ChangeMessage,
     EndMessage,
+    NumberedMessage,
     PolymarketBook,
     TickMessage,
     TradeMessage,
@@ -23,33 +25,18 @@ from clob.replay.readers.polymarket.messages import (
 PLACES = (2, 4)
 """The minimum and maximum number of decimal places of a tick."""
 
-OUTCOMES = ("YES", "NO")
-"""The outcomes of a market."""
-
 
 class PolymarketSurvey(NamedTuple):
-    """Properties of a dump found by the first pass."""
+    """The instrument of each token of a dump, its books and its tick."""
 
     numbers: dict[str, int]
-    """The instrument of each token."""
     instruments: list[Instrument]
-    """The books."""
     places: int
     """The tick is ``10**-places``."""
 
 
-def read_all(
-    path: FilePath, problems: Problems, progress: Progress
-) -> Iterator[tuple[int, AnyMessage]]:
+def read_all(path: FilePath, problems: Problems, progress: Progress) -> Iterator[NumberedMessage]:
     """Read the messages of a dump that change a book.
-
-    Args:
-        path: the file.
-        problems: receives unreadable messages.
-        progress: counts every byte read from the disk.
-
-    Yields:
-        The line number and the message.
 
     Raises:
         OSError: the file cannot be read.
@@ -73,7 +60,7 @@ def survey_of(path: FilePath, outcomes: Mapping[str, str]) -> PolymarketSurvey:
     """Find the tokens of each market and the tick.
 
     Args:
-        path: the file.
+        path: the dump.
         outcomes: ``"YES"`` or ``"NO"`` for some tokens.
 
     Raises:
